@@ -1,0 +1,34 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both set up .venv first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: demo test lint bench setup clean
+
+setup: $(BIN)/.installed
+
+$(BIN)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint,bench]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/backsight demo
+
+test: setup
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python bench/imports.py
+	$(BIN)/python bench/capture.py
+	$(BIN)/python bench/naming.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

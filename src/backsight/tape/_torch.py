@@ -1,0 +1,47 @@
+"""Every private attribute of PyTorch that the tape touches, each with what we need of it.
+
+`tests/tape/test_private_surface.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import methodcaller
+from typing import Any
+
+import torch
+
+NO_SEQUENCE = 2**64 - 1
+"""`_sequence_nr()` of AccumulateGrad: it is made once a leaf and stands outside the order of creation."""
+
+
+sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
+"""Return the per-thread creation number of a node; sorting by it is a topological sort within a thread."""
+
+
+def next_sequence_number() -> int:
+    """Return the number that the next node made in this thread will get (0.1 µs)."""
+    return torch.autograd._get_sequence_nr()  # type: ignore[no-any-return]  # torch is untyped here
+
+
+def input_metadata(node: Any) -> Any:
+    """Return shape, dtype and device of each gradient that comes into `node`: those of the outputs it made."""
+    return getattr(node, "_input_metadata", ())
+
+
+def forward_class(node_type: type) -> type | None:
+    """Return the user's `torch.autograd.Function` class behind the type of a custom node."""
+    return getattr(node_type, "_forward_cls", None)
+
+
+RAW = "_raw_saved_"
+"""Prefix of the handles on saved tensors. `_saved_x` without `raw` runs unpack hooks: one read of it under
+checkpointing re-ran the forward pass. The handle's `.data` and `.unpack_hook` run nothing."""
+
+CHECKED = "_saved_"
+"""Prefix of the getters that check the version. Only read where no hook is installed."""
+
+
+def can_read(raw: Any) -> bool:
+    """Whether this PyTorch lets a saved tensor be looked at without being unpacked."""
+    return hasattr(raw, "data") and hasattr(raw, "unpack_hook")
