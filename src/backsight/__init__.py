@@ -1,0 +1,67 @@
+"""backsight: an autograd debugger and observatory for PyTorch.
+
+    import backsight as bs
+
+    print(bs.graph(loss))     # the autograd graph, named, as text
+    print(bs.audit(loss))     # what is wrong with this step, before backward
+    bs.name(tensor).text      # what the program calls a tensor
+    bs.explain()              # the last autograd error, with variable, line and cure
+
+or, without touching the program: `backsight run train.py`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from backsight._version import __version__
+
+if TYPE_CHECKING:
+    from backsight.diagnosis import Finding, Report, audit, explain, explaining
+    from backsight.naming import Name
+    from backsight.snapshot import graph, name, names
+    from backsight.tape import Graph, NothingToCapture
+    from backsight.tracing import watch
+
+__all__ = [
+    "Finding",
+    "Graph",
+    "Name",
+    "NothingToCapture",
+    "Report",
+    "__version__",
+    "audit",
+    "explain",
+    "explaining",
+    "graph",
+    "name",
+    "names",
+    "watch",
+]
+
+# Loaded when first used: importing backsight costs next to nothing, and `backsight run` must not import torch.
+_HOME = {
+    "Finding": "diagnosis",
+    "Graph": "tape",
+    "Name": "naming",
+    "NothingToCapture": "tape",
+    "Report": "diagnosis",
+    "audit": "diagnosis",
+    "explain": "diagnosis",
+    "explaining": "diagnosis",
+    "graph": "snapshot",
+    "name": "snapshot",
+    "names": "snapshot",
+    "watch": "tracing",
+}
+
+
+def __getattr__(attribute: str) -> Any:
+    home = _HOME.get(attribute)
+    if home is None:
+        raise AttributeError(f"module 'backsight' has no attribute {attribute!r}")
+    value = globals()[attribute] = getattr(import_module(f"backsight.{home}"), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

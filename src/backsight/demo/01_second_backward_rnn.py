@@ -1,0 +1,1 @@
+../../../examples/broken/01_second_backward_rnn.py

@@ -1,0 +1,1 @@
+../../../examples/broken/18_forgotten_leaf.py

@@ -1,0 +1,17 @@
+"""The one quiet line at the end of a run in which nothing was found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from backsight.launch.first_steps import FirstSteps
+
+
+def summary(run: FirstSteps) -> str:
+    """Return `backsight: 90 optimizer steps, the first 3 audited (45 operations and 14 leaves): nothing found`."""
+    steps = f"{run.steps:,} optimizer step{'s' * (run.steps != 1)}"
+    if not run.audits:
+        return f"backsight: {steps}; no loss was seen to audit"
+    audited = f"the first {run.audits}" if run.audits > 1 else "the first"
+    return f"backsight: {steps}, {audited} audited ({run.looked_at}): nothing found"

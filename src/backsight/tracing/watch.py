@@ -1,0 +1,95 @@
+"""`watch`: notes taken while a program runs, through PyTorch's own hooks, which make later answers exact."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from backsight.tape import CallLog, announce
+from backsight.tracing.steps import StepLog
+
+_current: list[Watch] = []
+
+
+class Watch:
+    """A context manager that logs module calls and optimizer steps; everything is removed at the end.
+
+    Attributes:
+        calls: the module calls; graphs captured while this object is held get exact modules from it.
+        steps: the optimizer steps.
+    """
+
+    def __init__(self, model: torch.nn.Module | None = None):
+        if model is not None and not isinstance(model, torch.nn.Module):
+            raise TypeError(f"watch(model=...) expects a torch.nn.Module or nothing, not {type(model).__name__}.")
+        self.calls = CallLog()
+        self.steps = StepLog()
+        self._model = model
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> Watch:
+        if self._handles:
+            raise RuntimeError("this watch is already running; make another with backsight.watch().")
+        announce(self.calls)
+        of_interest = None if self._model is None else {id(m) for m in torch.nn.Module.modules(self._model)}
+
+        def enter(module: torch.nn.Module, args: Any) -> None:
+            # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
+            if torch.compiler.is_compiling():
+                return
+            if of_interest is None or id(module) in of_interest:
+                self.calls.enter(module)
+
+        def leave(module: torch.nn.Module, args: Any, output: Any) -> None:
+            if torch.compiler.is_compiling():
+                return
+            if of_interest is None or id(module) in of_interest:
+                self.calls.leave(module)
+
+        def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+            self.steps.stepped(optimizer)
+
+        self._handles = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+            register_optimizer_step_post_hook(stepped),
+        ]
+        _current.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self.calls.close()
+        _current.remove(self)
+
+
+def watch(model: torch.nn.Module | None = None) -> Watch:
+    """Take notes while the program runs, so that what is asked afterwards is exact.
+
+    ```python
+    with backsight.watch():
+        loss = criterion(model(x), y)
+        print(backsight.graph(loss))    # every operation under the module that ran it
+    ```
+
+    Logs the calls of every module (or only of those in `model`) and the optimizer steps: about a microsecond a call.
+    Weights and results are untouched, and nothing stays behind at the end. Under `torch.compile` the hooks vanish from
+    the compiled code.
+
+    Raises:
+        TypeError: if `model` is not a module.
+    """
+    return Watch(model)
+
+
+def current() -> Watch | None:
+    """Return the innermost watch that is running, if any."""
+    return _current[-1] if _current else None

@@ -1,0 +1,117 @@
+"""Programs written to a folder and run twice: by plain python and by the launcher."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import backsight.launch
+
+HERE = Path(__file__).parent
+SOURCE = Path(backsight.launch.__file__).parents[2]
+LIMIT = 120  # seconds: not an expectation, only an end for what hangs
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its status (negative for a signal) and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """A folder of programs and the two ways to run them."""
+
+    folder: Path
+
+    def write(self, name: str, source: str | bytes) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        return path
+
+    def python(self, *command: str, flags: Sequence[str] = (), **options: object) -> Ended:
+        return self._run([sys.executable, *flags, *command], **options)
+
+    def launched(
+        self,
+        *command: str,
+        observer: str = "Silent",
+        flags: Sequence[str] = (),
+        as_module: bool = False,
+        **options: object,
+    ) -> Ended:
+        driver = ["-m", "driver"] if as_module else [str(HERE / "driver.py")]
+        return self._run([sys.executable, *flags, *driver, observer, *command], **options)
+
+    def same(self, *command: str, **options: object) -> Ended:
+        """Run the program both ways, see that nothing differs, and return how it ended."""
+        plain = self.python(*command, **options)
+        assert self.launched(*command, **options) == plain
+        return plain
+
+    def _run(
+        self,
+        command: Sequence[str],
+        stdin: str = "",
+        merged: bool = False,
+        env: dict[str, str] | None = None,
+        interrupted_at: str | None = None,
+        sent: signal.Signals = signal.SIGINT,
+    ) -> Ended:
+        """Run a command to its end; once it has printed the line `interrupted_at` it gets the signal `sent`."""
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment(env or {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            seen = ""
+            while interrupted_at is not None and not seen.endswith(f"{interrupted_at}\n"):
+                line = process.stdout.readline()
+                assert line, f"ended before it printed {interrupted_at!r}: {process.stderr.read()}"
+                seen += line
+            if interrupted_at is not None:
+                process.send_signal(sent)
+            try:
+                out, err = process.communicate(stdin, timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return Ended(process.returncode, seen + out, err or "")
+
+
+def environment(extra: dict[str, str]) -> dict[str, str]:
+    """This process's environment, without what would make an interpreter behave unusually."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))}
+    return clean | {"PYTHONPATH": os.pathsep.join([str(SOURCE), str(HERE)]), "NO_COLOR": "1"} | extra
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return Workbench(tmp_path)
+
+
+@pytest.fixture
+def same(bench: Workbench) -> Callable[..., Ended]:
+    """Run the text of a script both ways, see that nothing differs, and return how it ended."""
+
+    def run(source: str | bytes, *argv: str, **options: object) -> Ended:
+        bench.write("script.py", source)
+        return bench.same("script.py", *argv, **options)
+
+    return run
