@@ -17,7 +17,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"backsight {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    run = commands.add_parser("run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False)
+    run = commands.add_parser(
+        "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
+    )
     run.usage = "backsight run [-h] [--quiet] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")

@@ -15,7 +15,10 @@ ACTS = (
         "01_second_backward_rnn.py",
         'A script that dies with "Trying to backward through the graph a second time". PyTorch names no variable.',
     ),
-    ("18_forgotten_leaf.py", "A script that runs, exits with 0, and learns nothing: PyTorch has nothing to say at all."),
+    (
+        "18_forgotten_leaf.py",
+        "A script that runs, exits with 0, and learns nothing: PyTorch has nothing to say at all.",
+    ),
 )
 
 

@@ -35,6 +35,4 @@ def show(what: Any, title: str) -> None:
     if console.is_terminal:
         console.print(Panel(what, title=title, title_align="left", border_style="cyan", padding=(1, 2)))
     else:
-        console.width = max(console.width, 110)
-        console.print(f"\n{title}\n{'-' * len(title)}")
-        console.print(what)
+        say(f"\n{title}\n{'-' * len(title)}\n{what}")

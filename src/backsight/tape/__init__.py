@@ -1,9 +1,10 @@
 """What autograd recorded, as plain data."""
 
-from backsight.tape.capture import capture
+from backsight.tape._torch import next_sequence_number
+from backsight.tape.capture import capture, tensors_in
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Edge, Graph, Leaf, Node, NodeType, Output, Saved
-from backsight.tape.modules import CallLog, announce
+from backsight.tape.modules import CallLog, Models, announce, with_models
 from backsight.tape.queries import NotInGraph
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Edge",
     "Graph",
     "Leaf",
+    "Models",
     "Node",
     "NodeType",
     "NotInGraph",
@@ -19,4 +21,7 @@ __all__ = [
     "Saved",
     "announce",
     "capture",
+    "next_sequence_number",
+    "tensors_in",
+    "with_models",
 ]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from operator import methodcaller
 from typing import Any
 
@@ -21,7 +22,7 @@ sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 
 def next_sequence_number() -> int:
     """Return the number that the next node made in this thread will get (0.1 µs)."""
-    return torch.autograd._get_sequence_nr()  # type: ignore[no-any-return]  # torch is untyped here
+    return int(torch._C._autograd._get_sequence_nr())
 
 
 def input_metadata(node: Any) -> Any:
@@ -32,6 +33,16 @@ def input_metadata(node: Any) -> Any:
 def forward_class(node_type: type) -> type | None:
     """Return the user's `torch.autograd.Function` class behind the type of a custom node."""
     return getattr(node_type, "_forward_cls", None)
+
+
+def is_parameter(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is a Parameter or a custom tensor marked as one; `isinstance` would ask its `__getattr__`."""
+    return issubclass(type(tensor), torch.nn.Parameter) or "_is_param" in object.__getattribute__(tensor, "__dict__")
+
+
+def no_torch_function() -> AbstractContextManager[None]:
+    """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
+    return torch._C.DisableTorchFunction()
 
 
 RAW = "_raw_saved_"

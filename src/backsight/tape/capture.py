@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from backsight.tape._torch import forward_class, input_metadata
+from backsight.tape._torch import forward_class, input_metadata, is_parameter, no_torch_function
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Columns, Graph, Kind, Leaf, NodeType, Output, Saved, ref_to
-from backsight.tape.modules import ModelTree, assign
-from backsight.tape.saved import saved_by
+from backsight.tape.modules import Models, with_models
+from backsight.tape.saved import memory, saved_by
 from backsight.tape.walk import Walk, walk
-
-Models = torch.nn.Module | Mapping[str, torch.nn.Module] | None
 
 
 def capture(*roots: Any, model: Models = None, details: bool = True, finite: bool = False) -> Graph:
@@ -40,11 +38,15 @@ def capture(*roots: Any, model: Models = None, details: bool = True, finite: boo
     Raises:
         NothingToCapture: if no root has a graph. The message says what came instead, and what to do.
     """
-    edges = root_edges(roots)
-    tree = ModelTree.of(model)
+    with no_torch_function():
+        graph = _captured(root_edges(roots), details, finite)
+    return with_models(graph, model)
+
+
+def _captured(edges: Sequence[tuple[Any, int]], details: bool, finite: bool) -> Graph:
     live = walk([node for node, _ in edges])
     type_index, types = _types(live.nodes)
-    leaves = _leaves(live, [i for i, t in enumerate(type_index) if types[t].kind == "leaf"], tree)
+    leaves = _leaves(live, [i for i, t in enumerate(type_index) if types[t].kind == "leaf"])
     columns = Columns(
         np.array(type_index, np.int32),
         live.start,
@@ -53,7 +55,6 @@ def capture(*roots: Any, model: Models = None, details: bool = True, finite: boo
         live.sequence,
         np.array(list(map(id, live.nodes)), np.uint64),
     )
-    modules, calls = assign(columns, types, leaves, tree)
     wanted = {node for node, _ in edges}
     position = {node: i for i, node in enumerate(live.nodes) if node in wanted}
     return Graph(
@@ -63,15 +64,13 @@ def capture(*roots: Any, model: Models = None, details: bool = True, finite: boo
         leaves=leaves,
         outputs=_outputs(live.nodes) if details else (),
         saved=_saved(live.nodes, type_index, types, finite) if details else {},
-        modules=modules,
-        calls=calls,
         root_names=("",) * len(edges),
     )
 
 
 def root_edges(roots: Sequence[Any]) -> list[tuple[Any, int]]:
     """Return (live node, output number) of every tensor in `roots` that has a graph."""
-    flat = list(_flatten(roots))
+    flat = list(tensors_in(roots))
     edges = []
     for x in flat:
         if isinstance(x, GradientEdge):
@@ -84,7 +83,7 @@ def root_edges(roots: Sequence[Any]) -> list[tuple[Any, int]]:
     return edges
 
 
-def _flatten(value: Any) -> Iterable[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
     """Yield the tensors and edges in nested containers, each once, in order. Nothing of the user's is called."""
     stack: list[Any] = [value]
     seen: set[int] = set()
@@ -146,16 +145,20 @@ def _custom_kind(forward: type) -> Kind:
     return "custom"
 
 
-@lru_cache(maxsize=1024)
+_source_by_class: WeakKeyDictionary[type, str | None] = WeakKeyDictionary()
+
+
 def _source(cls: type) -> str | None:
-    """Return `file:line` of a class statement, as far as the source can be found."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return None
+    """Return `file:line` of a class statement, as far as the source can be found; looked up once a class."""
+    if cls not in _source_by_class:
+        try:
+            _source_by_class[cls] = f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+        except (OSError, TypeError):
+            _source_by_class[cls] = None
+    return _source_by_class[cls]
 
 
-def _leaves(live: Walk, at: list[int], tree: ModelTree) -> tuple[Leaf, ...]:
+def _leaves(live: Walk, at: list[int]) -> tuple[Leaf, ...]:
     """Describe the leaves whose nodes stand at `at`, in the order in which the forward pass first used them."""
     used = live.inputs >= 0
     consumer = np.repeat(np.arange(len(live.nodes)), np.diff(live.start))[used]
@@ -163,25 +166,28 @@ def _leaves(live: Walk, at: list[int], tree: ModelTree) -> tuple[Leaf, ...]:
     np.maximum.at(first_use, live.inputs[used], consumer)  # the last consumer in backward order is the first in forward
     uses = np.bincount(live.inputs[used], minlength=len(live.nodes))
     ordered = sorted(at, key=lambda i: -first_use[i])
-    return tuple(_leaf(k, i, live.nodes[i].variable, int(uses[i]), tree) for k, i in enumerate(ordered))
+    return tuple(_leaf(k, i, live.nodes[i].variable, int(uses[i])) for k, i in enumerate(ordered))
 
 
-def _leaf(index: int, node: int, tensor: torch.Tensor, uses: int, tree: ModelTree) -> Leaf:
-    names = tree.tensor_names(tensor)
-    is_parameter = isinstance(tensor, torch.nn.Parameter)
+def _leaf(index: int, node: int, tensor: torch.Tensor, uses: int) -> Leaf:
     return Leaf(
         index,
         node,
-        tuple(tensor.shape),
+        _shape(tensor),
         tensor.dtype,
         tensor.device,
-        kind="parameter" if is_parameter else "buffer" if names else "unknown",
-        name=names[0] if names else "",
-        names=names,
-        module=names[0].rpartition(".")[0] if names else None,
+        kind="parameter" if is_parameter(tensor) else "unknown",
         uses=uses,
+        storage=memory(tensor)[0],
         ref=ref_to(tensor),
     )
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return the shape, with -1 in place of what differs between the parts of a nested tensor."""
+    if tensor.is_nested and tensor.layout == torch.strided:
+        return tensor.size(0), *(-1,) * (tensor.dim() - 1)
+    return tuple(tensor.shape)
 
 
 def _outputs(nodes: list[Any]) -> tuple[tuple[Output | None, ...], ...]:

@@ -22,15 +22,21 @@ class NothingToCapture(ValueError):
                 f"graph() found no tensor in its roots: it was given {kinds}, and expects tensors, GradientEdges, or "
                 "tuples, lists, dicts or dataclasses of them. Pass the loss, as in backsight.graph(loss)."
             )
-        first = tensors[0]
+        first = describe(tensors[0])
+        article = "an" if first.startswith("int") else "a"
         many = f" (the first of {len(tensors)} tensors, none of which has a graph)" if len(tensors) > 1 else ""
-        return cls(f"graph() was given a {describe(first)}{many}, which has no autograd graph. {_cure(first)}")
+        return cls(f"graph() was given {article} {first}{many}, which has no autograd graph. {_cure(tensors[0])}")
 
 
 def _kind(value: Any) -> str:
+    """Return `list of int`, `empty dict` or `pathlib.Path`: the classes, without asking the objects."""
     kind = type(value)
-    empty = issubclass(kind, (tuple, list, dict)) and not len(value)
-    return f"an empty {kind.__name__}" if empty else f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+    if not issubclass(kind, (tuple, list, dict)):
+        return name
+    iterate = dict.values if issubclass(kind, dict) else tuple.__iter__ if issubclass(kind, tuple) else list.__iter__
+    inner = sorted({type(item).__qualname__ for item in iterate(value)})
+    return f"{name} of {' and '.join(inner)}" if inner else f"empty {name}"
 
 
 def describe(tensor: torch.Tensor) -> str:

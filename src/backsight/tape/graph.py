@@ -94,7 +94,8 @@ class Leaf:
     """A tensor at which the graph ends, and whose `.grad` backward fills.
 
     `name` is the best name known and `names` all of them; `owner` names the optimizer that holds it; `module` is the
-    path of the module whose parameter it is. `uses` counts the edges that lead to it.
+    path of the module whose parameter it is; `near` says where a leaf without a variable stands. `uses` counts the
+    edges that lead to it. Saved tensors with the same `storage` share its memory.
     """
 
     index: int
@@ -107,7 +108,9 @@ class Leaf:
     names: tuple[str, ...] = ()
     owner: str | None = None
     module: str | None = None
+    near: str = ""
     uses: int = 0
+    storage: int | None = None
     ref: Ref = field(default_factory=_dead_ref, repr=False, compare=False)
 
     def tensor(self) -> torch.Tensor | None:
@@ -123,7 +126,8 @@ class Leaf:
     @property
     def label(self) -> str:
         """The name, or a description for a leaf whose name is not known."""
-        return self.name or f"unnamed {'×'.join(map(str, self.shape)) or 'scalar'} leaf"
+        shape = "×".join(map(str, self.shape)) or "scalar"
+        return self.name or f"unnamed {shape} leaf{', ' + self.near if self.near else ''}"
 
 
 class Edge(NamedTuple):
@@ -161,7 +165,7 @@ class Node:
 
     @property
     def _type(self) -> NodeType:
-        return self.graph.types[self.graph.columns.type[self.index]]
+        return self.graph.types[int(self.graph.columns.type[self.index])]
 
     @property
     def inputs(self) -> tuple[Edge | None, ...]:
@@ -342,7 +346,7 @@ class Graph:
     @cached_property
     def saved_bytes_by_node(self) -> dict[int, int]:
         """Bytes of unique storages by the first node, in forward order, that saves them; leaves not counted."""
-        storages = {s.storage for saved in self.saved.values() for s in saved if s.is_leaf}
+        storages = {leaf.storage for leaf in self.leaves}
         by_node: dict[int, int] = {}
         for i in sorted(self.saved, reverse=True):
             for s in self.saved[i]:
@@ -355,6 +359,11 @@ class Graph:
     def leaf_at(self) -> dict[int, int]:
         """Position in `leaves` by the index of the leaf's node."""
         return {leaf.node: leaf.index for leaf in self.leaves}
+
+    @property
+    def identities(self) -> Iterator[tuple[int, int]]:
+        """What tells, while the nodes live, whether two graphs contain the same one: address and sequence number."""
+        return zip(self.columns.ids.tolist(), self.columns.sequence.tolist(), strict=True)
 
     def __len__(self) -> int:
         return len(self.columns.type)

@@ -2,9 +2,9 @@
 
 Note [Freeing a walked graph]
     Since PyTorch 2.13 a C++ node keeps its Python wrapper for as long as it lives (PyTorch pull requests 179924 and
-    181782), and freeing a wrapped node frees its inputs by C recursion: about 209 bytes of stack a level. A walked chain
-    of more than about 40,000 nodes therefore kills the process when the user later drops the loss (3,000 in a thread
-    with a stack of 512 kB). Nodes that Python never touched are freed by a loop.
+    181782), and freeing a wrapped node frees its inputs by C recursion: about 209 bytes of stack a level. A walked
+    chain of more than about 40,000 nodes therefore kills the process when the user later drops the loss (3,000 in a
+    thread with a stack of 512 kB). Nodes that Python never touched are freed by a loop.
 
     The cure: cut every long descent. Sequence numbers fall along every edge of a graph that one thread has made. Where
     an edge crosses a multiple of STRIDE (or does not fall), its consumer gets an object in `node.metadata`, which the

@@ -14,21 +14,25 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from backsight.tape._torch import NO_SEQUENCE, next_sequence_number
-from backsight.tape.graph import Columns, Leaf, NodeType, op_name
+from backsight.tape.graph import Columns, Graph, Leaf, NodeType, op_name
 
 PASS_THROUGH = frozenset(
-    "T View Transpose Permute Expand UnsafeView ReshapeAlias ToCopy AsStrided Squeeze Unsqueeze Alias Clone".split()
+    {"T", "View", "Transpose", "Permute", "Expand", "UnsafeView", "ReshapeAlias", "ToCopy", "AsStrided"}
+    | {"Squeeze", "Unsqueeze", "Alias", "Clone"}
 )
 """Operations that only hand a parameter on: what they feed belongs to its module too."""
 
 OUTSIDE = "(outside)"
+"""The module of a node that was made while no module ran, where calls were logged."""
+
+Models = torch.nn.Module | Mapping[str, torch.nn.Module] | None
 
 
 class ModelTree:
@@ -47,12 +51,14 @@ class ModelTree:
                     self._tensors.setdefault(id(tensor), []).append(f"{path}.{name}" if path else name)
 
     @classmethod
-    def of(cls, model: torch.nn.Module | Mapping[str, torch.nn.Module] | None) -> ModelTree:
+    def of(cls, model: Models) -> ModelTree:
         """Return the tree of one model (paths without prefix), of several by name, or of none."""
         if model is None:
             return cls({})
         if isinstance(model, torch.nn.Module):
             return cls({"": model})
+        if not isinstance(model, Mapping):
+            raise TypeError(f"model must be a torch.nn.Module or a dict of them by name, not {type(model).__name__}.")
         for name, value in model.items():
             if not isinstance(value, torch.nn.Module):
                 raise TypeError(f"model[{name!r}] must be a torch.nn.Module, not {type(value).__name__}.")
@@ -65,7 +71,7 @@ class ModelTree:
         """Return the module's path, or None if it is in none of the models."""
         return self._paths.get(id(module))
 
-    def tensor_names(self, tensor: torch.Tensor) -> tuple[str, ...]:
+    def tensor_names(self, tensor: torch.Tensor | None) -> tuple[str, ...]:
         """Return every path of a parameter or buffer; tied weights have several."""
         return tuple(self._tensors.get(id(tensor), ()))
 
@@ -107,6 +113,7 @@ class CallLog:
         self.limit = limit
         self._calls: dict[int, list[Call]] = {}
         self._open: dict[int, list[tuple[torch.nn.Module, Call]]] = {}
+        self._end: int | None = None
 
     def enter(self, module: torch.nn.Module) -> None:
         """Note that a call of `module` begins in this thread."""
@@ -120,20 +127,34 @@ class CallLog:
 
     def leave(self, module: torch.nn.Module) -> bool:
         """Note that the call of `module` ends; return whether it was the outermost one."""
-        stack = self._open.get(threading.get_ident(), [])
-        now = next_sequence_number()
+        thread = threading.get_ident()
+        calls, stack = self._calls.get(thread, []), self._open.get(thread, [])
+        if all(inner is not module for inner, _ in stack):
+            return False  # this log began in the middle of the call
         # A call that an exception ended may have missed its exit: it ended no later than the one around it.
         while stack:
             inner, call = stack.pop()
-            call.exit = now
+            call.exit = next_sequence_number()
+            if calls[-1] is call and call.enter == call.exit:
+                calls.pop()  # no node was made in it: evaluation, or a module that only hands things on
             if inner is module:
                 break
         return not stack
 
-    def calls(self) -> Sequence[Call]:
-        """Return the calls of this thread, or of the only thread that has any."""
+    def is_running(self) -> bool:
+        """Whether a module call is open in this thread."""
+        return bool(self._open.get(threading.get_ident()))
+
+    def close(self) -> None:
+        """Note that nothing is logged any more: nodes made in this thread from now on are not covered."""
+        self._end = next_sequence_number()
+
+    def covering(self, newest: int) -> Sequence[Call]:
+        """Return the calls of this thread, or of the only one that has any, if they cover the node numbered `newest`."""
         own = self._calls.get(threading.get_ident())
-        return own if own else next(iter(self._calls.values())) if len(self._calls) == 1 else ()
+        calls = own if own else next(iter(self._calls.values())) if len(self._calls) == 1 else []
+        covered = calls and calls[0].enter <= newest and (self._end is None or newest < self._end)
+        return calls if covered else ()
 
 
 _active: weakref.WeakSet[CallLog] = weakref.WeakSet()
@@ -144,14 +165,33 @@ def announce(log: CallLog) -> None:
     _active.add(log)
 
 
-def assign(
+def with_models(graph: Graph, model: Models) -> Graph:
+    """Return `graph` with its nodes given to modules, and its leaves named by their paths in `model`.
+
+    `model` is a module, modules by name, or None: then only logged calls tell, by class name.
+    """
+    tree = ModelTree.of(model)
+    leaves = tuple(_placed(leaf, tree) for leaf in graph.leaves) if tree else graph.leaves
+    modules, calls = _assign(graph.columns, graph.types, leaves, tree)
+    return replace(graph, leaves=leaves, modules=modules, calls=calls)
+
+
+def _placed(leaf: Leaf, tree: ModelTree) -> Leaf:
+    names = tree.tensor_names(leaf.tensor())
+    if not names:
+        return leaf
+    kind = leaf.kind if leaf.kind == "parameter" else "buffer"
+    return replace(leaf, kind=kind, name=names[0], names=names, module=names[0].rpartition(".")[0])
+
+
+def _assign(
     columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf], tree: ModelTree
 ) -> tuple[tuple[str | None, ...], tuple[int, ...]]:
     """Return the module path and call number of every node; two empty tuples when nothing is known."""
     order = np.flatnonzero(columns.sequence != NO_SEQUENCE)[::-1].tolist()  # forward order
-    for log in list(_active):
-        calls = log.calls()
-        if calls and order and calls[0].enter <= columns.sequence[order[-1]]:
+    for log in list(_active) if order else ():
+        calls = log.covering(int(columns.sequence[order[-1]]))
+        if calls:
             return _by_calls(columns, order, calls, tree)
     return _by_leaves(columns, types, order, leaves) if tree else ((), ())
 

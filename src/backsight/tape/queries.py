@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -155,9 +152,5 @@ def shared(graph: Graph, other: Graph) -> tuple[Node, ...]:
     """
     if not isinstance(other, Graph):
         raise TypeError(f"shared() compares with another Graph, not with {type(other).__name__}.")
-    theirs = set(_identities(other))
-    return tuple(Node(graph, i) for i, key in enumerate(_identities(graph)) if key in theirs and key[1] != NO_SEQUENCE)
-
-
-def _identities(graph: Graph) -> Iterable[tuple[Any, Any]]:
-    return zip(graph.columns.ids.tolist(), graph.columns.sequence.tolist(), strict=True)
+    theirs = set(other.identities)
+    return tuple(Node(graph, i) for i, key in enumerate(graph.identities) if key in theirs and key[1] != NO_SEQUENCE)

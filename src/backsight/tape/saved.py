@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,10 +24,14 @@ def saved_by(node: Any, *, finite: bool = False) -> tuple[Saved, ...]:
     return tuple(_of_builtin(node, fields, finite)) if fields else ()
 
 
-@lru_cache(maxsize=None)
+_fields_by_type: dict[type, tuple[str, ...]] = {}
+
+
 def _fields(node_type: type) -> tuple[str, ...]:
-    """The names of the saved tensors of a C++ node; `dir` is slow and there are some 650 types."""
-    return tuple(name.removeprefix(RAW) for name in dir(node_type) if name.startswith(RAW))
+    """Return the names of a C++ node's saved tensors; looked up once a type, since `dir` is slow."""
+    if node_type not in _fields_by_type:
+        _fields_by_type[node_type] = tuple(n.removeprefix(RAW) for n in dir(node_type) if n.startswith(RAW))
+    return _fields_by_type[node_type]
 
 
 def _of_builtin(node: Any, fields: tuple[str, ...], finite: bool) -> Iterator[Saved]:
@@ -38,11 +42,8 @@ def _of_builtin(node: Any, fields: tuple[str, ...], finite: bool) -> Iterator[Sa
             yield Saved(name, "freed")
             continue
         many = isinstance(raw, (tuple, list))
-        for k, one in enumerate(raw if many else (raw,)):
-            if one is not None:
-                saved = _read(one, f"{name}[{k}]" if many else name, finite)
-                if saved is not None:
-                    yield _checked(saved, node, CHECKED + name) if saved.version else saved
+        names = [f"{name}[{k}]" for k in range(len(raw))] if many else [name]
+        yield from _together(node, CHECKED + name, names, raw if many else (raw,), finite)
 
 
 def _of_custom(node: Any, finite: bool) -> Iterator[Saved]:
@@ -51,15 +52,21 @@ def _of_custom(node: Any, finite: bool) -> Iterator[Saved]:
     except RuntimeError:
         yield Saved("saved_tensors", "freed")
         raw = ()
-    read = [_read(one, f"saved_tensors[{k}]", finite) for k, one in enumerate(raw or ())]
-    hooked = any(s is not None and s.state != "alive" for s in read)
-    for saved in read:
-        if saved is not None:
-            yield _checked(saved, node, "saved_tensors") if saved.version and not hooked else saved
+    names = [f"saved_tensors[{k}]" for k in range(len(raw or ()))]
+    yield from _together(node, "saved_tensors", names, raw or (), finite)
     # Tensors that the user's forward put on ctx as plain attributes: kept alive too, but outside of autograd's sight.
     for name, value in object.__getattribute__(node, "__dict__").items():
         if isinstance(name, str) and issubclass(type(value), torch.Tensor):
             yield _describe(value, f"ctx.{name}", finite)
+
+
+def _together(node: Any, getter: str, names: Sequence[str], raws: Sequence[Any], finite: bool) -> Iterator[Saved]:
+    """Read the saved tensors `raws`, which `getter` unpacks together."""
+    read = [(raw, _read(raw, name, finite)) for raw, name in zip(raws, names, strict=True) if raw is not None]
+    hooked = any(saved is not None and saved.state != "alive" for _, saved in read)
+    for raw, saved in read:
+        if saved is not None:
+            yield _checked(saved, raw, lambda: getattr(node, getter)) if saved.version and not hooked else saved
 
 
 def _read(raw: Any, name: str, finite: bool) -> Saved | None:
@@ -78,7 +85,7 @@ def _read(raw: Any, name: str, finite: bool) -> Saved | None:
 
 
 def _describe(tensor: torch.Tensor, name: str, finite: bool) -> Saved:
-    storage, storage_bytes, size = _memory(tensor)
+    storage, storage_bytes, size = memory(tensor)
     return Saved(
         name,
         "alive",
@@ -95,7 +102,7 @@ def _describe(tensor: torch.Tensor, name: str, finite: bool) -> Saved:
     )
 
 
-def _memory(tensor: torch.Tensor) -> tuple[int | None, int, int]:
+def memory(tensor: torch.Tensor) -> tuple[int | None, int, int]:
     """Return the storage's identity, its bytes, and the tensor's own bytes; a sparse tensor counts its parts."""
     try:
         storage = tensor.untyped_storage()
@@ -103,7 +110,7 @@ def _memory(tensor: torch.Tensor) -> tuple[int | None, int, int]:
     except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors have no storage
         parts = _parts(tensor)
         size = sum(p.numel() * p.element_size() for p in parts)
-        return (id(tensor) if parts else None), size, size
+        return (parts[-1].untyped_storage()._cdata if parts else None), size, size
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -126,12 +133,21 @@ def _is_finite(tensor: torch.Tensor) -> bool | None:
         return None
 
 
-def _checked(saved: Saved, node: Any, getter: str) -> Saved:
-    """Compare versions through the checking getter. Only reached for tensors without hooks whose version is not 0."""
-    try:
-        getattr(node, getter)
-    except RuntimeError as error:
-        found = _VERSIONS.search(str(error))
-        if found and int(found[1]) == saved.version:
-            return Saved(**{**vars(saved), "state": "modified", "expected": int(found[2])})
+def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
+    """Return `saved`, as modified where its version is not the saved one. Nothing unpacked here may have a hook."""
+    said = _complaint(raw.unpack)
+    if said and not _VERSIONS.search(said):
+        # An output, which only its own node can unpack; the node complains of the first mismatch in all that it saved.
+        said = _complaint(unpack_all)
+    found = _VERSIONS.search(said)
+    if found and int(found[1]) == saved.version:
+        return replace(saved, state="modified", expected=int(found[2]))
     return saved
+
+
+def _complaint(unpack: Callable[[], Any]) -> str:
+    try:
+        unpack()
+    except RuntimeError as error:
+        return str(error)
+    return ""

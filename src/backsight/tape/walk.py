@@ -41,11 +41,18 @@ def walk(roots: Sequence[Any]) -> Walk:
         found = _Found(list(dict.fromkeys(roots)))
         try:
             found.explore()
-        finally:
+            return _protected(found)
+        except BaseException:
             # An interrupted walk has touched nodes too, so what was reached is protected all the same.
-            done = found.arranged()
-            if len(done.nodes) > guard.SAFE:
-                guard.protect(done.nodes, done.start, done.inputs, done.sequence)
+            _protected(found)
+            raise
+
+
+def _protected(found: _Found) -> Walk:
+    """Return what was found in backward order, safe to free. Doing it twice does no harm."""
+    done = found.arranged()
+    if len(done.nodes) > guard.SAFE:
+        guard.protect(done.nodes, done.start, done.inputs, done.sequence)
     return done
 
 

@@ -1,0 +1,64 @@
+"""Timing several ways to do one thing fairly: in turn, in one process, so that a slow moment hits them all."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SLOW = 2.0
+"""Seconds after which a side is measured only once."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to do it: `run` is timed, on what `prepare` makes anew each time; `remark` comments on its answer."""
+
+    prepare: Callable[[], Any]
+    run: Callable[[Any], Any]
+    remark: Callable[[Any], str] = lambda answer: ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The median of the times that one side took, and what it said about its answer or its failure."""
+
+    seconds: float
+    note: str = ""
+    failed: bool = False
+
+
+class GaveUp(BaseException):
+    """A side has spent its time or memory. No Exception, because what it interrupts may swallow those."""
+
+
+def interleaved(sides: Mapping[str, Side], rounds: int) -> dict[str, Result]:
+    """Run all sides in turn, `rounds` times, and return their medians; a side that fails or is slow runs once."""
+    results: dict[str, list[Result]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            done = results[name]
+            if not done or not (done[0].failed or done[0].seconds > SLOW):
+                done.append(_once(side))
+    return {
+        name: Result(statistics.median(result.seconds for result in done), done[0].note, done[0].failed)
+        for name, done in results.items()
+    }
+
+
+def _once(side: Side) -> Result:
+    subject = side.prepare()
+    gc.collect()
+    start = time.perf_counter()
+    try:
+        answer = side.run(subject)
+        seconds = time.perf_counter() - start
+    except GaveUp as reason:
+        seconds = time.perf_counter() - start
+        return Result(seconds, f"gave up after {seconds:.0f} s, {reason}", failed=True)
+    except Exception as error:
+        return Result(time.perf_counter() - start, type(error).__name__, failed=True)
+    return Result(seconds, side.remark(answer))

@@ -1,0 +1,1 @@
+"""The calls of tools that people come from, answered by backsight."""

@@ -1,0 +1,55 @@
+"""What diagnosis needs of PyTorch beyond its documented surface, each with the reason.
+
+`tests/diagnosis/test_private_surface.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import AbstractContextManager
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils import checkpoint
+
+ENGINE_CALLS: dict[CodeType, tuple[str, str]] = {
+    inspect.unwrap(torch.Tensor.backward).__code__: ("backward", "self"),
+    inspect.unwrap(torch.autograd.backward).__code__: ("backward", "tensors"),
+    inspect.unwrap(torch.autograd.grad).__code__: ("grad", "outputs"),
+}
+"""The functions through which people start the engine: what each is called, and the variable that holds the roots."""
+
+ADD_PARAMETERS: CodeType = inspect.unwrap(torch.optim.Optimizer.add_param_group).__code__
+"""Where an optimizer refuses a parameter: its `param` is the refused one, its `param_group` the whole group."""
+
+DDP_FORWARD: CodeType = inspect.unwrap(DistributedDataParallel.forward).__code__
+"""Where DDP notices that the last backward left parameters without a gradient: its `self` has the names."""
+
+CHECKPOINT_FILE: str = checkpoint.__file__
+"""The frames of a recomputation stand in this file."""
+
+
+def no_torch_function() -> AbstractContextManager[None]:
+    """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
+    return torch._C.DisableTorchFunction()
+
+
+def forward_class(node: Any) -> type | None:
+    """Return the user's `torch.autograd.Function` class behind a custom node."""
+    return getattr(type(node), "_forward_cls", None)
+
+
+def checkpointed(variables: dict[str, Any]) -> Any:
+    """Return the function that is being recomputed, from the variables of a frame of torch.utils.checkpoint, or None.
+
+    The hooks of `_checkpoint_hook` close over a `_CheckpointFrame`, the `frame`, whose `recompute_fn` closes over the
+    function, `fn`; that function's own frame has `fn` at hand.
+    """
+    if "fn" in variables and "recompute_context" in variables:
+        return variables["fn"]
+    recompute = getattr(variables.get("frame"), "recompute_fn", None)
+    names = getattr(getattr(recompute, "__code__", None), "co_freevars", ())
+    held = dict(zip(names, getattr(recompute, "__closure__", None) or (), strict=False))
+    return held["fn"].cell_contents if "fn" in held else None

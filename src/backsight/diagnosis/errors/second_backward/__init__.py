@@ -1,0 +1,76 @@
+"""BS201: backward ran into a graph that an earlier backward has freed.
+
+Flags that say "freed" mislead here: a failing backward frees the new part of the graph on its way to the old one. So
+the evidence is, in this order: what a running watch knows of optimizer steps, other losses with a graph in common, and
+what loops and functions carry from one iteration into the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.second_backward.carried import carried_by_function, carried_by_loop, carried_by_object
+from backsight.diagnosis.errors.second_backward.case import Case
+from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
+from backsight.diagnosis.errors.second_backward.once import computed_once
+from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.snapshot import survey
+
+CODE = "BS201"
+Clue = Callable[[Case], Finding | None]
+
+CLUES: tuple[Clue, ...] = (
+    same_loss,
+    another_loss,
+    computed_once,
+    carried_by_loop,
+    carried_by_function,
+    carried_by_object,
+)
+
+
+@explains(CODE, r"backward through the graph a second time")
+def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the variable that joins this loss to a graph which was already freed."""
+    if not any(getattr(root, "requires_grad", False) for root in failure.roots):
+        return _unlocated(failure, ())
+    case = Case(failure, survey(failure.roots, frames=failure.frames))
+    finding = next((found for clue in CLUES if (found := clue(case)) is not None), None)
+    return _with_steps(case, finding) if finding else _unlocated(failure, _steps(case))
+
+
+def _with_steps(case: Case, finding: Finding) -> Finding:
+    """Add what a running watch knows; it makes an inference from the text exact."""
+    steps = tuple(_steps(case))
+    if finding.exact or not steps:
+        return finding
+    return replace(finding, evidence=(*finding.evidence[:-1], *steps), exact=True)
+
+
+def _steps(case: Case) -> Iterable[str]:
+    if case.joints:
+        names = listed([case.graph.nodes[i].name for i in case.joints], 3)
+        yield (
+            f"{counted(len(case.old), 'operation')} of this graph were made before the last optimizer step; the new "
+            f"part reaches them through {names}."
+        )
+
+
+def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
+    where = (shown(failure.user.place, "is the call that failed."),) if failure.user else ()
+    return Finding(
+        CODE,
+        "error",
+        "backward() reached operations whose saved tensors an earlier backward() had freed.",
+        (*where, *steps, "Which variable leads there could not be found out after the fact."),
+        "Look for a result that is computed once and used in every iteration (compute it anew), one that is carried "
+        "from iteration to iteration (cut it: hidden = hidden.detach()), and two losses over one forward pass "
+        "(add them, and call backward once).",
+        source=failure.source,
+        exact=False,
+    )

@@ -1,0 +1,140 @@
+"""Results that are carried from one iteration, or one call, into the next: hidden states and running sums."""
+
+from __future__ import annotations
+
+from backsight.diagnosis.errors.second_backward.case import Case, loops
+from backsight.diagnosis.failure import Level, method
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.holders import results_held, results_in, structure
+from backsight.diagnosis.wording import shaped, shown
+from backsight.naming.plain import class_dict, mro
+from backsight.naming.roots import is_user_class
+from backsight.source import Body, LoopFacts, Place, assignments, function_at, optimizer_steps
+from backsight.source.ancestry import Ancestor
+from backsight.source.bindings import uses
+from backsight.source.body import statements
+
+INFERRED = (
+    "(Read from the source text and from what is held now. Under `backsight run`, which takes note of every optimizer "
+    "step, it is exact.)"
+)
+
+
+def carried_by_loop(case: Case) -> Finding | None:
+    """A variable that an iteration reads before it assigns it holds a result with a history."""
+    for level in case.failure.users:
+        names = case.ancestors(level)
+        for facts in loops(level):
+            for name in [name for name in names if name in facts.carried and results_in(level.value(name))]:
+                if name == case.receiver:
+                    return _running_sum(case, level, name, facts)
+                read, assigned = facts.carried[name]
+                return _finding(case, level, name, read, assigned, "iteration")
+    return None
+
+
+def carried_by_function(case: Case) -> Finding | None:
+    """An attribute that a function reads before it assigns it, `self.hidden`, holds a result with a history."""
+    for level in case.failure.users:
+        for name, ancestor in case.ancestors(level).items():
+            if level.body and "." in name and ancestor.entering and results_in(level.value(name)):
+                assigned = assignments(level.body, name)
+                if assigned:
+                    return _finding(case, level, name, _first_read(ancestor, assigned), assigned[-1], "call")
+    return None
+
+
+def carried_by_object(case: Case) -> Finding | None:
+    """An attribute of an object keeps a result of this graph, and the methods of its class both read and assign it."""
+    for tensor, name in results_held(case.failure.frames):
+        owner, _, attribute = name.path.partition("[")[0].rpartition(".")
+        if not owner or not case.graph.shared(structure(tensor)):
+            continue
+        held = next((value for level in case.failure.users if (value := level.value(owner)) is not None), None)
+        place = _kept_by(type(held), attribute) if held is not None else None
+        if place is not None:
+            level = case.failure.users[0]
+            return _finding(case, level, f"{owner}.{attribute}", place, place, "call", f"self.{attribute}")
+    return None
+
+
+def _first_read(ancestor: Ancestor, assigned: tuple[Place, ...]) -> Place:
+    return min([ancestor.read, *assigned], key=lambda place: place.line)
+
+
+def _kept_by(cls: type, attribute: str) -> Place | None:
+    """The assignment of `self.<attribute>` in a method of `cls` which also reads it."""
+    name = f"self.{attribute}"
+    for base in mro(cls):
+        if not is_user_class(class_dict(base).get("__module__")):
+            continue
+        for each in class_dict(base):
+            function = method(base, each) if each != "__init__" else None
+            body = function_at(function.__code__) if function else None
+            if body is not None and _reads(body, name) and (assigned := assignments(body, name)):
+                return assigned[-1]
+    return None
+
+
+def _reads(body: Body, name: str) -> bool:
+    return any(use.name == name and not use.binds for each in statements(body.node) for use in uses(each))
+
+
+def _finding(
+    case: Case, level: Level, name: str, read: Place, assigned: Place, span: str, inner: str | None = None
+) -> Finding:
+    inner = inner or name
+    if read == assigned:
+        how = [
+            shown(read, f"reads {inner} as the {span} before left it, with its history, and assigns it for the next.")
+        ]
+    else:
+        how = [
+            shown(read, f"reads {inner} as the {span} before left it, with its history."),
+            shown(assigned, f"assigns it for the next {span}."),
+        ]
+    value = results_in(level.value(name))
+    shape = f", a tensor of shape {shaped(value[0].shape)}," if len(value) == 1 else ""
+    return Finding(
+        "BS201",
+        "error",
+        f"{name}{shape} carries the graph of one {span} into the next, and backward() has freed that graph.",
+        (
+            *how,
+            shown(level.place, f"goes back through this {span} and into the one before, which it freed then."),
+            INFERRED,
+        ),
+        f"Cut the history after each step: {_cut(inner, len(value))}. {_why_not_retain(case)}",
+        source=str(assigned),
+        exact=False,
+    )
+
+
+def _cut(name: str, tensors: int) -> str:
+    if tensors > 1:
+        return f"{name} = tuple(h.detach() for h in {name})"
+    return f"{name} = {name}.detach()"
+
+
+def _why_not_retain(case: Case) -> str:
+    if any(level.body and optimizer_steps(level.body) for level in case.failure.users):
+        return "retain_graph=True is no cure: the old graph saved weights that the optimizer has changed since."
+    return "retain_graph=True is no cure: every iteration would go back through all iterations before it."
+
+
+def _running_sum(case: Case, level: Level, name: str, facts: LoopFacts) -> Finding:
+    read, assigned = facts.carried[name]
+    return Finding(
+        "BS201",
+        "error",
+        f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones.",
+        (
+            shown(assigned, f"keeps what {name} was in the iteration before, with its history."),
+            shown(level.place, "goes back through all of it in every iteration."),
+            INFERRED,
+        ),
+        f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
+        f"call {name}.backward() once, after the loop.",
+        source=str(assigned if assigned != read else read),
+        exact=False,
+    )

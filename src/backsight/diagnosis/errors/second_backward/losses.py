@@ -1,0 +1,146 @@
+"""The same loss twice, and two losses over one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.errors.second_backward.case import Case, loops, names_read
+from backsight.diagnosis.failure import Level
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.holders import border, made_in, results_in, structure
+from backsight.diagnosis.wording import counted, shown
+from backsight.source import Place, assignments, backward_calls, optimizer_steps, receiver_of_backward, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.tracing.steps import parameters
+
+
+def same_loss(case: Case) -> Finding | None:
+    """The very tensor whose backward failed has been through backward before."""
+    for level in case.failure.users:
+        if level.body is None:
+            continue
+        for name in [name for name in names_read(level) if level.value(name) is case.root]:
+            before = _earlier_call(level, name)
+            if before is not None:
+                return _called_twice(case, level, name, before)
+            for facts in loops(level):
+                if name not in facts.assigned:
+                    return _once_before_loop(case, level, name, facts.loop)
+    return None
+
+
+def another_loss(case: Case) -> Finding | None:
+    """Another loss of the same function has been through operations that this one needs too."""
+    for level in case.failure.users:
+        for place, name, other in _other_losses(case, level):
+            shared = case.graph.shared(structure(other))
+            if shared and any(node.index in case.graph.saved for node in shared):
+                return _two_losses(case, level, place, name, {node.index for node in shared})
+    return None
+
+
+def _earlier_call(level: Level, name: str) -> Place | None:
+    """The last backward on `name` before this line, if `name` is not assigned in between."""
+    assert level.body is not None
+    here = statement_at(level.body, level.line)
+    start = here.lineno if here else level.line
+    assigned = max((place.line for place in assignments(level.body, name, before=start)), default=0)
+    for place in reversed(backward_calls(level.body)):
+        if assigned < place.line < start and receiver_of_backward(level.body, place.line) == name:
+            return None if _retains(place) else place
+    return None
+
+
+def _retains(place: Place) -> bool:
+    return "retain_graph=True" in place.text or "create_graph=True" in place.text
+
+
+def _called_twice(case: Case, level: Level, name: str, before: Place) -> Finding:
+    return Finding(
+        "BS201",
+        "error",
+        f"backward() runs on {name} a second time.",
+        (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
+        f"Call backward on {name} once. For derivatives of derivatives, give the first call create_graph=True; for "
+        "separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
+        source=str(level.place),
+    )
+
+
+def _once_before_loop(case: Case, level: Level, name: str, loop: Place) -> Finding:
+    made = assignments(level.body, name, before=loop.line) if level.body else ()
+    where = shown(made[-1], "computes it, before the loop.") if made else f"{level.function} is given it once."
+    return Finding(
+        "BS201",
+        "error",
+        f"{name} is computed once, and backward() runs on it in every iteration.",
+        (
+            where,
+            shown(loop, "does not compute it again."),
+            shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
+        ),
+        f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights are others, too.",
+        source=str(made[-1]) if made else str(level.place),
+    )
+
+
+def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.Tensor]]:
+    """The other backward calls of this level's function, with the tensors that they run on."""
+    if level.body is None:
+        return
+    for place in backward_calls(level.body):
+        name = receiver_of_backward(level.body, place.line)
+        if name is None or _retains(place) or place.line == level.line:
+            continue
+        for tensor in results_in(level.value(name)):
+            if tensor is not case.root:
+                yield place, name, tensor
+
+
+def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[int]) -> Finding:
+    assert level.body is not None
+    joints = set(border(case.graph, shared))
+    through = next((n for n in case.ancestors(level) if joints & set(made_in(case.graph, level.value(n)))), None)
+    loss = case.loss if level is case.failure.user else "this loss"
+    behind = f", those behind {through}" if through else ""
+    evidence = [
+        shown(place, f"frees {counted(len(shared), 'operation')} that {other} and {loss} share{behind}."),
+        shown(level.place, "needs them again."),
+    ]
+    read = ancestors(level.body, other, place.line).get(through) if through else None
+    if through and read and _steps_elsewhere(case, level, place, shared):
+        evidence.insert(0, shown(read.read, f"computes {other} from {through} with its history."))
+        evidence.append(f"The step that follows {other}.backward() does not train what made {through}.")
+        cure = f"Compute {other} from {through}.detach(): then its backward stays out of what made {through}."
+        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(read.read))
+    cure = f"Add the losses and call backward once: ({other} + {loss}).backward()."
+    if _steps_between(level, place):
+        cure += " Step the optimizers after that."
+    return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(level.place))
+
+
+def _freed_title(other: str, loss: str, through: str | None) -> str:
+    part = f"behind {through}" if through else "that both need"
+    return f"{other}.backward() has freed the part of the graph {part}, which {loss}.backward() needs too."
+
+
+def _steps_between(level: Level, place: Place) -> list[Place]:
+    first, last = sorted((place.line, level.line))
+    return [step for step in optimizer_steps(level.body) if first < step.line < last] if level.body else []
+
+
+def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
+    """Whether an optimizer steps between the two backwards that trains nothing of what they share."""
+    leaves = {id(leaf.tensor()) for leaf in case.graph.leaves if _feeds(case, leaf.node, shared)}
+    for step in _steps_between(level, place):
+        optimizer = level.value(step.text.partition(".step(")[0])
+        if isinstance(optimizer, torch.optim.Optimizer):
+            return not leaves & {id(parameter) for parameter in parameters(optimizer)}
+    return False
+
+
+def _feeds(case: Case, leaf: int, shared: set[int]) -> bool:
+    columns = case.graph.columns
+    return any(leaf in columns.inputs[columns.start[i] : columns.start[i + 1]] for i in shared)

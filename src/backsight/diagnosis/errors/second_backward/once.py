@@ -1,0 +1,67 @@
+"""A result that is computed once, before the loop that uses it in every iteration."""
+
+from __future__ import annotations
+
+from backsight.diagnosis.errors.second_backward.case import Case, loops
+from backsight.diagnosis.failure import Level
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.holders import made_in, needs_saved
+from backsight.diagnosis.wording import shown
+from backsight.source import LoopFacts
+from backsight.source.ancestry import Ancestor
+
+
+def computed_once(case: Case) -> Finding | None:
+    """A variable that the loop reads and never assigns holds a result of this very graph."""
+    for level in case.failure.users:
+        names = case.ancestors(level)
+        for facts in loops(level):
+            for name, ancestor in names.items():
+                if name in facts.assigned or level.value(name) is case.root:
+                    continue
+                nodes = [i for i in made_in(case.graph, level.value(name)) if needs_saved(case.graph, i)]
+                if nodes and (not case.joints or set(nodes) & set(case.joints)):
+                    return _finding(case, level, facts, ancestor)
+    return None
+
+
+def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> Finding:
+    name = ancestor.name
+    filled = [place for place in ancestor.bound if place.line > facts.loop.line]
+    made = [place for place in ancestor.bound if place.line < facts.loop.line]
+    if filled:
+        return Finding(
+            "BS201",
+            "error",
+            f"{name} still holds results of earlier iterations, whose graphs backward() has freed.",
+            (
+                shown(filled[0], "adds to it in every iteration, and nothing empties it."),
+                shown(ancestor.read, "uses all of it again."),
+                shown(level.place, "runs into what the iteration before has freed."),
+            ),
+            f"Empty {name} at the start of each iteration, or add {_detached(name)} to it.",
+            source=str(filled[0]),
+        )
+    origin = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
+    return Finding(
+        "BS201",
+        "error",
+        f"{name} is computed once, before the loop, and the first backward() has freed its graph.",
+        (
+            origin,
+            shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}."),
+            shown(level.place, "freed its graph in the first iteration, and needs it again in the next."),
+        ),
+        f"Compute {name} inside the loop. If what computes it is not meant to be trained here, compute it once under "
+        "torch.no_grad().",
+        source=str(made[-1]) if made else str(ancestor.read),
+    )
+
+
+def _given(level: Level, name: str) -> str:
+    known = name.split(".")[0] in level.variables
+    return f"{level.function} is given {name}, computed before." if known else f"{name} was computed before."
+
+
+def _detached(name: str) -> str:
+    return "results after .detach()"

@@ -1,0 +1,170 @@
+"""A failure: an exception, and what the frames of its traceback show, read once and without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import FrameType
+from typing import Any, Literal
+
+import torch
+
+from backsight.diagnosis._torch import ENGINE_CALLS, no_torch_function
+from backsight.naming.frames import is_function, locals_of
+from backsight.naming.plain import class_dict, mro, namespace
+from backsight.naming.roots import is_ours, is_user
+from backsight.source import Body, Place, function_at, statement_at
+from backsight.tape import tensors_in
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level of a traceback: a frame, and the line at which the exception passed it."""
+
+    frame: FrameType
+    line: int
+
+    @cached_property
+    def variables(self) -> Mapping[str, object]:
+        """The local variables; for code at module level, the globals."""
+        if is_function(self.frame):
+            return locals_of(self.frame)
+        found = self.frame.f_locals
+        return dict(found) if type(found) is dict else {}
+
+    @cached_property
+    def body(self) -> Body | None:
+        """The source of the function; None where it cannot be read."""
+        return function_at(self.frame.f_code)
+
+    @cached_property
+    def place(self) -> Place:
+        """The statement at which the exception passed; without its text where the source cannot be read."""
+        statement = statement_at(self.body, self.line) if self.body else None
+        if self.body is None or statement is None:
+            return Place(self.frame.f_code.co_filename, self.line, "")
+        return self.body.place(statement)
+
+    @property
+    def function(self) -> str:
+        return getattr(self.frame.f_code, "co_qualname", self.frame.f_code.co_name)
+
+    def value(self, name: str) -> object:
+        """The value of a variable or a chain of attributes, `self.hidden`; None where no plain attribute holds it."""
+        first, *rest = name.split(".")
+        held = self.variables.get(first, self.frame.f_globals.get(first))
+        return follow(held, rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """An exception, and the traceback as an explanation needs it.
+
+    levels: every level, outermost first.
+    users: those of the user's own code, innermost first; of a backward only what called it.
+    call: which of PyTorch's functions started the engine, if the engine raised.
+    roots: the tensors that it was called on.
+
+    Holds frames: to be dropped as soon as the explanation is written.
+    """
+
+    error: BaseException
+    message: str
+    levels: tuple[Level, ...]
+    users: tuple[Level, ...]
+    call: Literal["backward", "grad"] | None = None
+    roots: tuple[Any, ...] = ()
+    inputs: tuple[Any, ...] = ()
+
+    @property
+    def user(self) -> Level | None:
+        """The innermost level of the user's code."""
+        return self.users[0] if self.users else None
+
+    @property
+    def frames(self) -> tuple[FrameType, ...]:
+        """The frames of the user's code, innermost first, to be searched for names."""
+        return tuple(level.frame for level in self.users)
+
+    @property
+    def source(self) -> str | None:
+        """Where the user's code failed, as `file:line`."""
+        return str(self.user.place) if self.user else None
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Read the traceback of `error`."""
+    levels = tuple(_levels(error))
+    users = [k for k, level in enumerate(levels) if is_user(level.frame) and not _is_ours(level)]
+    engine = max((k for k, level in enumerate(levels) if level.frame.f_code in ENGINE_CALLS), default=-1)
+    if users and engine < users[-1]:  # raised by the user's own code, which backward may have called
+        engine = -1
+    innermost_first = tuple(levels[k] for k in reversed(users))
+    if engine < 0:
+        return Failure(error, message_of(error), levels, innermost_first)
+    call, roots = ENGINE_CALLS[levels[engine].frame.f_code]
+    with no_torch_function():
+        return Failure(
+            error,
+            message_of(error),
+            levels,
+            innermost_first,
+            "grad" if call == "grad" else "backward",
+            tuple(tensors_in(levels[engine].variables.get(roots))),
+            tuple(tensors_in(levels[engine].variables.get("inputs"))),
+        )
+
+
+def message_of(error: BaseException) -> str:
+    """Return the text that an exception was made with; no `__str__` of the user's is asked."""
+    arguments: tuple[object, ...] = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # a getset
+    return next((text for text in arguments if type(text) is str), "")
+
+
+def follow(held: object, attributes: list[str]) -> object:
+    """Return what a chain of attributes leads to, past every property and `__getattr__`; None where it ends."""
+    for attribute in attributes:
+        inside = namespace(held) or {}
+        if attribute in inside:
+            held = inside[attribute]
+        elif issubclass(type(held), torch.nn.Module):
+            held = _of_module(inside, attribute)
+        else:
+            held = None
+    return held
+
+
+def function_of(value: object) -> Any:
+    """Return the Python function that a call of `value` runs: a function, a method's, a module's `forward`; or None."""
+    value = getattr(value, "__func__", value) if type(value).__name__ in ("method", "staticmethod") else value
+    if type(value).__name__ == "function":
+        return value
+    return method(type(value), "forward") if issubclass(type(value), torch.nn.Module) else None
+
+
+def method(cls: type, name: str) -> Any:
+    """Return the plain function behind a method of `cls`; None if there is none."""
+    for base in mro(cls):
+        found = class_dict(base).get(name)
+        if found is not None:
+            found = found.__func__ if type(found) in (staticmethod, classmethod) else found
+            return found if type(found).__name__ == "function" else None
+    return None
+
+
+def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
+    """Return the parameter, buffer or child of a module by this name."""
+    tables = (inside.get(table) for table in ("_parameters", "_buffers", "_modules"))
+    return next((table[attribute] for table in tables if type(table) is dict and attribute in table), None)
+
+
+def _levels(error: BaseException) -> Iterator[Level]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield Level(trace.tb_frame, trace.tb_lineno)
+        trace = trace.tb_next
+
+
+def _is_ours(level: Level) -> bool:
+    return is_ours(level.frame.f_code.co_filename)

@@ -1,0 +1,71 @@
+"""Which variables hold results that were computed in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis._torch import no_torch_function
+from backsight.naming import Name, search
+from backsight.tape import Graph, capture, tensors_in
+
+
+def made_in(graph: Graph, value: object) -> list[int]:
+    """Return the nodes of `graph` that made the tensors in `value`: a tensor, or containers of tensors."""
+    found = [graph_index for tensor in results_in(value) if (graph_index := node_of(graph, tensor)) is not None]
+    return list(dict.fromkeys(found))
+
+
+def results_in(value: object) -> list[torch.Tensor]:
+    """Return the tensors in `value` that were computed with a history, not leaves."""
+    with no_torch_function():
+        return [t for t in tensors_in(value) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+
+
+def node_of(graph: Graph, tensor: torch.Tensor) -> int | None:
+    """Return the index of the node that made `tensor`; None if the graph does not contain it."""
+    with no_torch_function():
+        node = tensor.grad_fn
+    if node is None:
+        return None
+    key = (id(node), node._sequence_nr())
+    return next((index for index, its in enumerate(graph.identities) if its == key), None)
+
+
+def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]:
+    """Return every live result that a variable holds, with its name; `frames` are searched first."""
+    found = search((), frames=frames, collect=(torch.Tensor,)).found
+    with no_torch_function():
+        return [(t, name) for t, name in found if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+
+
+def structure(tensor: torch.Tensor) -> Graph:
+    """Return the graph behind a result, without details."""
+    with no_torch_function():
+        return capture(tensor, details=False)
+
+
+def needs_saved(graph: Graph, node: int) -> bool:
+    """Whether a backward from `node` downwards needs saved tensors: only then can it fail because they were freed."""
+    return any(i in graph.saved for i in below(graph, node))
+
+
+def below(graph: Graph, node: int) -> list[int]:
+    """Return `node` and everything that it was computed from."""
+    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
+    seen, queue = {node}, [node]
+    for i in queue:  # grows as we go
+        for j in inputs[start[i] : start[i + 1]]:
+            if j >= 0 and j not in seen:
+                seen.add(j)
+                queue.append(j)
+    return queue
+
+
+def border(graph: Graph, inside: set[int]) -> list[int]:
+    """Return the nodes of `inside` that the rest of the graph consumes, in backward order."""
+    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
+    consumed = {j for i in range(len(graph)) if i not in inside for j in inputs[start[i] : start[i + 1]]}
+    return sorted(consumed & inside)

@@ -1,0 +1,39 @@
+"""BS104: a saved tensor was changed in place, so backward will raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.tape import Node, Saved
+
+
+@rule("BS104")
+def modified_saved(scene: Scene) -> Iterator[Finding]:
+    """One finding for each changed tensor, naming the first node that saved it."""
+    seen: set[int | None] = set()
+    for i in sorted(scene.graph.saved, reverse=True):
+        for saved in scene.graph.saved[i]:
+            if saved.state == "modified" and saved.storage not in seen:
+                seen.add(saved.storage)
+                yield _finding(scene, scene.graph.nodes[i], saved)
+
+
+def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
+    shape = "×".join(map(str, saved.shape or ())) or "()"
+    what = scene.saved_names.get(id(saved.tensor()), f"a tensor of shape {shape}")
+    where = f" in {node.module}" if node.module else ""
+    times = (saved.version or 0) - (saved.expected or 0)
+    return Finding(
+        "BS104",
+        "error",
+        f"{what} was changed in place after {node.name} had saved it: backward will raise.",
+        (
+            f"{node.name}{where} saved it as `{saved.name}` (shape {shape}) at version {saved.expected}; it is at "
+            f"version {saved.version} now: {times} change{'s' * (times != 1)} since.",
+        ),
+        "Make a new tensor instead (x = x + 1, not x += 1), or change a copy: x = x.clone() first. If an optimizer "
+        "changed it, call step() after the last backward() that needs the old weights.",
+    )

@@ -1,0 +1,128 @@
+"""The functions that computed a value and have returned since: found by name from the frames that are left."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from backsight.diagnosis.failure import Failure, Level, follow, function_of, method
+from backsight.naming.plain import namespace
+from backsight.naming.roots import is_library, is_ours
+from backsight.source import Body, function_at, receiver_of_backward, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.body import callee, dotted, expressions, statements
+
+MOST = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A function on the way to a value: its source, the expressions that lead on, and what its names stand for.
+
+    level: the level of the traceback, if its frame is still there; its variables then are the real ones.
+    """
+
+    body: Body
+    goals: tuple[tuple[str, int], ...]
+    variables: Mapping[str, object]
+    globals: Mapping[str, object] = field(repr=False)
+    level: Level | None = None
+
+    def value(self, name: str) -> object:
+        """The value of a variable or a chain of attributes; None where it is not known."""
+        first, *rest = name.split(".")
+        return follow(self.variables.get(first, self.globals.get(first)), rest)
+
+    def lines(self) -> list[int]:
+        """The lines of the statements that may take part in the goals."""
+        found = dict.fromkeys(line for _, line in self.goals)
+        for expression, line in self.goals:
+            for ancestor in ancestors(self.body, expression, line).values():
+                found |= dict.fromkeys([ancestor.read.line, *(place.line for place in ancestor.bound)])
+        return list(found)
+
+
+def sections(failure: Failure) -> Iterator[Section]:
+    """Yield the functions that may have computed what backward was called on, the nearest first.
+
+    Calls are followed as far as the names in the text lead to functions of the user's: methods, closures, modules'
+    `forward`. Nothing is evaluated but plain attributes.
+    """
+    queue = [section for level in failure.users if (section := _of_level(failure, level))]
+    seen = {section.body.node for section in queue}
+    for section in queue:  # grows as we go
+        yield section
+        for function, owner in _called(section):
+            body = None if _is_foreign(function) else function_at(function.__code__)
+            if body is not None and body.node not in seen and len(seen) < MOST:
+                seen.add(body.node)
+                queue.append(Section(body, _returned(body), _variables(function, owner), function.__globals__))
+
+
+def _of_level(failure: Failure, level: Level) -> Section | None:
+    if level.body is None:
+        return None
+    receiver = receiver_of_backward(level.body, level.line) if level is failure.user else None
+    statement = statement_at(level.body, level.line)
+    if receiver is None and statement is not None:
+        receiver = next((level.body.text(node) for node in expressions(statement) if isinstance(node, ast.Call)), None)
+    goals = ((receiver, level.line),) if receiver else ()
+    return Section(level.body, goals, level.variables, level.frame.f_globals, level)
+
+
+def _returned(body: Body) -> tuple[tuple[str, int], ...]:
+    found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
+    return tuple((body.text(value), value.lineno) for value in found)
+
+
+def _called(section: Section) -> Iterator[tuple[object, object]]:
+    """The functions that the statements of a section call, each with the object that it is a method of."""
+    for line in section.lines():
+        statement = statement_at(section.body, line)
+        for node in expressions(statement) if statement else ():
+            if isinstance(node, ast.Call) and (name := dotted(node.func)):
+                yield from _functions(section, name, callee(node)[1])
+
+
+def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object, object]]:
+    value = section.value(name)
+    if issubclass(type(value), torch.nn.Module):
+        yield from _forwards(value)
+    elif value is not None:
+        yield function_of(value), getattr(value, "__self__", None) if type(value).__name__ == "method" else None
+    elif "." in name:
+        owner = section.value(name.rpartition(".")[0])
+        yield method(owner if isinstance(owner, type) else type(owner), last), owner
+
+
+def _forwards(module: object) -> Iterator[tuple[object, object]]:
+    """The `forward` of a module; of a library's container, those of the modules inside it."""
+    stack = [module]
+    for each in stack:  # grows as we go
+        forward = function_of(each)
+        yield forward, each
+        if _is_foreign(forward):
+            children = (namespace(each) or {}).get("_modules")
+            stack += [child for child in children.values() if child is not None] if type(children) is dict else []
+
+
+def _variables(function: object, owner: object) -> dict[str, object]:
+    """What the names of a function that is not running stand for: its closure, and `self`."""
+    code, closure = getattr(function, "__code__"), getattr(function, "__closure__") or ()  # noqa: B009
+    found: dict[str, object] = {}
+    for name, cell in zip(code.co_freevars, closure, strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    if owner is not None and code.co_argcount:
+        found[code.co_varnames[0]] = owner
+    return found
+
+
+def _is_foreign(function: object) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is None or is_library(code.co_filename) or is_ours(code.co_filename)

@@ -1,0 +1,43 @@
+"""How explanations say things: places, counts, shapes and lists in one style."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+
+from backsight.source import Place
+
+
+def shown(place: Place, says: str) -> str:
+    """Return a statement as evidence: where and what it is, and below it what it does.
+
+    >>> print(shown(Place("train.py", 41, "loss.backward()"), "frees the graph."))
+    train.py:41  loss.backward()
+        frees the graph.
+    """
+    where = f"{os.path.basename(place.file)}:{place.line}"
+    return f"{where}  {place.text}\n    {says}" if place.text else f"{where}  {says}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 operation`, `2 operations`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def listed(items: Sequence[str], limit: int = 6) -> str:
+    """`a, b and c`; what goes beyond `limit` is counted."""
+    shown = [*items[:limit], *([f"{len(items) - limit} more"] if len(items) > limit else [])]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def shaped(shape: Sequence[int] | None) -> str:
+    """`3×4`; `scalar` for no dimensions."""
+    return "×".join(map(str, shape or ())) or "scalar"
+
+
+def described(tensor: torch.Tensor) -> str:
+    """`float32 tensor of shape 3×4`."""
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return f"{kind} tensor of shape {shaped(tensor.shape)}" if tensor.dim() else f"{kind} scalar"

@@ -1,0 +1,10 @@
+"""naming: which Python variable holds a tensor.
+
+One breadth-first pass from the variables of frames and modules, asking the garbage collector who holds whom; names
+are spelt only for what was found. `search` is the way in.
+"""
+
+from .name import Name
+from .search import Search, search
+
+__all__ = ["Name", "Search", "search"]

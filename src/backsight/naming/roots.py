@@ -1,0 +1,217 @@
+"""Where a search for names starts: the variables of frames and of modules, nearest to the caller first."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import FrameType, ModuleType
+from typing import Any, Literal
+
+from .frames import is_function, locals_of
+from .plain import namespace as namespace_of
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_DEMO = _PACKAGE + "demo" + os.sep  # scripts that stand for a user's own
+_MAIN = ("__main__", "__mp_main__")
+
+LIBRARY_FRAME, FOREIGN_THREAD, IMPORTED = 1.5, 1.0, 0.5  # how much less a person would use a name from there
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a variable lives: a function (`local`), the function that defined another (`closure`), a module."""
+
+    label: str
+    kind: Literal["local", "closure", "global"]
+    thread: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Root:
+    """A namespace to start from; a higher `cost` makes its names less likely to win."""
+
+    namespace: dict[str, object]
+    scope: Scope
+    cost: float = 0.0
+
+
+def stages(frames: Iterable[FrameType], deep: bool) -> Iterator[list[Root]]:
+    """The roots, nearest first: the given frames, the user's frames, the user's modules, the host's frames (what
+    called the user's code: a test runner, a notebook kernel), and with `deep` the library modules."""
+    given = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
+    own, host = _running_frames(apart_from=given)
+    yield [_frame_root(frame, None) for frame in given]
+    yield [_frame_root(frame, thread, cost) for frame, thread, cost in own]
+    yield [*_module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
+    yield [_frame_root(frame, thread, cost) for frame, thread, cost in host]
+    if deep:
+        yield list(_module_roots(library=True))
+
+
+_Standing = tuple[FrameType, "str | None", float]
+
+
+def _running_frames(apart_from: list[FrameType]) -> tuple[list[_Standing], list[_Standing]]:
+    """Every running frame, calling thread and innermost frame first, as (the user's, the host's)."""
+    here, names = threading.get_ident(), _thread_names()
+    own: list[_Standing] = []
+    host: list[_Standing] = []
+    for ident, stack in sorted(_stacks(), key=lambda entry: entry[0] != here):
+        thread = None if ident == here else names.get(ident, str(ident))
+        away = 0.0 if thread is None else FOREIGN_THREAD
+        reached_user = False
+        inner: list[_Standing] = []  # library frames met before the innermost frame of the user
+        for frame in stack:
+            if any(frame is other for other in apart_from):
+                continue
+            if is_user(frame):
+                own += [*inner, (frame, thread, away)]
+                inner, reached_user = [], True
+            else:
+                (host if reached_user else inner).append((frame, thread, away + LIBRARY_FRAME))
+        host += inner
+    return own, host
+
+
+def _stacks() -> list[tuple[int, list[FrameType]]]:
+    """The frames of every thread from the innermost outwards, ours left out.
+
+    No variable here may still hold our own frame at the end: that cycle would keep the whole search alive.
+    """
+    stacks = []
+    current: dict[int, FrameType] = sys._current_frames()
+    while current:
+        ident, innermost = current.popitem()
+        stack: list[FrameType] = []
+        frame: FrameType | None = innermost
+        del innermost
+        while frame is not None:
+            if not is_ours(frame.f_code.co_filename):
+                stack.append(frame)
+            frame = frame.f_back
+        stacks.append((ident, stack))
+    return stacks
+
+
+def _thread_names() -> dict[int, str]:
+    """Read past `Thread.name` and `Thread.ident`, which are properties that a subclass may override."""
+    names = {}
+    for thread in threading.enumerate():
+        held = namespace_of(thread) or {}
+        ident, name = held.get("_ident"), held.get("_name")
+        if type(ident) is int and type(name) is str:
+            names[ident] = name
+    return names
+
+
+def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root:
+    code = frame.f_code
+    if is_function(frame):
+        scope = Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno)
+        return Root(locals_of(frame), scope, cost)
+    namespace: Any = frame.f_locals  # the real namespace: read as it is, never copied, never emptied
+    if type(namespace) is not dict:
+        namespace = {}  # a class body or exec with a mapping of the user's own making
+    if namespace is frame.f_globals:
+        return Root(namespace, Scope(_module_of(frame), "global"), cost)
+    return Root(namespace, Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno), cost)
+
+
+def _module_roots(library: bool) -> Iterator[Root]:
+    modules = [(name, module) for name, module in dict(sys.modules).items() if type(name) is str]
+    for name, module in sorted(modules, key=lambda entry: entry[0] not in _MAIN):
+        if issubclass(type(module), ModuleType):
+            namespace = module_dict(module)
+            if _is_library_module(name, namespace) is library and not _is_our_module(name, namespace):
+                yield Root(namespace, Scope(name, "global"), 0.0 if name in _MAIN else IMPORTED)
+
+
+def _loose_globals(frames: Iterable[FrameType]) -> Iterator[Root]:
+    """Globals of running code that belong to no imported module: exec and runpy namespaces."""
+    for frame in frames:
+        yield Root(frame.f_globals, Scope(_module_of(frame), "global"))
+
+
+def _module_of(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else frame.f_code.co_filename
+
+
+def qualname(code: Any) -> str:
+    """`train`, `Trainer.fit`, `train.<locals>.step`; the bare name on Python 3.10."""
+    name: str = getattr(code, "co_qualname", code.co_name)
+    return name
+
+
+def module_dict(module: object) -> dict[str, object]:
+    """The namespace of a module, past any `__getattribute__` of a lazy one."""
+    found: dict[str, object] = _MODULE_DICT.__get__(module)
+    return found
+
+
+_MODULE_DICT: Any = vars(ModuleType)["__dict__"]
+
+
+def is_user(frame: FrameType) -> bool:
+    """True for code that is neither installed nor the standard library, and for the main script wherever it lies."""
+    return _module_of(frame) in _MAIN or not is_library(frame.f_code.co_filename)
+
+
+@cache
+def is_ours(filename: str) -> bool:
+    """True for backsight's own code."""
+    path = os.path.abspath(filename)
+    return path.startswith(_PACKAGE) and not path.startswith(_DEMO)
+
+
+@cache
+def is_library(filename: str) -> bool:
+    """True for the standard library and for installed packages."""
+    if filename.startswith("<frozen"):
+        return True
+    return os.path.abspath(filename).startswith(_library_folders())
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(os.__file__)}
+    return tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
+
+
+def _is_library_module(name: str, namespace: dict[str, object]) -> bool:
+    if name in _MAIN:
+        return False
+    package = name.partition(".")[0]
+    if package in sys.stdlib_module_names or package in sys.builtin_module_names:
+        return True
+    top = sys.modules.get(package)  # torch.ops and the like have no honest file: their package decides
+    if issubclass(type(top), ModuleType) and package != name:
+        namespace = module_dict(top)
+    file = namespace.get("__file__")
+    return type(file) is str and is_library(file)
+
+
+def _is_our_module(name: str, namespace: dict[str, object]) -> bool:
+    file = namespace.get("__file__")
+    return name.partition(".")[0] == "backsight" and not (type(file) is str and not is_ours(file))
+
+
+def is_user_class(module: object) -> bool:
+    """True when a class that says it was defined in `module` is the user's."""
+    if type(module) is not str:
+        return False
+    found = sys.modules.get(module)
+    if not issubclass(type(found), ModuleType):
+        return module in _MAIN
+    namespace = module_dict(found)
+    return not (_is_library_module(module, namespace) or _is_our_module(module, namespace))

@@ -1,0 +1,76 @@
+"""The search: which Python variables hold these objects."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from . import _torch
+from .lineage import Lineage
+from .name import Name
+from .roots import stages
+from .walk import Walk
+
+BUDGET = 2_000_000
+_USER_STAGES = 3  # the given frames, the user's frames, the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search found: the names of each target, best first, and the collected objects with their best name.
+
+    `complete` is False when the budget ran out before everything was looked at: a target without a name may have one.
+    """
+
+    names: tuple[tuple[Name, ...], ...]
+    found: tuple[tuple[object, Name], ...] = ()
+    complete: bool = True
+    visited: int = 0
+
+
+def search(
+    targets: Sequence[object],
+    *,
+    deep: bool = False,
+    limit: int = 4,
+    frames: Iterable[FrameType] = (),
+    collect: Iterable[type] = (),
+    budget: int = BUDGET,
+) -> Search:
+    """Find who holds `targets`, all in one breadth-first pass; an object that Python does not hold gets no name.
+
+    >>> import torch
+    >>> weights = {"first": torch.ones(3)}
+    >>> search([weights["first"]]).names[0][0].path
+    "weights['first']"
+
+    Looked at in turn, until all are found: `frames` (those of a traceback, for instance), the frames of all threads
+    from the caller outwards, the user's modules, the frames that called the user's code, and with `deep` the library
+    modules. `collect` asks for every live object of these types that the user's frames and modules lead to. `limit`
+    bounds the names of one target, `budget` the objects visited. Nothing of the user's is run, and nothing is kept
+    alive but what `found` returns.
+    """
+    targets, collect = list(targets), tuple(collect)
+    walk = Walk(targets, collect, deep, budget)
+    collecting = gc.isenabled()
+    gc.disable()  # half the time of a walk otherwise, and no finalizer runs amid it
+    try:
+        with _torch.without_overrides():
+            for stage, roots in enumerate(stages(frames, deep)):
+                to_the_end = bool(collect) and stage < _USER_STAGES
+                if to_the_end or not walk.satisfied():
+                    walk.explore(roots, to_the_end)
+            return _result(walk, targets, limit)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _result(walk: Walk, targets: list[object], limit: int) -> Search:
+    at = [walk.index.get(id(target), -1) for target in targets]
+    lineage = Lineage(walk, [each for each in (*at, *walk.found) if each >= 0])
+    names = tuple(lineage.names(each, limit) if each >= 0 else () for each in at)
+    best = ((walk.objects[each], lineage.names(each, 1)) for each in walk.found)
+    return Search(names, tuple((found, name[0]) for found, name in best if name), walk.complete, len(walk.objects))

@@ -1,0 +1,142 @@
+"""A survey: a captured graph with the names of what is in it and around it, found in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.naming import Name, Search, search
+from backsight.snapshot.overwritten import name_overwritten
+from backsight.tape import Graph, Leaf, Models, capture, tensors_in, with_models
+
+Optimizers = torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer] | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A named graph, and the models and optimizers around it, by the names of the variables that hold them.
+
+    `saved_names` has the names, by id, of saved tensors that are modified or not finite.
+    """
+
+    graph: Graph
+    models: Mapping[str, torch.nn.Module]
+    optimizers: Mapping[str, torch.optim.Optimizer]
+    saved_names: Mapping[int, str]
+
+
+def survey(
+    roots: tuple[Any, ...],
+    *,
+    model: Models = None,
+    optimizer: Optimizers = None,
+    details: bool = True,
+    finite: bool = False,
+    frames: Sequence[FrameType] = (),
+) -> Survey:
+    """Capture `roots`, and find in one pass the names of what is in the graph and the models and optimizers around it.
+
+    `frames` are searched first: those of a traceback, whose functions have ended.
+    """
+    captured = capture(*roots, details=details, finite=finite)
+    leaf_tensors = [leaf.tensor() for leaf in captured.leaves]
+    root_tensors = [t for t in tensors_in(roots) if isinstance(t, torch.Tensor)]
+    suspects = _suspects(captured)
+    targets = [t for t in [*leaf_tensors, *root_tensors, *suspects] if t is not None]
+    found = search(targets, collect=(torch.nn.Module, torch.optim.Optimizer), frames=frames)
+    named = {id(target): names for target, names in zip(targets, found.names, strict=True)}
+    models = _by_name(model, torch.nn.Module, "model") or _models(found, captured)
+    optimizers = optimizers_by_name(optimizer) or _optimizers(found)
+    placed = with_models(captured, models)
+    leaves = owned(_named(placed.leaves, named), optimizers)
+    root_names = [_path(named.get(id(t), ())) for t in tensors_in(roots) if getattr(t, "requires_grad", True)]
+    named_graph = name_overwritten(placed.renamed(leaves, root_names), frames)
+    saved_names = {id(t): path for t in suspects if (path := _path(named.get(id(t), ())))}
+    return Survey(named_graph, models, optimizers, saved_names)
+
+
+def _path(names: Sequence[Name]) -> str:
+    return names[0].path if names else ""
+
+
+def _suspects(captured: Graph) -> list[torch.Tensor]:
+    """Return the saved tensors that a report will want to name."""
+    of_interest = (s for saved in captured.saved.values() for s in saved if s.state == "modified" or s.finite is False)
+    return [t for s in of_interest if (t := s.tensor()) is not None]
+
+
+def _by_name(given: Any, kind: type, argument: str) -> dict[str, Any]:
+    """Return what was given as a mapping by name."""
+    if given is None:
+        return {}
+    by_name = dict(given) if isinstance(given, Mapping) else {argument: given}
+    for name, value in by_name.items():
+        if not isinstance(value, kind):
+            raise TypeError(
+                f"{argument}={name!r} must be a {kind.__module__}.{kind.__name__}, not {type(value).__name__}."
+            )
+    return by_name
+
+
+def optimizers_by_name(given: Optimizers) -> dict[str, torch.optim.Optimizer]:
+    """Return the optimizers that were given to a call, by name; none if none were."""
+    return _by_name(given, torch.optim.Optimizer, "optimizer")
+
+
+def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
+    """Return the outermost modules found that own a leaf of the graph."""
+    modules = [(m, name) for m, name in found.found if issubclass(type(m), torch.nn.Module)]
+    inner = {id(child) for module, _ in modules for child in _children(module)}
+    leaves = {id(leaf.tensor()) for leaf in captured.leaves}
+    own = [(m, name) for m, name in modules if id(m) not in inner and leaves & {id(p) for p in _parameters(m)}]
+    return {name.path: module for module, name in reversed(own)}
+
+
+def _optimizers(found: Search) -> dict[str, torch.optim.Optimizer]:
+    return {name.path: o for o, name in reversed(found.found) if issubclass(type(o), torch.optim.Optimizer)}
+
+
+def _children(module: torch.nn.Module) -> Iterable[torch.nn.Module]:
+    """Return all modules inside of `module`; `Module.modules` could be overridden."""
+    stack, seen = [module], {id(module)}
+    for outer in stack:  # grows as we go
+        for child in outer.__dict__["_modules"].values():
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                stack.append(child)
+    return stack[1:]
+
+
+def _parameters(module: torch.nn.Module) -> Iterable[torch.Tensor]:
+    return (p for m in (module, *_children(module)) for p in m.__dict__["_parameters"].values() if p is not None)
+
+
+def _named(leaves: Iterable[Leaf], named: Mapping[int, Sequence[Name]]) -> list[Leaf]:
+    """Return the leaves with the names of the variables that hold them."""
+    out = []
+    for leaf in leaves:
+        names = [n for n in named.get(id(leaf.tensor()), ()) if not _is_only_in_optimizer(n)]
+        if names:
+            kind = leaf.kind if leaf.kind in ("parameter", "buffer") else "variable"
+            leaf = replace(leaf, name=names[0].path, names=tuple(n.path for n in names), kind=kind)
+        out.append(leaf)
+    return out
+
+
+def _is_only_in_optimizer(name: Name) -> bool:
+    """Whether this is a place that every optimised tensor has, rather than what a person calls it."""
+    return ".param_groups[" in name.path or name.path.endswith(".<key>")
+
+
+def owned(leaves: Iterable[Leaf], optimizers: Mapping[str, torch.optim.Optimizer]) -> tuple[Leaf, ...]:
+    """Return the leaves with the optimizers that hold them."""
+    owner: dict[int, str] = {}
+    for name, optimizer in optimizers.items():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                owner.setdefault(id(parameter), name)
+    return tuple(replace(leaf, owner=owner.get(id(leaf.tensor()))) for leaf in leaves)

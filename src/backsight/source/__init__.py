@@ -1,0 +1,26 @@
+"""What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed."""
+
+from backsight.source.bindings import assignments, rebinding
+from backsight.source.body import Body, Place, function_at, statement_at
+from backsight.source.calls import backward_calls, calls, receiver_of_backward
+from backsight.source.changes import inplace_changes, optimizer_steps
+from backsight.source.cuts import Cut, cuts
+from backsight.source.loops import LoopFacts, loop_facts
+
+__all__ = [
+    "Body",
+    "Cut",
+    "LoopFacts",
+    "Place",
+    "assignments",
+    "backward_calls",
+    "calls",
+    "cuts",
+    "function_at",
+    "inplace_changes",
+    "loop_facts",
+    "optimizer_steps",
+    "rebinding",
+    "receiver_of_backward",
+    "statement_at",
+]

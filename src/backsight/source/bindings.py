@@ -1,0 +1,195 @@
+"""Which names a statement reads and which it binds; `self.hidden` is a name too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, statements
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Use(NamedTuple):
+    """One name that is read, or bound."""
+
+    name: str
+    binds: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A statement of a function, its rank in source order, and the blocks around it, outermost first."""
+
+    node: ast.stmt
+    order: int
+    arms: tuple[tuple[ast.stmt, str], ...]
+
+
+def assignments(body: Body, name: str, before: int | None = None) -> tuple[Place, ...]:
+    """The statements that bind `name`, those that start before line `before`, in source order.
+
+    >>> [str(place) for place in assignments(body, "hidden", before=41)]
+    ['train.py:12', 'train.py:38']
+    """
+    return tuple(
+        body.place(statement)
+        for statement in statements(body.node)
+        if (before is None or statement.lineno < before) and name in bound(statement)
+    )
+
+
+def rebinding(file: str, line: int, name: str) -> Place | None:
+    """The first statement, in the function around `line`, that computes `name` from `name`: `x = x / 2`, `x += 1`.
+
+    >>> rebinding("train.py", 41, "delta").text
+    'delta = delta / y_pred'
+    """
+    body = body_around(file, line)
+    for statement in statements(body.node) if body else ():
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            found = uses(statement)
+            if Use(name, True) in found and Use(name, False) in found:
+                return body.place(statement) if body else None
+    return None
+
+
+def spots(scope: Scope) -> list[Spot]:
+    """Every statement of `scope` with the blocks around it, in source order."""
+    found: list[Spot] = []
+    stack: list[tuple[ast.stmt, tuple[tuple[ast.stmt, str], ...]]] = [(each, ()) for each in reversed(scope.body)]
+    while stack:
+        statement, arms = stack.pop()
+        found.append(Spot(statement, len(found), arms))
+        if not isinstance(statement, SCOPES):
+            inner = [(child, (*arms, (statement, label))) for label, block in blocks(statement) for child in block]
+            stack.extend(reversed(inner))
+    return found
+
+
+def bound(statement: ast.stmt) -> set[str]:
+    """The names that the statement itself binds."""
+    return {use.name for use in uses(statement) if use.binds}
+
+
+def prefixes(name: str) -> list[str]:
+    """`"self.rnn.hidden"` as `["self", "self.rnn", "self.rnn.hidden"]`: to read it is to read each of them."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def uses(root: ast.AST) -> list[Use]:
+    """The names that `root` reads and binds, in the order of evaluation, without those of a statement's blocks.
+
+    Names local to a comprehension or a nested function stay inside it; what these read from outside counts as read
+    where they are written.
+    """
+    found: list[Use] = []
+    stack: list[tuple[ast.AST, frozenset[str]]] = [(root, frozenset())]
+    while stack:
+        node, local = stack.pop()
+        name = dotted(node)
+        if name is not None:
+            if name.split(".")[0] not in local:
+                found.extend(_name_uses(node, name))
+        elif isinstance(node, COMPREHENSIONS):
+            first, *others = _comprehension_parts(node)
+            inner = local | target_names(*(generator.target for generator in node.generators))
+            stack.extend((child, inner) for child in reversed(others))
+            stack.append((first, local))
+        else:
+            if isinstance(node, ast.Lambda):
+                local = local | _parameters(node)
+            elif isinstance(node, SCOPES):
+                found.extend(use for use in _closure_reads(node) if use.name.split(".")[0] not in local)
+            found.extend(Use(each, True) for each in _plain_bindings(node))
+            stack.extend((child, local) for child in reversed(_parts(node)))
+    return found
+
+
+def target_names(*targets: ast.expr) -> frozenset[str]:
+    """The plain names in assignment targets."""
+    return frozenset(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _name_uses(node: ast.AST, name: str) -> Iterator[Use]:
+    context = getattr(node, "ctx", None)
+    read = prefixes(name) if isinstance(context, ast.Load) else prefixes(name)[:-1]
+    yield from (Use(each, False) for each in read)
+    if isinstance(context, ast.Store):
+        yield Use(name, True)
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """The children that are evaluated with `node`, in that order: values before targets, no annotations, no blocks."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return [value, *targets]
+        case ast.AugAssign(target=target, value=value):
+            return [_loaded(target), value, target]
+        case ast.AnnAssign(target=target, value=value):
+            return [value, target] if value else []
+        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+            return [value, target]
+        case ast.NamedExpr(target=target, value=value):
+            return [value, target]
+        case ast.FunctionDef(decorator_list=decorators) | ast.AsyncFunctionDef(decorator_list=decorators):
+            return [*decorators, node.args]
+        case ast.arguments(defaults=defaults, kw_defaults=keyword_defaults):
+            return [*defaults, *(each for each in keyword_defaults if each)]
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """The target of `x += 1` as it is read: the same expression in a load context."""
+    match target:
+        case ast.Name(id=name):
+            return ast.copy_location(ast.Name(name, ast.Load()), target)
+        case ast.Attribute(value=value, attr=attr):
+            return ast.copy_location(ast.Attribute(value, attr, ast.Load()), target)
+    return target
+
+
+def _comprehension_parts(node: _Comprehension) -> list[ast.AST]:
+    parts: list[ast.AST] = []
+    for generator in node.generators:
+        parts += [generator.iter, *generator.ifs]
+    return parts + ([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+
+
+def _plain_bindings(node: ast.AST) -> list[str]:
+    """Names that the syntax tree holds as bare strings."""
+    match node:
+        case ast.alias(name=name, asname=alias):
+            return [alias or name.split(".")[0]]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return [name]
+        case ast.ExceptHandler(name=str(name)):
+            return [name]
+    return []
+
+
+def _parameters(function: _Function) -> frozenset[str]:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return frozenset(each.arg for each in every if each)
+
+
+def _closure_reads(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[Use]:
+    """What a nested function or class reads from outside; what it binds, it binds when it is called, not here."""
+    inner = [use for statement in statements(scope) for use in uses(statement)]
+    declared = {
+        name for each in statements(scope) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
+    }
+    own = {use.name for use in inner if use.binds} - declared
+    if isinstance(scope, FUNCTIONS):
+        own |= _parameters(scope)
+    return [use for use in inner if not use.binds and use.name.split(".")[0] not in own]

@@ -1,0 +1,245 @@
+"""The source text behind a frame: which function a code object is, which statement a line belongs to.
+
+Everything is read from the text through `linecache` (so notebook cells and registered `exec` sources work too) and
+from its syntax tree. Nothing is imported, evaluated or run. Where the text is missing, no longer fits the code object
+or does not parse, the answer is None.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import linecache
+import os
+import types
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+_WIDTH = 88
+
+# Before Python 3.12 every comprehension has a code object of its own, and generator expressions still do.
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement in the user's code.
+
+    >>> str(Place("train.py", 41, "loss.backward()"))
+    'train.py:41'
+    """
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{_short_path(self.file)}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Body:
+    """The function, class body or module that a code object was compiled from."""
+
+    file: str
+    node: Scope = field(repr=False)
+    lines: tuple[str, ...] = field(repr=False)
+
+    def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
+        """Where `node` stands; a compound statement is shown by its first line alone."""
+        return Place(self.file, node.lineno, self.text(node) if text is None else text)
+
+    def text(self, node: ast.stmt | ast.expr) -> str:
+        """The source of `node` in one line: verbatim where it fits on one line, normalised where it does not."""
+        if isinstance(node, ast.stmt) and any(True for _ in blocks(node)):
+            return one_line(_unparse(_without_blocks(node)) or self._first_line(node))
+        if node.lineno == node.end_lineno:
+            return one_line(self._first_line(node))
+        return one_line(_unparse(node) or self._first_line(node))
+
+    def _first_line(self, node: ast.stmt | ast.expr) -> str:
+        # Columns of the syntax tree count UTF-8 bytes.
+        line = self.lines[node.lineno - 1].encode("utf-8", "replace")
+        end = node.end_col_offset if node.lineno == node.end_lineno else None
+        return line[node.col_offset : end].decode("utf-8", "replace")
+
+
+def function_at(code: types.CodeType) -> Body | None:
+    """The function, class body or module that `code` was compiled from; None for a lambda or a text that does not fit.
+
+    >>> body = function_at(frame.f_code)
+    """
+    lines = _lines(code.co_filename)
+    if not lines:
+        return None
+    scopes = _scopes("".join(lines))
+    name, line = code.co_name, code.co_firstlineno
+    node: Scope | None
+    if name == "<module>" or name.startswith("<cell line"):  # IPython renames the code object of a cell
+        node = scopes.get(("<module>", 0))
+    elif name in _COMPREHENSIONS:
+        node = max((scope for scope in scopes.values() if _covers(scope, line)), key=_first, default=None)
+    else:
+        node = scopes.get((name, line))
+    return None if node is None else Body(code.co_filename, node, lines)
+
+
+def body_around(file: str, line: int) -> Body | None:
+    """The innermost function, class body or module of `file` that covers `line`; None where there is no source."""
+    lines = _lines(file)
+    scopes = _scopes("".join(lines)) if lines else {}
+    covering = [scope for scope in scopes.values() if _covers(scope, line)]
+    return Body(file, max(covering, key=_first), lines) if covering else None
+
+
+def statement_at(body: Body, line: int) -> ast.stmt | None:
+    """The innermost statement that covers `line`, nested functions included; the first where several share the line."""
+    found: ast.stmt | None = None
+    block = body.node.body
+    while statement := next((each for each in block if _covers(each, line)), None):
+        found = statement
+        block = [child for _, inner in blocks(statement) for child in inner]
+    return found
+
+
+def statements(scope: Scope) -> Iterator[ast.stmt]:
+    """Every statement of `scope` in source order, without those of the functions and classes defined in it."""
+    stack: list[ast.stmt] = list(reversed(scope.body))
+    while stack:
+        statement = stack.pop()
+        yield statement
+        if not isinstance(statement, SCOPES):
+            stack.extend(reversed([child for _, block in blocks(statement) for child in block]))
+
+
+def blocks(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """The blocks of a compound statement in source order, each with a label that tells it from its siblings."""
+    if isinstance(statement, ast.Match):
+        for number, case in enumerate(statement.cases):
+            yield f"case {number}", case.body
+        return
+    if body := getattr(statement, "body", None):
+        yield "body", body
+    for number, handler in enumerate(getattr(statement, "handlers", ())):
+        yield f"except {number}", handler.body
+    for label in ("orelse", "finalbody"):
+        if block := getattr(statement, label, None):
+            yield label, block
+
+
+def expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    """Every expression of the statement itself, outermost first; those of its blocks belong to other statements."""
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.expr):
+            yield node
+        stack.extend(reversed([child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]))
+
+
+def dotted(node: ast.AST | None) -> str | None:
+    """`"self.hidden"` for a name or a chain of attributes on one; None for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def callee(call: ast.Call) -> tuple[ast.expr | None, str]:
+    """What is called, as receiver and name: `(x, "add_")` for `x.add_(1)`, `(None, "print")` for `print()`."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.value, call.func.attr
+    return None, call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def keyword(call: ast.Call, *names: str) -> ast.expr | None:
+    """The value of the first keyword argument of `call` that bears one of `names`."""
+    return next((each.value for each in call.keywords if each.arg in names), None)
+
+
+def is_constant(node: ast.AST | None, value: bool) -> bool:
+    """Whether `node` is written as `True` (or `False`); 1 and 0 do not count."""
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks and control characters, shortened: it may be printed to a terminal."""
+    text = "".join(char if char.isprintable() else " " for char in text).strip()
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1].rstrip() + "…"
+
+
+def _lines(file: str) -> tuple[str, ...]:
+    try:
+        linecache.checkcache(file)
+        return tuple(linecache.getlines(file))
+    except (OSError, UnicodeError, SyntaxError, ValueError):  # unreadable, not text, a null byte in the name
+        return ()
+
+
+@functools.lru_cache(maxsize=32)
+def _scopes(source: str) -> dict[tuple[str, int], Scope]:
+    """Every scope by name and first line: of its first decorator (as `co_firstlineno` has it) and of its `def`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the user has seen the warnings about this text once already
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
+        return {}
+    found: dict[tuple[str, int], Scope] = {("<module>", 0): tree}
+    stack: list[Scope] = [tree]
+    while stack:
+        for statement in statements(stack.pop()):
+            if isinstance(statement, SCOPES):
+                found.setdefault((statement.name, _first(statement)), statement)
+                found.setdefault((statement.name, statement.lineno), statement)
+                stack.append(statement)
+    return found
+
+
+def _first(node: Scope | ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", None)
+    return min(each.lineno for each in decorators) if decorators else getattr(node, "lineno", 0)
+
+
+def _covers(node: Scope | ast.stmt, line: int) -> bool:
+    return isinstance(node, ast.Module) or _first(node) <= line <= (node.end_lineno or node.lineno)
+
+
+def _without_blocks(statement: ast.stmt) -> ast.stmt:
+    header = copy.copy(statement)
+    for label in ("body", "handlers", "orelse", "finalbody", "cases", "decorator_list"):
+        if hasattr(header, label):
+            setattr(header, label, [])
+    return header
+
+
+def _unparse(node: ast.AST) -> str:
+    try:
+        return ast.unparse(node)
+    except (RecursionError, ValueError):  # an expression of some thousand operands
+        return ""
+
+
+def _short_path(file: str) -> str:
+    """Relative to the working directory inside it, else the last part; `__init__.py` keeps its folder."""
+    try:
+        relative = os.path.relpath(file)
+    except (OSError, ValueError):  # the working directory is gone; another drive on Windows
+        relative = os.pardir
+    if file.startswith("<") or not relative.startswith(os.pardir):
+        return one_line(file if file.startswith("<") else relative)
+    folder, base = os.path.split(file)
+    return one_line(os.path.join(os.path.basename(folder), base) if base.startswith("__") else base)

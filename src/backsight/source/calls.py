@@ -1,0 +1,98 @@
+"""The calls of a statement, and which of them run autograd, on what."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from backsight.source.body import (
+    Body,
+    Place,
+    callee,
+    dotted,
+    expressions,
+    keyword,
+    statement_at,
+    statements,
+)
+
+# Objects that run backward on a tensor handed to them: Accelerate, Lightning and Fabric, DeepSpeed, Colossal-AI.
+_ENGINES = re.compile(r"^self$|accelerat|fabric|engine|strateg|trainer|booster|plugin|model$|optimizer$", re.IGNORECASE)
+
+
+def calls(body: Body, line: int) -> tuple[str, ...]:
+    """The source of every call in the statements at `line`, outermost first.
+
+    >>> calls(body, 12)      # loss = criterion(model(x), y)
+    ('criterion(model(x), y)', 'model(x)')
+    """
+    nodes = (node for statement in _statements_at(body, line) for node in expressions(statement))
+    return tuple(body.text(node) for node in nodes if isinstance(node, ast.Call))
+
+
+def receiver_of_backward(body: Body, line: int) -> str | None:
+    """The source of the expression that backward is run on by the statements at `line`; None where none is run.
+
+    >>> receiver_of_backward(body, 14)      # scaler.scale(loss / 4).backward()
+    'loss / 4'
+    """
+    for statement in _statements_at(body, line):
+        for node in expressions(statement):
+            if isinstance(node, ast.Call) and (root := _root_of_backward(node)):
+                return body.text(root)
+    return None
+
+
+def backward_calls(body: Body) -> tuple[Place, ...]:
+    """The statements of the function that run `.backward()` or `autograd.grad`, in source order."""
+    return tuple(
+        body.place(each)
+        for each in statements(body.node)
+        if any(isinstance(node, ast.Call) and _root_of_backward(node) for node in expressions(each))
+    )
+
+
+def _root_of_backward(call: ast.Call) -> ast.expr | None:
+    """The expression that `call` runs backward on; None when it is another kind of call.
+
+    Known are `loss.backward()`, `torch.autograd.backward(loss)`, `autograd.grad(loss, ...)`, and objects that take the
+    tensor as an argument: `accelerator.backward(loss)`, `self.manual_backward(loss)`, `engine.backward(loss)`.
+    """
+    receiver, name = callee(call)
+    owner = dotted(receiver) if receiver is not None else ""
+    last = (owner or "").split(".")[-1]
+    argument = _single(call.args[0]) if call.args else _single(keyword(call, "tensors", "outputs", "tensor", "loss"))
+    if name == "manual_backward" or (name in ("backward", "grad") and last == "autograd"):
+        return argument
+    if name == "grad" and receiver is None:  # from torch.autograd import grad; torch.func's grad takes one function
+        return argument if len(call.args) > 1 or keyword(call, "outputs", "inputs") else None
+    if name != "backward":
+        return None
+    if argument is not None and (receiver is None or last == "Tensor" or _ENGINES.search(last)):
+        return argument
+    return None if receiver is None else _unscaled(receiver)
+
+
+def _statements_at(body: Body, line: int) -> list[ast.stmt]:
+    """The innermost statement at `line`, and its equals on the same line: `loss = f(x); loss.backward()`."""
+    innermost = statement_at(body, line)
+    if innermost is None:
+        return []
+    on_line = [each for each in statements(body.node) if each.lineno == each.end_lineno == line]
+    return [innermost, *(each for each in on_line if each is not innermost)]
+
+
+def _unscaled(receiver: ast.expr) -> ast.expr:
+    """`loss` in `scaler.scale(loss)`."""
+    if isinstance(receiver, ast.Call) and len(receiver.args) == 1:
+        scaler, name = callee(receiver)
+        if name == "scale" and scaler is not None and "scal" in (dotted(scaler) or "").lower():
+            return receiver.args[0]
+    return receiver
+
+
+def _single(node: ast.expr | None) -> ast.expr | None:
+    """The only element of a list or tuple of one, else `node`."""
+    if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1:
+        return node.elts[0]
+    return node

@@ -1,0 +1,103 @@
+"""Statements that change a tensor in place, and those that let an optimizer change its parameters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from backsight.source.body import Body, Place, callee, dotted, expressions, is_constant, keyword, statements
+
+# Attributes and methods whose result shares memory with the tensor: to change the one is to change the other.
+_VIEW_ATTRIBUTES = frozenset({"T", "H", "mT", "mH", "real", "imag"})
+_VIEW_METHODS = frozenset(
+    {"view", "view_as", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "expand", "expand_as"}
+    | {"t", "transpose", "swapaxes", "permute", "movedim", "narrow", "select", "diagonal", "unfold", "detach", "numpy"}
+)
+# These end in an underscore and leave the values as they are.
+_HARMLESS = frozenset(
+    {"requires_grad_", "share_memory_", "rename_", "detach_"}
+    | {"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_"}
+)
+_LIBRARIES = frozenset({"torch", "F", "nn", "functional", "init", "special"})
+# What has a `data` attribute and is no tensor.
+_NOT_TENSORS = frozenset({"self", "cls", "torch.utils", "utils"})
+
+# Other things that are stepped in a training script.
+_NOT_OPTIMIZERS = re.compile(r"sched|prof|env|warmup|progress|bar|timer|clock|meter|tracker|logger|sim", re.IGNORECASE)
+
+
+def inplace_changes(body: Body, name: str) -> tuple[Place, ...]:
+    """The statements that change the object bound to `name` in place, as far as the text alone shows, in source order.
+
+    >>> [place.text for place in inplace_changes(body, "h")]
+    ['h[:, 0] = 0', 'F.relu(h, inplace=True)']
+    """
+    return tuple(body.place(each) for each in statements(body.node) if name in _changed(each))
+
+
+def optimizer_steps(body: Body) -> tuple[Place, ...]:
+    """The statements that call `.step()` on what may be an optimizer: `scheduler.step()` and `env.step(a)` may not."""
+    return tuple(
+        body.place(each)
+        for each in statements(body.node)
+        if any(isinstance(node, ast.Call) and _steps(node) for node in expressions(each))
+    )
+
+
+def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    """Whether `node` is written like the `.data` of a tensor; `self.data` and `torch.utils.data` are not."""
+    return isinstance(node, ast.Attribute) and node.attr == "data" and dotted(node.value) not in _NOT_TENSORS
+
+
+def _steps(call: ast.Call) -> bool:
+    receiver, name = callee(call)
+    if name != "step" or receiver is None:
+        return False
+    return not _NOT_OPTIMIZERS.search((dotted(receiver) or "").split(".")[-1])
+
+
+def _changed(statement: ast.stmt) -> set[str]:
+    changed = [_owner(statement.target)] if isinstance(statement, ast.AugAssign) else []
+    for node in expressions(statement):
+        if isinstance(node, ast.Call):
+            changed += [_owner(each) for each in _changed_by(node)]
+        elif isinstance(getattr(node, "ctx", None), ast.Store) and (
+            isinstance(node, ast.Subscript) or is_tensor_data(node)
+        ):
+            changed.append(_owner(node))
+    return {name for name in changed if name}
+
+
+def _changed_by(call: ast.Call) -> Iterator[ast.expr]:
+    """The expressions whose values the call changes."""
+    receiver, name = callee(call)
+    first = call.args[0] if call.args else keyword(call, "input", "tensor")
+    if name.endswith("_") and not name.endswith("__") and name not in _HARMLESS:
+        if receiver is not None and (dotted(receiver) or "").split(".")[-1] not in _LIBRARIES:
+            yield receiver
+        elif first is not None:
+            yield first
+    # Both F.relu(x, inplace=True) and nn.ReLU(inplace=True)(x).
+    maker = call.func if isinstance(call.func, ast.Call) else call
+    if first is not None and is_constant(keyword(maker, "inplace"), True):
+        yield first
+    out = keyword(call, "out")
+    if out is not None:
+        yield from out.elts if isinstance(out, ast.Tuple | ast.List) else [out]
+
+
+def _owner(node: ast.expr) -> str | None:
+    """The name whose memory `node` shows: `"x"` for `x.data[0].view(-1)`."""
+    while True:
+        if isinstance(node, ast.Subscript) or is_tensor_data(node) or _is_view_attribute(node):
+            node = node.value
+        elif isinstance(node, ast.Call) and callee(node)[1] in _VIEW_METHODS and (receiver := callee(node)[0]):
+            node = receiver
+        else:
+            return dotted(node)
+
+
+def _is_view_attribute(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr in _VIEW_ATTRIBUTES

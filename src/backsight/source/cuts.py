@@ -1,0 +1,155 @@
+"""Where the text cuts a value off from autograd: the assignments that lead to it, walked backwards."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backsight.source.bindings import Spot, prefixes, spots
+from backsight.source.body import Body, Place, dotted, expressions, statement_at
+from backsight.source.cut_rules import FROZEN, Kind, Rule, carriers, gives_indices, grad_mode, reads_form, rule_of
+from backsight.source.definitions import Definition, reaching
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An expression that ends the way of a gradient, where it stands, and why it does.
+
+    >>> cut.place.line, cut.expression, cut.why
+    (12, 'logits.argmax(1)', 'argmax returns integer indices, which have no gradient')
+    """
+
+    kind: Kind
+    place: Place
+    expression: str
+    why: str
+
+
+def cuts(body: Body, name: str, line: int) -> tuple[Cut, ...]:
+    """The cuts between `name`, as it stands at `line`, and what it is computed from; the nearest first.
+
+    `name` is a name, or any expression that stands at that line, as `receiver_of_backward` returns it. The walk stays
+    in the function, and ends at a cut. What it finds are candidates: it cannot know which values are tensors, and a
+    cut on labels does no harm.
+
+    >>> [cut.expression for cut in cuts(body, "loss", 14)]
+    ['logits.argmax(1)']
+    """
+    every = spots(body.node)
+    statement = statement_at(body, line)
+    use = next((spot for spot in every if spot.node is statement), None)
+    if use is None:
+        return ()
+    walk = _Walk(body, every)
+    root = next((node for node in expressions(use.node) if body.text(node) == name), None)
+    if root is not None:
+        walk.enter(Definition(use, (root,)))
+    else:
+        walk.follow(name, use)
+    return walk.run()
+
+
+class _Walk:
+    """A breadth-first walk from a value to the definitions behind it."""
+
+    def __init__(self, body: Body, every: list[Spot]) -> None:
+        self._body = body
+        self._every = every
+        self._found: dict[tuple[int, str], Cut] = {}
+        self._queue: deque[Definition] = deque()
+        self._seen: set[tuple[int, int | None, tuple[int, ...]]] = set()
+
+    def run(self) -> tuple[Cut, ...]:
+        while self._queue:
+            self._visit(self._queue.popleft())
+        return tuple(self._found.values())
+
+    def enter(self, definition: Definition) -> None:
+        key = (definition.spot.order, definition.position, tuple(id(value) for value in definition.values))
+        if key not in self._seen:
+            self._seen.add(key)
+            self._queue.append(definition)
+
+    def follow(self, name: str, use: Spot) -> None:
+        """Enters what `name` may have its value from: `out.loss` is `out`'s unless it was assigned itself."""
+        for prefix in reversed(prefixes(name)):
+            found, complete = reaching(self._every, prefix, use)
+            for definition in found:
+                self.enter(definition)
+            if complete:
+                return
+
+    def _visit(self, definition: Definition) -> None:
+        spot = definition.spot
+        if definition.freezes:
+            self._add(FROZEN, spot.node, spot.node)
+            return
+        cutting: list[tuple[ast.expr, Rule]] = []
+        names: list[str] = []
+        for value in definition.values:
+            _scan(value, definition.position, cutting, names)
+        unrecorded = _unrecorded(self._body, spot)
+        if unrecorded is not None and (cutting or names):  # a constant loses nothing
+            self._add(*unrecorded)
+            if unrecorded[0].always:
+                return
+        for node, rule in cutting:
+            self._add(rule, node, spot.node)
+        for name in names:
+            self.follow(name, spot)
+
+    def _add(self, rule: Rule, node: ast.expr | ast.stmt, where: ast.expr | ast.stmt) -> None:
+        expression = self._body.text(node)
+        place = self._body.place(where, f"@{expression}" if isinstance(where, ast.expr) else None)  # a decorator
+        cut = Cut(rule.kind, place, expression, rule.why)
+        self._found.setdefault((where.lineno, expression), cut)
+
+
+def _scan(value: ast.expr, position: int | None, cutting: list[tuple[ast.expr, Rule]], names: list[str]) -> None:
+    """Collects what cuts `value`, and the names that it has its gradient from otherwise."""
+    if rule := gives_indices(value, position):
+        cutting.append((value, rule))
+        return
+    nothing: frozenset[str] = frozenset()
+    stack = [(value, nothing)]
+    while stack:
+        node, local = stack.pop()
+        rule = rule_of(node)
+        if rule:
+            cutting.append((node, rule))
+        if reads_form(node) or (rule and rule.always):
+            continue
+        name = dotted(node)
+        if name is None:
+            stack.extend(reversed([(child, local | inner) for child, inner in carriers(node)]))
+        elif stop := next((each for each in _chain(node) if rule_of(each) or reads_form(each)), None):
+            stack.append((stop, local))
+        elif name.split(".")[0] not in local:
+            names.append(name)
+
+
+def _chain(node: ast.expr) -> Iterator[ast.expr]:
+    """`x.data` and `x` of `x.data.grad_fn`: what a chain of attributes goes through."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+        yield node
+
+
+def _unrecorded(body: Body, spot: Spot) -> tuple[Rule, ast.expr, ast.expr | ast.stmt] | None:
+    """Why the statement is not recorded: the rule, the context manager or decorator, and the place of either."""
+    contexts: list[tuple[ast.expr, ast.expr | ast.stmt]] = [
+        (item.context_expr, around)
+        for around, _ in reversed(spot.arms)
+        if isinstance(around, ast.With)
+        for item in reversed(around.items)
+    ]
+    contexts += [(decorator, decorator) for decorator in getattr(body.node, "decorator_list", [])]
+    for context, where in contexts:
+        mode = grad_mode(context)
+        if mode == "on":
+            return None
+        if mode is not None:
+            return mode, context, where
+    return None

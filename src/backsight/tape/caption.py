@@ -1,0 +1,74 @@
+"""The lines around the rows: what is shown, and how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backsight.tape.cells import Style, cells, cut, harmless, paint
+from backsight.tape.fold import Fold
+from backsight.tape.graph import Graph
+from backsight.tape.rows import Rows
+
+MARKS = {"op": "●", "leaf": "○", "custom": "◆", "compiled": "■", "checkpoint": "■"}
+ROOT = "◉"
+
+
+def size(count: int) -> str:
+    """Return `512 B`, `1.5 KB`, `84.2 MB`: multiples of 1024, as memory tools count."""
+    value, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}".replace(".0 ", " ")
+
+
+def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
+    """Return `loss · 5 operations, 2 leaves, 1.2 KB saved for backward`, and what is wrong if something is."""
+    names = [harmless(name) for name in dict.fromkeys(rows.roots.values()) if name]
+    name = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "") or "graph"
+    facts = [_count(len(graph) - len(graph.leaves), "operation"), _count(len(graph.leaves), "leaf", "leaves")]
+    if graph.saved_bytes:
+        facts.append(f"{size(graph.saved_bytes)} saved for backward")
+    parts: list[tuple[str, Style]] = [(cut(name, width), "bold"), (" · " + ", ".join(facts), "plain")]
+    freed = sum(any(s.state == "freed" for s in saved) for saved in graph.saved.values())
+    modified = sum(any(s.state == "modified" for s in saved) for saved in graph.saved.values())
+    if freed:
+        parts.append((f" · {_count(freed, 'operation')} freed by a backward", "yellow"))
+    if modified:
+        parts.append((f" · {modified:,} modified in place: will raise", "red"))
+    return _line(parts, width, color=color)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _line(parts: Sequence[tuple[str, Style]], room: int, *, color: bool) -> str:
+    out = []
+    for text, style in parts:
+        text = cut(text, room)
+        room -= cells(text)
+        out.append(paint(text, style) if color else text)
+    return "".join(out)
+
+
+def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, width: int) -> list[str]:
+    """Return the legend, of what occurs only, in lines of at most `width` columns."""
+    kinds = {graph.types[t].kind for t in set(rows.type)}
+    parts = ["# is the index in g.nodes"]
+    parts += ["◆ custom Function"] if "custom" in kinds else []
+    parts += ["■ whole region"] if kinds & {"compiled", "checkpoint"} else []
+    parts += ["‹leaf›"] if any(rows.chips) else []
+    parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
+    parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
+    parts += ["… more lanes"] if lanes_cut else []
+    parts += ["⟳ unfold: g.text(fold=False)"] if folds else []
+    parts += [f"{_count(rows.hidden, 'view')} hidden: g.text(views=True)"] if rows.hidden else []
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 3 + len(part) <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(cut(part, width))
+    return lines

@@ -1,0 +1,113 @@
+"""Where a search starts: whose frames and modules count as the user's."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+
+import backsight
+from backsight.naming import frames, roots, search
+
+PACKAGE = Path(backsight.__file__).parent
+
+
+def run(program: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_globals_of_the_main_script_are_named_without_a_module() -> None:
+    program = """
+    import torch
+    from backsight.naming import search
+    def main():
+        print(search([delta]).names[0][0].text)
+    delta = torch.ones(3)
+    main()
+    """
+    assert run(program) == "delta"
+
+
+@pytest.mark.parametrize("path", [os.__file__, json.__file__, torch.__file__, "<frozen importlib._bootstrap>"])
+def test_the_standard_library_and_installed_packages_are_libraries(path: str) -> None:
+    assert roots.is_library(path)
+
+
+@pytest.mark.parametrize("path", [__file__, "<string>", "<stdin>", "train.py"])
+def test_everything_else_is_the_users(path: str) -> None:
+    assert not roots.is_library(path)
+
+
+def test_backsight_is_neither_but_its_demo_scripts_are_the_users() -> None:
+    assert roots.is_ours(str(PACKAGE / "naming" / "search.py"))
+    assert not roots.is_ours(str(PACKAGE / "demo" / "digits.py"))
+    assert not roots.is_ours(__file__)
+
+
+def test_what_only_a_library_frame_holds_is_found_last() -> None:
+    """`nn.Module` keeps the positional arguments of a call in `args`."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> str:
+            hidden = weakref.ref(x)
+            del x
+            return search([hidden()]).names[0][0].path
+
+    assert Net()(torch.ones(2)) == "args[0]"
+
+
+def test_a_users_name_wins_over_that_of_a_library_frame_within() -> None:
+    net = torch.nn.ReLU()
+    texts: list[str] = []
+
+    def ask(module: torch.nn.Module) -> None:
+        texts.extend(name.text for name in search([module]).names[0])
+
+    net.apply(functools.partial(ask))
+    function = "test_a_users_name_wins_over_that_of_a_library_frame_within"
+    assert texts == ["module (local of ask)", f"net (local of {function})", "self (local of Module.apply)"]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="PEP 667: f_locals is a plain read")
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="the layout is CPython's")
+def test_the_layout_of_an_interpreter_frame_is_as_expected() -> None:
+    """When this fails, `frames._WORDS_BEFORE_GLOBALS` needs the layout of this build."""
+    assert frames._LAYOUT
+
+
+def test_a_module_of_an_odd_type_in_sys_modules_does_no_harm() -> None:
+    sys.modules["odd_usermod"] = object()  # type: ignore[assignment]
+    sys.modules["none_usermod"] = None  # type: ignore[assignment]
+    try:
+        assert search([torch.ones(2)], deep=True).names == ((),)
+    finally:
+        del sys.modules["odd_usermod"], sys.modules["none_usermod"]
+
+
+def test_a_class_body_with_a_namespace_of_its_own_kind() -> None:
+    class Namespace(dict):
+        def __getitem__(self, key: object) -> object:
+            return super().__getitem__(key)
+
+    class Meta(type):
+        @classmethod
+        def __prepare__(cls, *args: object) -> Namespace:
+            return Namespace()
+
+    delta = torch.ones(2)
+
+    class Body(metaclass=Meta):
+        found = search([delta]).names[0][0].path
+
+    assert Body.found == "delta"

@@ -1,0 +1,112 @@
+"""Which statements change a tensor in place, checked against what PyTorch does."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from backsight.source.changes import inplace_changes, optimizer_steps
+
+CHANGES = [
+    "x += 1",
+    "x *= y",
+    "x[0] = 1",
+    "x[0][1] = 1",
+    "x[:, 0] += 1",
+    "x[0], z = 1, 2",
+    "x.add_(1)",
+    "x.mul_(2).add_(1)",
+    "x[0].zero_()",
+    "x.view(-1)[0] = 1",
+    "x.t().mul_(2)",
+    "x.T.mul_(2)",
+    "x.data.mul_(2)",
+    "x.data[0] = 1",
+    "x.data += 1",
+    "x.detach().add_(1)",
+    "torch.relu_(x)",
+    "F.relu(x, inplace=True)",
+    "F.relu(input=x, inplace=True)",
+    "nn.ReLU(inplace=True)(x)",
+    "torch.add(y, 1, out=x)",
+    "nn.init.xavier_uniform_(x)",
+    "nn.init.zeros_(tensor=x)",
+    "z = x.exp_() * 2",
+]
+
+KEEPS = [
+    "x",
+    "z = x + 1",
+    "y += x",
+    "y.add_(x)",
+    "y[0] = x[0]",
+    "z = F.relu(x, inplace=False)",
+    "torch.add(x, 1, out=y)",
+    "x.requires_grad_()",
+    "z = x.__len__()",
+    "x.clone().mul_(2)",
+    "nn.utils.clip_grad_norm_(x, 1.0)",
+]
+
+
+def run(statement):
+    """Runs the statement on a tensor `x`: whether its values changed."""
+    x = torch.linspace(-1, 1, 4).reshape(2, 2)
+    before = x.clone()
+    exec(statement, {"torch": torch, "F": F, "nn": nn, "x": x, "y": torch.full((2, 2), 3.0)})
+    return not torch.equal(x, before)
+
+
+class TestInplaceChanges:
+    @pytest.mark.parametrize("statement", CHANGES)
+    def test_finds_what_changes_the_tensor(self, body_of, statement):
+        assert run(statement)
+        assert [place.text for place in inplace_changes(body_of(statement), "x")] == [statement]
+
+    @pytest.mark.parametrize("statement", KEEPS)
+    def test_passes_by_what_leaves_it_alone(self, body_of, statement):
+        assert not run(statement)
+        assert inplace_changes(body_of(statement), "x") == ()
+
+    def test_new_values_for_data_count(self, body_of):
+        assert [place.line for place in inplace_changes(body_of("x.data = y\nx = y\n"), "x")] == [1]
+
+    def test_every_tensor_of_out_is_changed(self, body_of):
+        body = body_of("torch.max(a, 0, out=(values, indices))\n")
+        assert inplace_changes(body, "values") == inplace_changes(body, "indices") != ()
+
+    def test_attributes_of_self(self, body_of):
+        body = body_of(
+            """
+            class Trainer:
+                def fit(self):
+                    self.hidden[0] = 0
+                    self.data += 1
+                    self.hidden = f(self.hidden)
+                    if self.hidden.sum() > 0:
+                        self.hidden.mul_(2)
+            """,
+            "fit",
+        )
+        assert [place.line for place in inplace_changes(body, "self.hidden")] == [3, 7]
+        assert [place.line for place in inplace_changes(body, "self.data")] == [4]
+        assert inplace_changes(body, "self") == ()
+
+
+class TestOptimizerSteps:
+    def test_of_a_gan(self, body_of):
+        body = body_of("""
+            for real in loader:
+                loss_d.backward()
+                opt_d.step()
+                scaler.scale(loss_g).backward()
+                scaler.step(opt_g); scaler.update()
+                self.optimizers["g"].step()
+                optimizer.step(closure)
+        """)
+        texts = [place.text for place in optimizer_steps(body)]
+        assert texts == ["opt_d.step()", "scaler.step(opt_g)", 'self.optimizers["g"].step()', "optimizer.step(closure)"]
+
+    @pytest.mark.parametrize("other", ["scheduler", "self.lr_scheduler", "prof", "env", "progress_bar"])
+    def test_passes_by_what_else_is_stepped(self, body_of, other):
+        assert optimizer_steps(body_of(f"{other}.step()\n")) == ()
