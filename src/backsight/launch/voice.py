@@ -16,7 +16,7 @@ def say(line: str) -> None:
 
 
 def failed(what: str, failure: BaseException) -> None:
-    """Say in one line that backsight, not the program, has failed. The failure's own text may be a user's to raise in."""
+    """Say in one line that backsight, not the program, has failed; the failure's text may be a user's, and raise."""
     try:
         text = f"{type(failure).__name__}: {failure}"
     except Exception:

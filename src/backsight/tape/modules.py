@@ -150,7 +150,7 @@ class CallLog:
         self._end = next_sequence_number()
 
     def covering(self, newest: int) -> Sequence[Call]:
-        """Return the calls of this thread, or of the only one that has any, if they cover the node numbered `newest`."""
+        """Return the calls of this thread, or of the only one with any, if they cover the node numbered `newest`."""
         own = self._calls.get(threading.get_ident())
         calls = own if own else next(iter(self._calls.values())) if len(self._calls) == 1 else []
         covered = calls and calls[0].enter <= newest and (self._end is None or newest < self._end)
