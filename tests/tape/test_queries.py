@@ -109,7 +109,7 @@ def other_graph():
         (
             lambda: other_graph().leaves[0],
             NotInGraph,
-            "leaf unnamed 1 leaf belongs to another graph; look it up in this one by name or tensor.",
+            "unnamed leaf of shape 1 belongs to another graph; look it up in this one by name or tensor.",
         ),
         (lambda: leaf(2, 3), NotInGraph, "the tensor of shape (2, 3) is neither a leaf of this graph nor made in it."),
         (

@@ -322,3 +322,10 @@ def test_cut_text_fits(text, room):
 )
 def test_sizes_are_short(count, text):
     assert size(count) == text
+
+
+def test_beside_its_module_a_parameter_is_called_by_its_own_name():
+    model = nn.Sequential(nn.Linear(3, 2))
+    graph = capture(model(torch.randn(4, 3)).sum(), model=model)
+    leaves = [replace(leaf, name=f"trainer.model.{leaf.name}") for leaf in graph.leaves]
+    assert "0 ‹bias› ‹weight›" in graph.renamed(leaves, ("loss",)).text()

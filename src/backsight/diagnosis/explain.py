@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import TracebackType
 
+from backsight.diagnosis._torch import no_torch_function
 from backsight.diagnosis.errors import Known, known
 from backsight.diagnosis.failure import failure_of, message_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
@@ -121,7 +122,8 @@ def _explained(error: BaseException, entry: Known) -> Finding:
     match = entry.pattern.search(failure.message)
     assert match is not None  # how `entry` was chosen
     try:
-        return entry.explain(failure, match)
+        with no_torch_function():
+            return entry.explain(failure, match)
     except Exception as ours:
         return Finding(
             entry.code,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from backsight.diagnosis.failure import Failure, Level, follow, function_of, method
-from backsight.naming.plain import namespace
-from backsight.naming.roots import is_library, is_ours
-from backsight.source import Body, function_at, receiver_of_backward, statement_at
+from backsight.naming.plain import class_dict, mro, namespace
+from backsight.naming.roots import is_library, is_ours, is_user_class
+from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, statements
 
@@ -44,6 +45,14 @@ class Section:
                 found |= dict.fromkeys([ancestor.read.line, *(place.line for place in ancestor.bound)])
         return list(found)
 
+    def calls(self) -> Iterator[tuple[ast.Call, Place]]:
+        """The calls in those statements, each with its statement."""
+        for line in self.lines():
+            statement = statement_at(self.body, line)
+            for node in expressions(statement) if statement else ():
+                if isinstance(node, ast.Call) and statement is not None:
+                    yield node, self.body.place(statement)
+
 
 def sections(failure: Failure) -> Iterator[Section]:
     """Yield the functions that may have computed what backward was called on, the nearest first.
@@ -62,6 +71,14 @@ def sections(failure: Failure) -> Iterator[Section]:
                 queue.append(Section(body, _returned(body), _variables(function, owner), function.__globals__))
 
 
+def methods_of(cls: type) -> Iterator[Body]:
+    """The source of every method of a class of the user's and its bases."""
+    for base in mro(cls):
+        if is_user_class(class_dict(base).get("__module__")):
+            functions = (undecorated(method(base, name)) for name in class_dict(base))
+            yield from (body for each in functions if each is not None and (body := function_at(each.__code__)))
+
+
 def _of_level(failure: Failure, level: Level) -> Section | None:
     if level.body is None:
         return None
@@ -78,13 +95,12 @@ def _returned(body: Body) -> tuple[tuple[str, int], ...]:
     return tuple((body.text(value), value.lineno) for value in found)
 
 
-def _called(section: Section) -> Iterator[tuple[object, object]]:
+def _called(section: Section) -> Iterator[tuple[Any, object]]:
     """The functions that the statements of a section call, each with the object that it is a method of."""
-    for line in section.lines():
-        statement = statement_at(section.body, line)
-        for node in expressions(statement) if statement else ():
-            if isinstance(node, ast.Call) and (name := dotted(node.func)):
-                yield from _functions(section, name, callee(node)[1])
+    for call, _ in section.calls():
+        if name := dotted(call.func):
+            for function, owner in _functions(section, name, callee(call)[1]):
+                yield undecorated(function), owner
 
 
 def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object, object]]:
@@ -96,6 +112,16 @@ def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object,
     elif "." in name:
         owner = section.value(name.rpartition(".")[0])
         yield method(owner if isinstance(owner, type) else type(owner), last), owner
+
+
+def undecorated(function: Any) -> Any:
+    """The user's function behind wrappers that say what they wrap, such as those of `@torch.no_grad()`."""
+    for _ in range(MOST):
+        wrapped = (namespace(function) or {}).get("__wrapped__")
+        if not _is_foreign(function) or type(wrapped).__name__ != "function":
+            break
+        function = wrapped
+    return function
 
 
 def _forwards(module: object) -> Iterator[tuple[object, object]]:

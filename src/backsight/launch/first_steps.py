@@ -82,7 +82,7 @@ class FirstSteps:
         if self._due and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
             for tensor in tensors_in(output):
                 if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
-                    self._marked.append(tensor.register_hook(self._in_backward))
+                    self._marked.append(tensor.register_hook(self._in_backward))  # type: ignore[no-untyped-call]  # torch's
 
     def _in_backward(self, gradient: torch.Tensor) -> None:
         if self._due:

@@ -16,9 +16,8 @@ Kind = Literal[
     "closure",  # a variable that a function keeps from where it was defined
     "attribute",  # an attribute of an object, a class or a function
     "item",  # an item of a dict, list, tuple, deque or array
-    "unnamed",  # no variable leads to it; the text says what keeps it (made by who asks, never by a search)
-    "unnamed",  # held by no variable: the text says who keeps it
     "hidden",  # held, but by no expression: an element of a set, a key of a dict, the inside of an iterator
+    "unnamed",  # held by no variable; the text says what keeps it (made by `backsight.name`, never by a search)
 ]
 
 
@@ -32,7 +31,7 @@ class Name:
     `text` is for people; `path` is the Python expression within `scope` where one exists, module paths in
     `named_parameters()` style (`model.0.weight`). `scope` is a qualified function name, `@thread:NAME` added for
     another thread, or a module name. `exact` and `distance` tell a found holder (True, 0) from a guess made
-    elsewhere. `file` and `line` say where a frame stands now.
+    elsewhere. `file` and `line` say where the variable's frame stands now; None for modules that are not running.
     """
 
     text: str

@@ -121,7 +121,7 @@ def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root
     if type(namespace) is not dict:
         namespace = {}  # a class body or exec with a mapping of the user's own making
     if namespace is frame.f_globals:
-        return Root(namespace, Scope(_module_of(frame), "global"), cost)
+        return Root(namespace, Scope(_module_of(frame), "global", None, code.co_filename, frame.f_lineno), cost)
     return Root(namespace, Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno), cost)
 
 

@@ -3,71 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
 from backsight.naming import Name, search
-from backsight.tape import capture
+from backsight.naming.plain import class_qualname
+from backsight.snapshot.orphans import described
 
 
 def name(tensor: torch.Tensor, *, deep: bool = False) -> Name:
     """Return what the program calls `tensor`.
 
     ```python
-    >>> backsight.name(model[0].weight).text
-    'model.0.weight (local of main)'
+    backsight.name(model[0].weight).text    # 'model.0.weight (local of main)'
     ```
+
+    A tensor that no variable holds gets a name with `exact=False`, whose text says what keeps it: a node of the graph,
+    or nothing but the call itself. A leaf whose variable was overwritten is named after it, with the `distance`, in
+    operations, to the result that has its name now.
 
     Args:
         tensor: any tensor, with or without a gradient.
-        deep: also look into libraries' modules; slower, as the whole heap is searched.
-
-    Returns:
-        The best `Name`. A tensor that no Python variable reaches gets one with `exact=False` that says who keeps it.
+        deep: also look into the modules of installed libraries, which may take a second.
 
     Raises:
         TypeError: if `tensor` is not a tensor.
     """
-    return names([tensor], deep=deep)[0]
+    if not issubclass(type(tensor), torch.Tensor):
+        raise TypeError(f"name() takes a tensor, not {_kind(tensor)}.{_hint(tensor)}")
+    return _named([tensor], deep)[0]
 
 
 def names(tensors: Iterable[torch.Tensor], *, deep: bool = False) -> tuple[Name, ...]:
-    """Return what the program calls each of `tensors`, all found in one pass. See `name`."""
-    wanted = list(tensors)
-    for k, tensor in enumerate(wanted):
+    """Return what the program calls each of `tensors`, all found in one pass. See `name`.
+
+    ```python
+    [n.path for n in backsight.names(model.parameters())]    # ['model.0.weight', 'model.0.bias']
+    ```
+
+    Raises:
+        TypeError: if `tensors` is not an iterable of tensors.
+    """
+    return _named(_checked(tensors), deep)
+
+
+def _named(tensors: list[torch.Tensor], deep: bool) -> tuple[Name, ...]:
+    found = search(tensors, deep=deep)
+    orphans = [t for t, names in zip(tensors, found.names, strict=True) if not names]
+    told = iter(described(orphans, deep=deep, complete=found.complete))
+    return tuple(names[0] if names else next(told) for names in found.names)
+
+
+def _checked(tensors: Any) -> list[torch.Tensor]:
+    if issubclass(type(tensors), torch.Tensor):
+        raise TypeError("names() takes several tensors, in a list for instance; name(tensor) takes one.")
+    if issubclass(type(tensors), torch.nn.Module) or not hasattr(type(tensors), "__iter__"):
+        raise TypeError(f"names() takes several tensors, not {_kind(tensors)}.{_hint(tensors)}")
+    several = list(tensors)
+    for at, tensor in enumerate(several):
         if not issubclass(type(tensor), torch.Tensor):
-            raise TypeError(f"names() expects tensors; number {k} is a {type(tensor).__name__}.")
-    found = search(wanted, deep=deep).names
-    if all(found):
-        return tuple(candidates[0] for candidates in found)
-    return tuple(
-        candidates[0] if candidates else _held_by_autograd(tensor)
-        for tensor, candidates in zip(wanted, found, strict=True)
-    )
+            raise TypeError(f"names() takes tensors, and number {at} is {_kind(tensor)}.")
+    return several
 
 
-def _held_by_autograd(tensor: torch.Tensor) -> Name:
-    """Say which graph keeps a tensor that no Python variable holds."""
-    roots = [(t, n) for t, n in search((), collect=(torch.Tensor,)).found if t.requires_grad and not t.is_leaf]
-    roots = roots[:_MOST_ROOTS]
-    for root, of in roots:
-        try:
-            captured = capture(root)
-        except NothingToCapture:
-            continue
-        for i, saved in captured.saved.items():
-            field = next((s.name for s in saved if s.tensor() is tensor), None)
-            if field:
-                holder = f"{captured.nodes[i].name} as `{field}`"
-                return _unnamed(f"held by no variable: saved by {holder}, in the graph of {of.path}")
-        if any(leaf.tensor() is tensor for leaf in captured.leaves):
-            return _unnamed(f"held by no variable: a leaf in the graph of {of.path}")
-    return _unnamed("held by no variable that can be reached")
+def _kind(value: object) -> str:
+    return "None" if value is None else f"an object of type {class_qualname(type(value))}"
 
 
-_MOST_ROOTS = 64
-"""How many graphs are looked through for a tensor that only autograd holds."""
-
-
-def _unnamed(text: str) -> Name:
-    return Name(text, path="", scope="", kind="unnamed", exact=False)
+def _hint(value: object) -> str:
+    """Say what to call instead, where that is clear."""
+    if issubclass(type(value), torch.nn.Module):
+        return " For its parameters, call names(model.parameters())."
+    if issubclass(type(value), (list, tuple, dict)):
+        return " For several tensors, call names([...])."
+    return ""

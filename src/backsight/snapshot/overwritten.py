@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import FrameType
 
-import numpy as np
 import torch
 
-from backsight.naming import Name, search
-from backsight.source import rebinding
-from backsight.tape import Graph, Leaf
-from backsight.tape.queries import NotInGraph, locate
+from backsight.naming import Name, Search, search
+from backsight.snapshot._torch import no_torch_function
+from backsight.source import Place, rebinding
+from backsight.tape import Graph, Leaf, NotInGraph
+from backsight.tape.queries import locate
 
 _MOST = 1000
 """How many live results are asked for their node: asking makes a wrapper, see the guard's note."""
 
 _NEAR = 3
 """How many operations away a variable may be to be taken for the one that held the leaf."""
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """The nearest variable that holds a result of a leaf, `distance` operations after it."""
+
+    result: Name
+    distance: int
+
+    @cached_property
+    def statement(self) -> Place | None:
+        """The statement that computes this variable from itself, by which it lost the leaf; None without evidence."""
+        of = self.result
+        if of.file is None or of.line is None or self.distance > _NEAR:
+            return None
+        return rebinding(of.file, of.line, of.path)
+
+    @property
+    def near(self) -> str:
+        """Where the leaf stands: ``operand of `delta = delta / y_pred`, train.py:41``."""
+        if self.statement is not None:
+            return f"operand of `{self.statement.text}`, {self.statement}"
+        return self.way
+
+    @property
+    def way(self) -> str:
+        """How far it is to the result: `2 operations before loss`."""
+        return f"{self.distance} operation{'s' * (self.distance != 1)} before {self.result.path}"
 
 
 def name_overwritten(graph: Graph, frames: Sequence[FrameType] = ()) -> Graph:
@@ -30,50 +59,55 @@ def name_overwritten(graph: Graph, frames: Sequence[FrameType] = ()) -> Graph:
     """
     if all(leaf.name for leaf in graph.leaves):
         return graph
-    results = _results(graph, frames)
-    leaves = [leaf if leaf.name else _approximated(graph, leaf, results) for leaf in graph.leaves]
+    results = by_node(graph, live_results(search((), frames=frames, collect=(torch.Tensor,))))
+    found = approximations(graph, results, (leaf.node for leaf in graph.leaves))
+    leaves = [_approximated(leaf, found.get(leaf.node)) for leaf in graph.leaves]
     return graph.renamed(leaves, graph.root_names)
 
 
-def _results(graph: Graph, frames: Sequence[FrameType]) -> dict[int, Name]:
-    """Return the names of variables that hold results computed in `graph`, by node."""
-    found = search((), frames=frames, collect=(torch.Tensor,)).found
-    results = [(t, name) for t, name in found if isinstance(t, torch.Tensor) and t.requires_grad and not t.is_leaf]
-    by_node: dict[int, Name] = {}
-    for tensor, name in results[:_MOST]:
+def live_results(search: Search) -> list[tuple[torch.Tensor, Name]]:
+    """Return the tensors collected by `search` that operations have made, nearest to the caller first."""
+    with no_torch_function():
+        tensors = [(t, name) for t, name in search.found if isinstance(t, torch.Tensor)]
+        return [(t, name) for t, name in tensors if t.requires_grad and not t.is_leaf][:_MOST]
+
+
+def by_node(graph: Graph, results: Sequence[tuple[torch.Tensor, Name]]) -> dict[int, Name]:
+    """Return the names of those `results` that were made in `graph`, by the node that made them."""
+    named: dict[int, Name] = {}
+    for tensor, name in results:
         try:
-            by_node.setdefault(locate(graph, tensor), name)
+            with no_torch_function():
+                named.setdefault(locate(graph, tensor), name)
         except NotInGraph:
             continue
-    return by_node
+    return named
 
 
-def _approximated(graph: Graph, leaf: Leaf, results: Mapping[int, Name]) -> Leaf:
-    nearest = _nearest(graph, leaf.node, results)
-    if nearest is None:
+def approximations(graph: Graph, results: Mapping[int, Name], nodes: Iterable[int]) -> dict[int, Approximation]:
+    """Return the nearest of `results`, which are by node, for each of `nodes` from which one was computed."""
+    nearest = _nearest(graph, results)
+    return {node: Approximation(*nearest[node]) for node in nodes if node in nearest}
+
+
+def _approximated(leaf: Leaf, found: Approximation | None) -> Leaf:
+    if leaf.name or found is None:
         return leaf
-    name, distance = nearest
-    statement = rebinding(name.file, name.line, name.path) if name.file and name.line and distance <= _NEAR else None
-    if statement is None:
-        return replace(leaf, near=f"{distance} operation{'s' * (distance != 1)} before {name.path}")
-    marked = f"{name.path} (overwritten)"
-    return replace(
-        leaf, kind="overwritten", name=marked, names=(marked,), near=f"operand of `{statement.text}`, {statement}"
-    )
+    if found.statement is None:
+        return replace(leaf, near=found.near)
+    marked = f"{found.result.path} (overwritten)"
+    return replace(leaf, kind="overwritten", name=marked, names=(marked,), near=found.near)
 
 
-def _nearest(graph: Graph, start: int, results: Mapping[int, Name]) -> tuple[Name, int] | None:
-    """Return the closest named result computed from the node `start`, and how many operations away it is."""
-    c = graph.columns
-    consumer = np.repeat(np.arange(len(c.type)), np.diff(c.start))
-    order = np.argsort(c.inputs, kind="stable")
-    bounds = np.searchsorted(c.inputs[order], np.arange(len(c.type) + 1))
-    level, seen, distance = [start], {start}, 0
-    while level:
-        named = [results[i] for i in level if i in results]
-        if named:
-            return named[0], distance
-        above = {int(i) for j in level for i in consumer[order[bounds[j] : bounds[j + 1]]]} - seen
-        seen |= above
-        level, distance = sorted(above), distance + 1
-    return None
+def _nearest(graph: Graph, results: Mapping[int, Name]) -> dict[int, tuple[Name, int]]:
+    """Return, for each node below one of `results`, the closest one and how many operations away it is."""
+    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
+    nearest = {node: (results[node], 0) for node in sorted(results)}
+    queue = list(nearest)
+    for i in queue:  # breadth first from all results at once; grows as we go
+        name, distance = nearest[i]
+        for j in inputs[start[i] : start[i + 1]]:
+            if j >= 0 and j not in nearest:
+                nearest[j] = (name, distance + 1)
+                queue.append(j)
+    return nearest

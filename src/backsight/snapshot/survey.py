@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from backsight.naming import Name, Search, search
+from backsight.snapshot._torch import no_torch_function, optimized, registered
 from backsight.snapshot.overwritten import name_overwritten
 from backsight.tape import Graph, Leaf, Models, capture, tensors_in, with_models
 
@@ -53,10 +54,16 @@ def survey(
     optimizers = optimizers_by_name(optimizer) or _optimizers(found)
     placed = with_models(captured, models)
     leaves = owned(_named(placed.leaves, named), optimizers)
-    root_names = [_path(named.get(id(t), ())) for t in tensors_in(roots) if getattr(t, "requires_grad", True)]
+    root_names = [_path(named.get(id(t), ())) for t in tensors_in(roots) if _has_graph(t)]
     named_graph = name_overwritten(placed.renamed(leaves, root_names), frames)
     saved_names = {id(t): path for t in suspects if (path := _path(named.get(id(t), ())))}
     return Survey(named_graph, models, optimizers, saved_names)
+
+
+def _has_graph(root: Any) -> bool:
+    """Whether `root`, a tensor or a GradientEdge, is one that the capture starts from."""
+    with no_torch_function():
+        return bool(getattr(root, "requires_grad", True))
 
 
 def _path(names: Sequence[Name]) -> str:
@@ -89,30 +96,31 @@ def optimizers_by_name(given: Optimizers) -> dict[str, torch.optim.Optimizer]:
 
 def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
     """Return the outermost modules found that own a leaf of the graph."""
-    modules = [(m, name) for m, name in found.found if issubclass(type(m), torch.nn.Module)]
-    inner = {id(child) for module, _ in modules for child in _children(module)}
+    modules = [(m, name) for m, name in found.found if isinstance(m, torch.nn.Module)]
+    inner = {id(child) for module, _ in modules for child in _inside(module)[1:]}
     leaves = {id(leaf.tensor()) for leaf in captured.leaves}
-    own = [(m, name) for m, name in modules if id(m) not in inner and leaves & {id(p) for p in _parameters(m)}]
+    own = [(m, name) for m, name in modules if id(m) not in inner and leaves & _parameters(m)]
     return {name.path: module for module, name in reversed(own)}
 
 
 def _optimizers(found: Search) -> dict[str, torch.optim.Optimizer]:
-    return {name.path: o for o, name in reversed(found.found) if issubclass(type(o), torch.optim.Optimizer)}
+    return {name.path: o for o, name in reversed(found.found) if isinstance(o, torch.optim.Optimizer)}
 
 
-def _children(module: torch.nn.Module) -> Iterable[torch.nn.Module]:
-    """Return all modules inside of `module`; `Module.modules` could be overridden."""
+def _inside(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """Return `module` and all modules inside of it; `Module.modules` could be overridden."""
     stack, seen = [module], {id(module)}
     for outer in stack:  # grows as we go
-        for child in outer.__dict__["_modules"].values():
-            if child is not None and id(child) not in seen:
+        for child in registered(outer, "_modules"):
+            if isinstance(child, torch.nn.Module) and id(child) not in seen:
                 seen.add(id(child))
                 stack.append(child)
-    return stack[1:]
+    return stack
 
 
-def _parameters(module: torch.nn.Module) -> Iterable[torch.Tensor]:
-    return (p for m in (module, *_children(module)) for p in m.__dict__["_parameters"].values() if p is not None)
+def _parameters(module: torch.nn.Module) -> set[int]:
+    """Return the ids of the parameters of a module and of all modules inside of it."""
+    return {id(parameter) for each in _inside(module) for parameter in registered(each, "_parameters")}
 
 
 def _named(leaves: Iterable[Leaf], named: Mapping[int, Sequence[Name]]) -> list[Leaf]:
@@ -136,7 +144,6 @@ def owned(leaves: Iterable[Leaf], optimizers: Mapping[str, torch.optim.Optimizer
     """Return the leaves with the optimizers that hold them."""
     owner: dict[int, str] = {}
     for name, optimizer in optimizers.items():
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                owner.setdefault(id(parameter), name)
+        for parameter in optimized(optimizer):
+            owner.setdefault(id(parameter), name)
     return tuple(replace(leaf, owner=owner.get(id(leaf.tensor()))) for leaf in leaves)

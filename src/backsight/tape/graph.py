@@ -126,8 +126,8 @@ class Leaf:
     @property
     def label(self) -> str:
         """The name, or a description for a leaf whose name is not known."""
-        shape = "×".join(map(str, self.shape)) or "scalar"
-        return self.name or f"unnamed {shape} leaf{', ' + self.near if self.near else ''}"
+        shape = "×".join(map(str, self.shape)) or "()"
+        return self.name or f"unnamed leaf of shape {shape}{f' ({self.near})' if self.near else ''}"
 
 
 class Edge(NamedTuple):

@@ -43,7 +43,7 @@ def locate(graph: Graph, place: Place) -> int:
 
 def _leaf_node(graph: Graph, leaf: Leaf) -> int:
     if not 0 <= leaf.index < len(graph.leaves) or graph.leaves[leaf.index] is not leaf:
-        raise NotInGraph(f"leaf {leaf.label} belongs to another graph; look it up in this one by name or tensor.")
+        raise NotInGraph(f"{leaf.label} belongs to another graph; look it up in this one by name or tensor.")
     return leaf.node
 
 

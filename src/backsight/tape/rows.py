@@ -226,7 +226,9 @@ def leaf_name(leaf: Leaf, module: str = "") -> str:
     """Return what to call `leaf` beside `module`: `weight` for its own parameter, otherwise the full name."""
     if not leaf.name:
         return f"unnamed {dimensions(leaf.shape)}"
-    name = leaf.name.removeprefix(f"{module}.") if module else leaf.name
+    name = leaf.name
+    if module:
+        name = name.rpartition(".")[2] if leaf.module == module else name.removeprefix(f"{module}.")
     return f"{name}, overwritten" if leaf.kind == "overwritten" and "overwritten" not in name else name
 
 

@@ -7,8 +7,10 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
 """
 
 from backsight.diagnosis.errors import (
+    non_leaf,
+    scalar_outputs,
     second_backward,
 )
 from backsight.diagnosis.errors.registry import ERRORS, Known, explains, known
 
-__all__ = ["ERRORS", "Known", "explains", "known", "second_backward"]
+__all__ = ["ERRORS", "Known", "explains", "known", "non_leaf", "scalar_outputs", "second_backward"]

@@ -1,0 +1,146 @@
+"""One saved tensor that was changed: which operation saved it, who holds it, and what PyTorch's message says of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from backsight.diagnosis._torch import ENGINE_CALLS, no_torch_function
+from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.wording import shaped
+from backsight.naming import search
+from backsight.snapshot import Survey
+from backsight.tape import Leaf, Node, Saved, tensors_in
+from backsight.tape.graph import op_name
+
+_DETAILS = re.compile(
+    r"\[(?P<type>[\w.]+) \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of (?P<op>\w+),)? "
+    r"is at version (?P<version>\d+); expected version (?P<expected>\d+)"
+)
+_RESULT = re.compile(r"(result|output)\d*")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the message tells of the tensor: `writer` is the operation that made it, or changed it last."""
+
+    shape: tuple[int, ...]
+    version: int
+    expected: int
+    writer: str
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What the explanations of a modified saved tensor look at."""
+
+    failure: Failure
+    survey: Survey
+    node: Node
+    saved: Saved
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the operation saved its own result, not one of its inputs."""
+        return bool(_RESULT.fullmatch(self.saved.name))
+
+    @property
+    def operation(self) -> str:
+        """The operation that saved the tensor, as a person would write it: `sigmoid`."""
+        return self.node.op if self.node.kind == "custom" else self.node.op.lower()
+
+    @property
+    def module(self) -> str:
+        """The module whose forward saved it, `model.1`; empty where that is not known."""
+        path, models = self.node.module, list(self.survey.models)
+        if not path or path.startswith("("):
+            return ""
+        return f"{models[0]}.{path}" if len(models) == 1 else path
+
+    @cached_property
+    def leaf(self) -> Leaf | None:
+        """The leaf that was saved, itself or a view of it."""
+        storage = self.saved.storage
+        return next((leaf for leaf in self.survey.graph.leaves if storage and leaf.storage == storage), None)
+
+    @cached_property
+    def holder(self) -> str:
+        """The best name of a variable that still holds this memory; empty if none does."""
+        if self.leaf and self.leaf.name:
+            return self.leaf.name
+        tensor = self.saved.tensor()
+        known = self.survey.saved_names.get(id(tensor)) if tensor is not None else None
+        if known:
+            return known
+        found = search((), frames=self.failure.frames, collect=(torch.Tensor,)).found
+        return next((name.path for t, name in found if self.is_held_by(t) and ".grad" not in name.path), "")
+
+    @property
+    def description(self) -> str:
+        """`a 3×4 tensor`, for one without a name."""
+        return f"a {shaped(self.saved.shape)} tensor" if self.saved.shape else "a scalar tensor"
+
+    @property
+    def versions(self) -> str:
+        return f"version {self.saved.expected} was saved, it is at version {self.saved.version} now"
+
+    def is_held_by(self, value: object) -> bool:
+        """Whether `value` is a tensor over the very memory that was saved."""
+        return self.saved.storage is not None and storage_of(value) == self.saved.storage
+
+
+def storage_of(value: object) -> int | None:
+    """Return what identifies the memory of a tensor; None for anything else, and for a tensor without memory."""
+    if not issubclass(type(value), torch.Tensor):
+        return None
+    try:
+        with no_torch_function():
+            return torch.Tensor.untyped_storage(value)._cdata  # type: ignore[arg-type, no-any-return]  # a tensor
+    except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors
+        return None
+
+
+def said_by(message: str) -> Said | None:
+    """Read PyTorch's message."""
+    found = _DETAILS.search(message)
+    if found is None:
+        return None
+    shape = tuple(int(size) for size in found["shape"].split(",") if size.strip())
+    return Said(shape, int(found["version"]), int(found["expected"]), op_name(found["op"] or ""))
+
+
+def at_engine(failure: Failure) -> Failure:
+    """Return the failure as seen from the call that started the engine.
+
+    A custom Function's backward raises in the user's own code, inside the engine; the graph is that of the call
+    around it.
+    """
+    if failure.roots:
+        return failure
+    for k, level in enumerate(failure.levels):
+        if level.frame.f_code in ENGINE_CALLS:
+            roots = tuple(tensors_in(level.variables.get(ENGINE_CALLS[level.frame.f_code][1])))
+            outside = {id(each.frame) for each in failure.levels[:k]}
+            users = tuple(each for each in failure.users if id(each.frame) in outside)
+            return replace(failure, roots=roots, users=users, call="backward")
+    return failure
+
+
+def modified(survey: Survey, said: Said | None) -> tuple[Node, Saved] | None:
+    """Return the operation that failed, and the saved tensor that it failed for: the first that fits the message."""
+    found = [
+        (survey.graph.nodes[i], saved)
+        for i in sorted(survey.graph.saved)
+        for saved in survey.graph.saved[i]
+        if saved.state == "modified"
+    ]
+    return next(((node, saved) for node, saved in found if said and _fits(saved, said)), next(iter(found), None))
+
+
+def _fits(saved: Saved, said: Said) -> bool:
+    wanted: Sequence[object] = (said.shape, said.version, said.expected)
+    return [saved.shape, saved.version, saved.expected] == list(wanted)

@@ -1,0 +1,130 @@
+"""BS206: an optimizer was given a tensor that is computed from others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis._torch import ADD_PARAMETERS
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.sections import methods_of
+from backsight.diagnosis.spoken import names_of
+from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.snapshot import survey
+from backsight.source import Body, Place, assignments
+from backsight.source.leaf_last import leaf_last
+from backsight.tape import Graph
+
+CODE = "BS206"
+_LOST = "from a leaf that requires grad but has no name of its own"
+MOST = 3
+"""How many of the refused tensors are looked at one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """A tensor that the optimizer cannot take: its name, the statement that makes it, and the graph behind it."""
+
+    tensor: torch.Tensor
+    name: str
+    made: Place | None
+    rewritten: str | None
+    graph: Graph
+
+    @property
+    def leaves(self) -> list[str]:
+        """The leaves that it is computed from and that still have a name."""
+        return [leaf.name for leaf in self.graph.leaves if leaf.kind in ("parameter", "variable") and leaf.name]
+
+
+@explains(CODE, r"can't optimize a non-leaf Tensor")
+def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name each tensor that is no leaf, the statement that computes it, and how to make it a leaf."""
+    tensors = _refused_tensors(failure)
+    names = names_of(failure, tensors)
+    refused = [_refused(failure, tensor, name) for tensor, name in zip(tensors[:MOST], names, strict=False)]
+    first = next((each.made for each in refused if each.made), None)
+    return Finding(
+        CODE,
+        "error",
+        _title(tensors, [name for name in names if name]),
+        tuple(_evidence(failure, refused, len(tensors) - len(refused))),
+        _cure(refused),
+        source=str(first) if first else failure.source,
+        exact=bool(refused),
+    )
+
+
+def _title(tensors: list[torch.Tensor], names: list[str]) -> str:
+    if not names:
+        what = f"A {described(tensors[0])}" if tensors else "A tensor"
+        return f"{what} that was given to the optimizer is the result of a computation; it can train leaves only."
+    many = "is the result of a computation" if len(names) == 1 else "are results of computations"
+    return f"{listed(names, MOST)} {many}, and an optimizer can train leaves only."
+
+
+def _refused_tensors(failure: Failure) -> list[torch.Tensor]:
+    """Every tensor of the group that is no leaf: PyTorch stops at the first."""
+    level = next((each for each in failure.levels if each.frame.f_code is ADD_PARAMETERS), None)
+    group = level.variables.get("param_group") if level else None
+    given = group.get("params", ()) if type(group) is dict else ()
+    return [t for t in given if isinstance(t, torch.Tensor) and not t.is_leaf and not t.retains_grad]
+
+
+def _refused(failure: Failure, tensor: torch.Tensor, name: str) -> Refused:
+    graph = survey((tensor,), frames=failure.frames).graph
+    body, variable, made = (name and _made(failure, name)) or (None, "", None)
+    rewritten = leaf_last(body, variable, made.line) if body and made else None
+    return Refused(tensor, name, made, rewritten, graph)
+
+
+def _made(failure: Failure, name: str) -> tuple[Body, str, Place] | None:
+    """The last statement that assigns the variable: in a function that is still there, or of an attribute, in a method
+    of its class; with the function, and what the variable is called in it."""
+    for level in failure.users:
+        found = assignments(level.body, name, before=level.line + 1) if level.body else ()
+        if found and level.body:
+            return level.body, name, found[-1]
+    owner, _, attribute = name.rpartition(".")
+    for level in failure.users:
+        for body in methods_of(type(level.value(owner))) if owner else ():
+            if found := assignments(body, f"self.{attribute}"):
+                return body, f"self.{attribute}", found[-1]
+    return None
+
+
+def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[str]:
+    for each in refused:
+        source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
+        if each.made:
+            yield shown(each.made, f"computes it ({each.graph.roots[0].op}) {source}.")
+        else:
+            yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
+    if others:
+        yield f"{counted(others, 'more tensor')} of the same group {'is' if others == 1 else 'are'} no leaf either."
+    if failure.user:
+        yield shown(failure.user.place, "can take only what was not computed from anything.")
+
+
+def _cure(refused: list[Refused]) -> str:
+    rewritten = [each for each in refused if each.rewritten]
+    if rewritten:
+        others = [each.name for each in refused if each is not rewritten[0] and each.name]
+        also = f"; {listed(others, MOST)} likewise" if others else ""
+        return f"Compute first, and ask for the gradient last: {rewritten[0].rewritten}{also}."
+    leaves = next((each.leaves for each in refused if each.leaves), [])
+    if leaves:
+        return (
+            f"Give the optimizer the leaf itself, {listed(leaves, 3)}, and compute "
+            f"{refused[0].name or 'the rest'} from it in every step."
+        )
+    name = next((each.name for each in refused if each.name), "x")
+    return (
+        f"Make it a leaf after the last computation: {name} = {name}.detach().requires_grad_(), or "
+        f"nn.Parameter({name}.detach())."
+    )

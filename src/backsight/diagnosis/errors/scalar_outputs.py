@@ -1,0 +1,96 @@
+"""BS212: backward was called on a tensor of more than one element, or on a complex number."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.sections import Section, sections
+from backsight.diagnosis.spoken import called, simple
+from backsight.diagnosis.wording import described, shown
+from backsight.naming.plain import namespace
+from backsight.source import Place
+from backsight.source.body import dotted, is_constant, keyword
+
+CODE = "BS212"
+
+
+@explains(CODE, r"grad can be implicitly created only for (real )?scalar outputs")
+def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say what shape the loss has, where its reduction was left out, and how to make it one number."""
+    root = next((each for each in failure.roots if _is_culprit(each, wants_real=bool(match.group(1)))), None)
+    name = called(failure, root) if root is not None else ""
+    what = described(root) if root is not None else "tensor of several values"
+    call = "autograd.grad()" if failure.call == "grad" else "backward()"
+    needs = "one real number" if match.group(1) else "one number"
+    unreduced = _unreduced(failure) if root is not None and root.numel() != 1 else None
+    return Finding(
+        CODE,
+        "error",
+        f"{name or 'The tensor'} is a {what}, and {call} starts from {needs}.",
+        tuple(_evidence(failure, root, name, unreduced)),
+        _cure(failure, name or "loss", unreduced, is_complex=bool(match.group(1))),
+        source=str(unreduced) if unreduced else failure.source,
+        exact=root is not None,
+    )
+
+
+def _is_culprit(root: object, wants_real: bool) -> bool:
+    if not isinstance(root, torch.Tensor) or not root.requires_grad:
+        return False
+    return not root.is_floating_point() if wants_real else root.numel() != 1
+
+
+def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced: Place | None) -> Iterator[str]:
+    if unreduced is not None:
+        yield shown(unreduced, "keeps the loss of every element instead of their mean or sum.")
+    if failure.user and root is not None and root.numel() != 1:
+        yield shown(failure.user.place, f"would have to start from {math.prod(root.shape)} numbers at once.")
+    elif failure.user:
+        yield shown(failure.user.place, f"starts from {name or 'it'}.")
+
+
+def _cure(failure: Failure, name: str, unreduced: Place | None, is_complex: bool) -> str:
+    tensor = simple(name)
+    if is_complex:
+        return f"Take a real number of it, such as {tensor}.abs() or {tensor}.real, as fits the problem."
+    if failure.call == "grad":
+        return (
+            f"Pass {tensor}.sum(): where each value of {name} is computed from its own row of the input, that gives "
+            f"every row its own derivative. Or weigh the values yourself, with grad_outputs=torch.ones_like({name})."
+        )
+    if unreduced:
+        return (
+            "Let the loss function reduce, as it does by default. If you need the elements, for weights or a mask, "
+            f"call {tensor}.mean().backward() after that."
+        )
+    return (
+        f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."
+    )
+
+
+def _unreduced(failure: Failure) -> Place | None:
+    """The statement that computes a loss without a reduction, if the text or a loss module shows one."""
+    for section in sections(failure):
+        for call, place in section.calls():
+            if _keeps_elements(section, call):
+                return place
+    return None
+
+
+def _keeps_elements(section: Section, call: ast.Call) -> bool:
+    given = keyword(call, "reduction")
+    if isinstance(given, ast.Constant) and given.value == "none":
+        return True
+    if is_constant(keyword(call, "reduce"), False):
+        return True
+    name = dotted(call.func)
+    loss = section.value(name) if name else None
+    return issubclass(type(loss), torch.nn.Module) and (namespace(loss) or {}).get("reduction") == "none"

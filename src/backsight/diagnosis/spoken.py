@@ -1,0 +1,70 @@
+"""What the user's own line calls the tensors that an error is about."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import torch
+
+from backsight.diagnosis.failure import Failure
+from backsight.naming import search
+from backsight.naming.roots import is_library
+from backsight.source import receiver_of_backward, statement_at
+from backsight.source.body import Body, callee, expressions, keyword
+
+
+def called(failure: Failure, tensor: torch.Tensor) -> str:
+    """What the user's line calls a tensor that backward was run on: `loss`; else its variable; else empty."""
+    level = failure.user
+    receiver = receiver_of_backward(level.body, level.line) if level and level.body else None
+    if receiver and len(failure.roots) == 1:
+        return receiver
+    return name_of(failure, tensor)
+
+
+def name_of(failure: Failure, tensor: object) -> str:
+    """The variable that holds an object, the nearest first; empty if none does."""
+    for level in failure.users:
+        for name, value in level.variables.items():
+            if value is tensor and not name.startswith("_"):
+                return name
+    return names_of(failure, [tensor])[0]
+
+
+def names_of(failure: Failure, targets: Sequence[object]) -> list[str]:
+    """What the program calls each of `targets`; empty for those that no variable reaches."""
+    found = search(targets, frames=failure.frames).names
+    return [next((name.path for name in names if not (name.file and is_library(name.file))), "") for names in found]
+
+
+def differentiated(failure: Failure) -> list[str]:
+    """The tensors that the user's line asks the gradient for, as it writes them: `x` and `t` of `grad(u, (x, t))`.
+
+    Empty where the source cannot be read or does not show them one by one.
+    """
+    level = failure.user
+    statement = statement_at(level.body, level.line) if level and level.body else None
+    if statement is None or level is None or level.body is None:
+        return []
+    for node in expressions(statement):
+        if isinstance(node, ast.Call) and callee(node)[1] == "grad":
+            inputs = node.args[1] if len(node.args) > 1 else keyword(node, "inputs")
+            if inputs is not None:
+                return _texts(level.body, inputs)
+    return []
+
+
+def _texts(body: Body, inputs: ast.expr) -> list[str]:
+    each = inputs.elts if isinstance(inputs, ast.Tuple | ast.List) else [inputs]
+    return [] if any(isinstance(one, ast.Starred) for one in each) else [body.text(one) for one in each]
+
+
+def simple(expression: str) -> str:
+    """An expression that a method can be called on: in brackets unless it is a name, a call or a subscript."""
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
+        return f"({expression})"
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return expression if plain else f"({expression})"

@@ -1,0 +1,68 @@
+"""A healthy step of a real model has no finding graver than a note: audited by hand, under a watch, and when run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import healthy_methods
+import healthy_nets
+import pytest
+import torch
+
+import backsight as bs
+from backsight.launch.first_steps import FirstSteps
+
+Program = Callable[[Callable[[bs.Report], None]], None]
+
+
+def grave(findings: Any) -> list[str]:
+    return [str(finding) for finding in findings if finding.severity != "note"]
+
+
+def programs() -> list[Any]:
+    found = [*healthy_nets.PROGRAMS, *healthy_methods.PROGRAMS]
+    try:
+        import healthy_transformers
+    except pytest.skip.Exception:
+        return found
+    return found + healthy_transformers.PROGRAMS
+
+
+@pytest.fixture(params=programs(), ids=lambda program: program.__name__)
+def program(request: pytest.FixtureRequest) -> Program:
+    torch.manual_seed(0)
+    return request.param
+
+
+class Audits:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, report: bs.Report) -> None:
+        assert not grave(report), f"audit {self.count}:\n{report}"
+        self.count += 1
+
+
+def test_an_audit_of_every_step_finds_nothing(program: Program) -> None:
+    check = Audits()
+    program(check)
+    assert check.count >= 3
+
+
+def test_an_audit_under_a_watch_finds_nothing(program: Program) -> None:
+    check = Audits()
+    with bs.watch():
+        program(check)
+    assert check.count >= 3
+
+
+def test_running_it_finds_nothing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backsight.audit", lambda *roots, **options: bs.Report(()))
+    steps = FirstSteps()
+    try:
+        program(lambda report: None)
+    finally:
+        steps.stop()
+    assert not grave(steps.findings.values())
+    assert steps.audits >= 1

@@ -1,0 +1,62 @@
+"""What the pages show is what the programs say: each page's programs are run, and every code has a page."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from backsight.diagnosis import UNKNOWN
+from backsight.diagnosis.errors import ERRORS
+from backsight.diagnosis.rules import RULES
+
+ROOT = Path(__file__).parent.parent
+CODES = sorted({UNKNOWN, *(rule.code for rule in RULES), *(error.code for error in ERRORS)})
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+pages = _load(ROOT / "docs" / "pages.py")
+
+
+def test_every_code_has_a_page_and_every_page_a_code() -> None:
+    assert [page.stem for page in sorted((ROOT / "docs" / "codes").glob("*.md"))] == CODES
+
+
+@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: page.stem)
+def test_what_a_page_quotes_is_what_its_programs_say(page: Path) -> None:
+    assert pages.filled(page) == page.read_text(encoding="utf-8"), "run `python docs/pages.py`, and read what changed"
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code != UNKNOWN])
+def test_the_cure_of_a_page_works(code: str) -> None:
+    ran = pages.run_named("right", (ROOT / "docs" / "codes" / f"{code}.md").read_text(encoding="utf-8"))
+    assert ran.status == 0, ran.err
+    assert ran.backsight == "" or ran.backsight.startswith("backsight: nothing found")
+
+
+@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: page.stem)
+def test_no_page_shows_an_empty_answer(page: Path) -> None:
+    assert not re.search(r"```text\n\s*```", page.read_text(encoding="utf-8"))
+
+
+def test_the_readme_lists_every_code() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [code for code in CODES if f"docs/codes/{code}.md" not in readme and code != UNKNOWN] == []
+
+
+@pytest.mark.parametrize("page", [*pages.pages(), ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
