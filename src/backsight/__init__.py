@@ -6,6 +6,7 @@
     print(bs.audit(loss))     # what is wrong with this step, before backward
     bs.name(tensor).text      # what the program calls a tensor
     bs.explain()              # the last autograd error, with variable, line and cure
+    bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
 
 or, without touching the program: `backsight run train.py`.
 """
@@ -18,6 +19,8 @@ from backsight._version import __version__
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding, Report, audit, explain, explaining
     from backsight.naming import Name
+    from backsight.recording import Recorder, RecordingWarning, record
+    from backsight.runs import Run, RunError, open_run, runs_in
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture
     from backsight.tracing import watch
@@ -27,7 +30,11 @@ __all__ = [
     "Graph",
     "Name",
     "NothingToCapture",
+    "Recorder",
+    "RecordingWarning",
     "Report",
+    "Run",
+    "RunError",
     "__version__",
     "audit",
     "explain",
@@ -35,6 +42,9 @@ __all__ = [
     "graph",
     "name",
     "names",
+    "open_run",
+    "record",
+    "runs_in",
     "watch",
 ]
 
@@ -44,13 +54,20 @@ _HOME = {
     "Graph": "tape",
     "Name": "naming",
     "NothingToCapture": "tape",
+    "Recorder": "recording",
+    "RecordingWarning": "recording",
     "Report": "diagnosis",
+    "Run": "runs",
+    "RunError": "runs",
     "audit": "diagnosis",
     "explain": "diagnosis",
     "explaining": "diagnosis",
     "graph": "snapshot",
     "name": "snapshot",
     "names": "snapshot",
+    "open_run": "runs",
+    "record": "recording",
+    "runs_in": "runs",
     "watch": "tracing",
 }
 

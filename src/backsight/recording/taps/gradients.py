@@ -1,0 +1,120 @@
+"""Gradients of parameters as they arrive, by the hook that PyTorch calls when a gradient has been accumulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from backsight.recording._torch import backward_number, when_backward_ends
+from backsight.recording.hook import Hook
+from backsight.recording.notebook import Notebook
+from backsight.recording.observed import Observed, Place
+from backsight.recording.page import Page, Slot
+from backsight.recording.taps.tap import Tap
+
+SMALL = 64 * 1024
+"""Bytes of a gradient that may wait for the end of the backward pass, to be read together with others."""
+
+MOST_WAITING = 1024 * 1024
+"""Bytes of gradients that wait."""
+
+_Waiting = tuple[Page, Slot, int, torch.Tensor, int]
+
+
+class GradientTap(Tap):
+    """Takes `parameter.grad` each time that a backward pass has added to it; the call is which time in this step.
+
+    So a gradient is seen even where it is freed inside of the backward pass. Under gradient accumulation the last call
+    is the sum that the optimizer gets. Clipping and unscaling come later and are not in these rows. A gradient that was
+    put there by hand is taken before the optimizer steps.
+
+    Small gradients are held to the end of the backward pass and read together. Where one was overwritten by then it is
+    left out, and from there on every gradient is read at once.
+    """
+
+    name = "grad"
+
+    def __init__(self, notebook: Notebook, observed: Observed):
+        super().__init__(notebook)
+        self.observed = observed
+        self._parameters: list[_Parameter] = []
+        self._waiting: list[_Waiting] = []
+        self._bytes = 0
+        self._backward = -1
+        self._at_once = False
+        self._end = self.hook(self._read_waiting)
+
+    def survey(self) -> None:
+        self._parameters = [_Parameter(self, place) for place in self.observed.places("_parameters")]
+
+    def install(self) -> None:
+        for each in self._parameters:
+            tensor = each.place.tensor()
+            if tensor is not None and tensor.requires_grad and tensor.is_leaf:
+                register: Any = tensor.register_post_accumulate_grad_hook  # which has no types
+                self.keep(register(each.hook))
+
+    def detach(self) -> None:
+        super().detach()
+        self._waiting, self._bytes = [], 0
+
+    def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor) -> None:
+        """Take a gradient that has just arrived."""
+        size = gradient.numel() * gradient.element_size()
+        backward = backward_number()
+        if size > SMALL or backward == -1 or self._at_once:
+            page.note(slot, call, gradient)
+            return
+        if backward != self._backward:
+            self._backward = backward
+            when_backward_ends(self._end)
+        self._waiting.append((page, slot, call, gradient, gradient._version))
+        self._bytes += size
+        if self._bytes > MOST_WAITING:
+            self._read_waiting()
+
+    def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
+        """Take the gradients that are there without having arrived."""
+        self._read_waiting()  # of a backward pass that raised
+        slots, gradients = [], []
+        for each in self._parameters:
+            if each.page is not page and (tensor := each.place.tensor()) is not None and tensor.is_leaf:
+                gradient = tensor.grad
+                if gradient is not None:
+                    each.page, each.count = page, 1
+                    slots.append(each.slot)
+                    gradients.append(gradient)
+        page.note_all(slots, [0] * len(slots), gradients)
+
+    def _read_waiting(self) -> None:
+        waiting, self._waiting, self._bytes, self._backward = self._waiting, [], 0, -1
+        page = self.notebook.page
+        intact = [each for each in waiting if each[3]._version == each[4] and each[0] is page]
+        self._at_once |= any(gradient._version != then for _, _, _, gradient, then in waiting)
+        if page is not None and intact:
+            _, slots, calls, gradients, _ = zip(*intact, strict=True)
+            page.note_all(slots, calls, gradients)
+
+
+class _Parameter:
+    """One parameter's gradients in the step under way."""
+
+    def __init__(self, tap: GradientTap, place: Place):
+        self.tap = tap
+        self.place = place
+        self.slot = Slot(place.name, "grad", place.owner)
+        self.hook: Hook = tap.hook(self.arrived)
+        self.page: Page | None = None
+        self.count = 0
+
+    def arrived(self, parameter: torch.Tensor) -> None:
+        page = self.tap.notebook.open_page()
+        if page is None:
+            return
+        if self.page is not page:
+            self.page, self.count = page, 0
+        call, self.count = self.count, self.count + 1
+        gradient = parameter.grad
+        if gradient is not None and not self.tap.notebook.full(call, self.slot.name):
+            self.tap.take(page, self.slot, call, gradient)
