@@ -50,7 +50,7 @@ class TrainingObserver:
         report = self._steps.report()
         if report.findings and not self._failed:
             show(report, title="backsight found")
-        elif not (self._failed or self.quiet or report.findings):
+        elif not (self._failed or self._steps.failed or self.quiet or report.findings):
             from backsight.launch.summary import summary
 
             say(summary(self._steps))
