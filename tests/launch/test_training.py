@@ -132,3 +132,15 @@ def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
     ended = observed(bench, source)
     assert ended.status == 0 and ended.out
     assert ended.err == "backsight: audits stopped: ValueError: inside backsight\n"
+
+
+FROZEN = LOOP.replace("for step", "model[0].requires_grad_(False)\nfor step", 1)
+
+
+def test_what_is_only_worth_knowing_is_counted(bench):
+    assert observed(bench, FROZEN).err.endswith("nothing found, but 1 note (--notes shows it)\n")
+
+
+def test_and_shown_when_asked_for(bench):
+    ended = observed(bench, FROZEN, "--notes")
+    assert said(ended).startswith("note BS109  2 of the 4 parameters in optimizer are frozen.")

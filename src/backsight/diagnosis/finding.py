@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class Report:
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         if any(f.severity in grave for f in self.findings):
             raise AuditFailed(self)
+
+    def without_notes(self) -> Report:
+        """Return the report without what is only worth knowing."""
+        return replace(self, findings=tuple(f for f in self.findings if f.severity != "note"))
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
