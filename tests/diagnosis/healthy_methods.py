@@ -210,6 +210,52 @@ def critic_first_with_one_optimizer(check: Check) -> None:
         optimizer.step()
 
 
+class Agent:
+    """One optimizer for two losses, each with a method of its own."""
+
+    def __init__(self, check: Check) -> None:
+        self.check, self.model = check, ActorCritic()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+
+    def improve_actor(self, state: torch.Tensor) -> None:
+        advantage = (torch.randn(5, 1) - self.model.critic(state)).detach()
+        loss = (self.model.actor(state) * advantage).mean()
+        self.check(bs.audit(loss))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def improve_critic(self, state: torch.Tensor) -> None:
+        loss = self.model.critic(state).pow(2).mean()
+        self.check(bs.audit(loss))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+def actor_critic_with_two_methods(check: Check) -> None:
+    agent = Agent(check)
+    for _ in range(STEPS):
+        agent.improve_actor(torch.randn(5, 4))
+        agent.improve_critic(torch.randn(5, 4))
+
+
+def unused_experts_beside_a_detached_term(check: Check) -> None:
+    router, experts = nn.Linear(4, 3), nn.ModuleList(mlp(4, 3) for _ in range(3))
+    model = nn.ModuleDict({"router": router, "experts": experts})
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(STEPS):
+        x = torch.randn(5, 4)
+        weight = model["router"](x).softmax(-1)
+        chosen = int(weight.detach().mean(0).argmax())
+        loss = F.cross_entropy(model["experts"][chosen](x) * weight[:, :1], torch.randint(3, (5,)))
+        loss = loss + weight.detach().mean()
+        check(bs.audit(loss))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 def actor_critic_with_two_optimizers(check: Check) -> None:
     actor, critic = mlp(4, 2), mlp(6, 1)
     opt_actor, opt_critic = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())

@@ -65,4 +65,4 @@ def test_running_it_finds_nothing(program: Program, monkeypatch: pytest.MonkeyPa
     finally:
         steps.stop()
     assert not grave(steps.findings.values())
-    assert steps.audits >= 1
+    assert steps.audits >= min(3, steps.steps)

@@ -108,7 +108,7 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
     if others:
         yield f"{counted(others, 'more tensor')} of the same group {'is' if others == 1 else 'are'} no leaf either."
     if failure.user:
-        yield shown(failure.user.place, "can take only what was not computed from anything.")
+        yield shown(failure.user.place, "can take leaves only: tensors that were not computed from others.")
 
 
 def _cure(refused: list[Refused]) -> str:
