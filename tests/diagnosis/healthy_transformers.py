@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from healthy_nets import STEPS, Check
+from healthy import STEPS, Check, programs
 
 import backsight as bs
 
@@ -153,8 +153,4 @@ def clip(check: Check) -> None:
     )
 
 
-PROGRAMS = [
-    f
-    for f in list(globals().values())
-    if callable(f) and getattr(f, "__module__", "") == __name__ and f.__name__ not in ("train", "tokens", "causal")
-]
+PROGRAMS = programs(globals())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import healthy_branches
+import healthy_loops
 import healthy_methods
 import healthy_nets
 import pytest
@@ -21,7 +23,8 @@ def grave(findings: Any) -> list[str]:
 
 
 def programs() -> list[Any]:
-    found = [*healthy_nets.PROGRAMS, *healthy_methods.PROGRAMS]
+    modules = (healthy_loops, healthy_nets, healthy_branches, healthy_methods)
+    found = [program for module in modules for program in module.PROGRAMS]
     try:
         import healthy_transformers
     except pytest.skip.Exception:

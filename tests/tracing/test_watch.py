@@ -57,7 +57,7 @@ def test_nothing_stays_behind():
 
 def test_an_exception_ends_the_watch_too():
     with pytest.raises(ZeroDivisionError), bs.watch():
-        1 / 0  # noqa: B018
+        1 / 0
     assert current() is None
 
 

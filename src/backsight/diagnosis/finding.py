@@ -43,8 +43,9 @@ class Finding:
             (f"{self.severity} ", _STYLE[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
-        for line in self.evidence:
-            yield Padding(Text(line), (0, 0, 0, 2))
+        for line in "\n".join(self.evidence).split("\n"):
+            text = line.lstrip(" ")
+            yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
         if self.source:
             yield Padding(Text.assemble(("at ", "dim"), (self.source, "cyan")), (0, 0, 0, 2))
         if self.cure:

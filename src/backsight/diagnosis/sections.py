@@ -91,7 +91,7 @@ def _followed(queue: list[Section]) -> Iterator[Section]:
 
 def _of_function(function: Any, owner: object, body: Body, whole: bool) -> Section:
     own = frozenset(function.__code__.co_varnames)
-    return Section(body, _returned(body), _variables(function, owner), function.__globals__, own=own, whole=whole)
+    return Section(body, _returned(body), held_by(function, owner), function.__globals__, own=own, whole=whole)
 
 
 def methods_of(cls: type) -> Iterator[Body]:
@@ -159,7 +159,7 @@ def _forwards(module: object) -> Iterator[tuple[object, object]]:
             stack += [child for child in children.values() if child is not None] if type(children) is dict else []
 
 
-def _variables(function: object, owner: object) -> dict[str, object]:
+def held_by(function: object, owner: object) -> dict[str, object]:
     """What the names of a function that is not running stand for: its closure, and `self`."""
     code, closure = getattr(function, "__code__"), getattr(function, "__closure__") or ()  # noqa: B009
     found: dict[str, object] = {}

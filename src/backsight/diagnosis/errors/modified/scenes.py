@@ -11,7 +11,7 @@ from typing import Any
 
 from backsight.diagnosis.errors.modified.case import Case, modules_in, owns
 from backsight.diagnosis.failure import function_of, method
-from backsight.diagnosis.sections import MOST, Section, sections
+from backsight.diagnosis.sections import MOST, Section, held_by, sections
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
@@ -144,16 +144,7 @@ def _arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
 
 def _values(section: Section, function: Any, owner: object, arguments: Mapping[str, str]) -> dict[str, object]:
     """What the names of the function stand for, as far as the caller's names tell; and its closure."""
-    code, cells = function.__code__, function.__closure__ or ()
-    found = {name: section.value(given) for name, given in arguments.items()}
-    for name, cell in zip(code.co_freevars, cells, strict=False):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-    if owner is not None and code.co_argcount:
-        found[code.co_varnames[0]] = owner
-    return found
+    return {name: section.value(given) for name, given in arguments.items()} | held_by(function, owner)
 
 
 def _own_body(function: Any) -> Body | None:
