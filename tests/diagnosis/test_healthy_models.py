@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import healthy_branches
@@ -36,6 +36,15 @@ def programs() -> list[Any]:
 def program(request: pytest.FixtureRequest) -> Program:
     torch.manual_seed(0)
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small models train faster on one thread, where several tests run at once."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Audits:

@@ -82,8 +82,8 @@ def audit_at(
         remember(site, scene.graph, scene.involved().values())
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code))
     ends = len(scene.graph.leaves)
-    leaves = "1 leaf" if ends == 1 else f"{ends} leaves"
-    return Report(tuple(findings), f"{counted(len(scene.graph) - ends, 'operation')} and {leaves}")
+    of_leaves = "1 leaf" if ends == 1 else f"{ends} leaves"
+    return Report(tuple(findings), f"{counted(len(scene.graph) - ends, 'operation')} and {of_leaves}")
 
 
 def _are_finite(roots: tuple[Any, ...]) -> bool | None:
