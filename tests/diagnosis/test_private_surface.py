@@ -7,7 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from backsight.diagnosis import _torch
-from backsight.diagnosis.failure import failure_of
+from backsight.diagnosis.evidence.failure import failure_of
 
 
 def levels(program):

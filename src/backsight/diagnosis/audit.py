@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from backsight.diagnosis._torch import no_torch_function
+from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.finding import SEVERITIES, Report
 from backsight.diagnosis.history import Site, recall, remember
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene
-from backsight.diagnosis.values import is_finite
 from backsight.diagnosis.wording import counted
 from backsight.snapshot import optimizers_by_name, owned, survey
 from backsight.tape import NothingToCapture, tensors_in

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from backsight.diagnosis._torch import no_torch_function
 from backsight.diagnosis.errors import Known, known
-from backsight.diagnosis.failure import failure_of, message_of
+from backsight.diagnosis.evidence.failure import failure_of, message_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
 
 

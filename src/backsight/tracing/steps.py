@@ -17,11 +17,13 @@ class Consumed:
     """A gradient as an optimizer step left it: the tensor, weakly, and the version that it had.
 
     `changes` counts how often it was changed since the step before, if it is still that step's tensor; else None.
+    `shared` says that another optimizer's last step had used it already, just as it is.
     """
 
     grad: weakref.ref[torch.Tensor]
     version: int
     changes: int | None = None
+    shared: bool = False
 
     def is_untouched(self, grad: torch.Tensor | None, changes: int = 0) -> bool:
         """Whether `grad` is still this tensor and was changed exactly so often since."""
@@ -62,7 +64,13 @@ class StepLog:
     def _consumption(self, optimizer: torch.optim.Optimizer, p: torch.Tensor, grad: torch.Tensor) -> Consumed:
         before = self.consumed(optimizer, p)
         kept = before is not None and before.grad() is grad
-        return Consumed(weakref.ref(grad), version(grad), version(grad) - before.version if before and kept else None)
+        others = (used.get(id(p)) for key, (_, used) in self._consumed.items() if key != id(groups(optimizer)))
+        return Consumed(
+            weakref.ref(grad),
+            version(grad),
+            changes=version(grad) - before.version if before and kept else None,
+            shared=any(used is not None and used.is_untouched(grad) for used in others),
+        )
 
     def is_stale(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int = 0) -> bool:
         """Whether the gradient of `parameter` is still the one that the last two steps consumed, never zeroed between.

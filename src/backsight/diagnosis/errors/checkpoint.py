@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure, function_of, message_of
+from backsight.diagnosis.evidence.failure import Failure, function_of, message_of
+from backsight.diagnosis.evidence.sections import run_by, sections
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.evidence.unsteady import Unsteady, unsteady
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import run_by, sections
-from backsight.diagnosis.spoken import names_of
-from backsight.diagnosis.unsteady import Unsteady, unsteady
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name
 from backsight.source import Place

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from backsight.diagnosis.custom import Applied, applied, body_of, definition, elements, returned
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
+from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.source import Place

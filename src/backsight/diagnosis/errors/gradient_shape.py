@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Sequence
 
-from backsight.diagnosis.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import needs_gradient
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.memory import needs_gradient
 from backsight.diagnosis.wording import shaped, shown
 from backsight.snapshot import survey
 from backsight.source import Place

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor, needs_gradient
+from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.memory import base_of, is_leaf, is_tensor, needs_gradient
 from backsight.diagnosis.wording import shown
-from backsight.diagnosis.written import Written, written
 from backsight.source import Place, assignments, inplace_changes
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions, statements

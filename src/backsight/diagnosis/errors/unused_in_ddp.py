@@ -10,9 +10,9 @@ from typing import Any
 
 from backsight.diagnosis._torch import DDP_FORWARD
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure, follow
+from backsight.diagnosis.evidence.failure import Failure, follow
+from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import methods_of
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, backward_calls, receiver_of_backward, statement_at

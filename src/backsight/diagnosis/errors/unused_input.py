@@ -12,9 +12,9 @@ import torch
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.no_grad.trained import trained
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.spoken import called, differentiated, names_of
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
 from backsight.source import Place, assignments, receiver_of_backward

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.custom import class_behind, returns
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure, Level
+from backsight.diagnosis.evidence.custom import class_behind, returns
+from backsight.diagnosis.evidence.failure import Failure, Level
+from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
+from backsight.diagnosis.evidence.written import Written, without_inplace, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
 from backsight.diagnosis.wording import shown
-from backsight.diagnosis.written import Written, without_inplace, written
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, statement_at
 from backsight.source.bindings import uses

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from backsight.diagnosis.evidence.wanted import gradient_is_wanted
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wanted import gradient_is_wanted
 from backsight.diagnosis.wording import counted, listed, shaped
 from backsight.tape import Leaf
 

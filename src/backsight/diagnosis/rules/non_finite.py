@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.values import has_only_negative_infinities, is_finite
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.values import has_only_negative_infinities, is_finite
 from backsight.diagnosis.wording import shaped
 from backsight.tape import Leaf, Node, Saved
 
@@ -46,9 +46,18 @@ def non_finite(scene: Scene) -> Iterator[Finding]:
             "BS108",
             "warning",
             "The loss is NaN or infinite.",
-            ("What was saved for backward is finite, so it was born in the last operations, or came in as data.",),
+            (_born_late(scene),),
             _CURE,
         )
+
+
+def _born_late(scene: Scene) -> str:
+    if scene.moment == "during backward":
+        return (
+            "What the model saved is finite, so it was born between the model's output and the loss, or came in as "
+            "data. (That part of the graph is freed by now: backsight.audit(loss) before backward() sees it.)"
+        )
+    return "What was saved for backward is finite, so it was born in the last operations, or came in as data."
 
 
 def _is_masked(saved: Saved) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.severed import severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.severed import severing
 from backsight.diagnosis.wording import listed
 from backsight.tracing.steps import parameters
 

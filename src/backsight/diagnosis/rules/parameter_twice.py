@@ -54,9 +54,8 @@ def _is_stepped_twice(scene: Scene, parameter: torch.Tensor, where: list[Place])
         return True
     if scene.steps is None:
         return False
-    used = [used for name in names if (used := scene.steps.consumed(scene.optimizers[name], parameter))]
-    alive = [(id(grad), each.version) for each in used if (grad := each.grad()) is not None]
-    return len(set(alive)) < len(alive)
+    used = (scene.steps.consumed(scene.optimizers[name], parameter) for name in names)
+    return any(each is not None and each.shared for each in used)
 
 
 def _finding(scene: Scene, tensors: list[torch.Tensor], where: list[Place], grave: bool) -> Finding:

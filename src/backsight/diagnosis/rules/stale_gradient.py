@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.history import Past
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.values import is_zero
 from backsight.diagnosis.wording import counted
 from backsight.tracing.steps import parameters
 

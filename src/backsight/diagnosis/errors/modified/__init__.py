@@ -16,9 +16,9 @@ from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
 from backsight.diagnosis.errors.modified.statements import changed_by_statement
 from backsight.diagnosis.errors.modified.steps import changed_by_step
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import needs_gradient
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.memory import needs_gradient
 from backsight.diagnosis.wording import shaped, shown
 from backsight.snapshot import survey
 

@@ -10,8 +10,8 @@ from functools import cached_property
 import torch
 
 from backsight.diagnosis._torch import ENGINE_CALLS
-from backsight.diagnosis.failure import Failure, follow
-from backsight.diagnosis.memory import storage_of
+from backsight.diagnosis.evidence.failure import Failure, follow
+from backsight.diagnosis.evidence.memory import storage_of
 from backsight.diagnosis.wording import shaped
 from backsight.naming import search
 from backsight.naming.plain import namespace

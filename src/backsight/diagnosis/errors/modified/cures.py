@@ -7,8 +7,8 @@ import re
 
 from backsight.diagnosis.errors.modified.case import Case
 from backsight.diagnosis.errors.modified.scenes import Scene
-from backsight.diagnosis.memory import is_tensor, needs_gradient, storage_of
-from backsight.diagnosis.written import without_inplace
+from backsight.diagnosis.evidence.memory import is_tensor, needs_gradient, storage_of
+from backsight.diagnosis.evidence.written import without_inplace
 from backsight.source import Place, loop_facts, statement_at
 from backsight.source.body import dotted
 from backsight.source.out_of_place import out_of_place

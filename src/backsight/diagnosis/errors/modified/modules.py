@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.errors.modified.case import Case, modules_in, said_by
 from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
+from backsight.diagnosis.evidence.written import works_in_place
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
-from backsight.diagnosis.written import works_in_place
 from backsight.naming.plain import class_name
 from backsight.tape.graph import op_name
 

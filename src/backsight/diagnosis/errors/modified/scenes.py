@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from backsight.diagnosis.errors.modified.case import Case, modules_in, owns
-from backsight.diagnosis.failure import function_of, method
-from backsight.diagnosis.sections import MOST, Section, held_by, sections
+from backsight.diagnosis.evidence.failure import function_of, method
+from backsight.diagnosis.evidence.sections import MOST, Section, held_by, sections
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors

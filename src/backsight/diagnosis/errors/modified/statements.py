@@ -11,10 +11,10 @@ from backsight.diagnosis.errors.modified.case import Case, said_by
 from backsight.diagnosis.errors.modified.cures import cure
 from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.modified.spelling import is_spelled, spoken, why_saved
+from backsight.diagnosis.evidence.memory import is_tensor, shape_of, storage_of
+from backsight.diagnosis.evidence.written import works_in_place
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.memory import is_tensor, shape_of, storage_of
 from backsight.diagnosis.wording import listed, shown
-from backsight.diagnosis.written import works_in_place
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, loop_facts, statement_at
 from backsight.source.bindings import uses

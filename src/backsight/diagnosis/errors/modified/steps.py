@@ -10,10 +10,10 @@ import torch
 from backsight.diagnosis.errors.modified.case import Case, owns
 from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.second_backward import case as second
-from backsight.diagnosis.failure import Level
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import results_in
+from backsight.diagnosis.evidence.sections import Section
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import results_in
-from backsight.diagnosis.sections import Section
 from backsight.diagnosis.wording import shown
 from backsight.source import Place, assignments, optimizer_steps, statement_at
 from backsight.source.ancestry import Ancestor

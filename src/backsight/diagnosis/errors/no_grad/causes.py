@@ -13,8 +13,8 @@ from backsight.diagnosis.errors.no_grad.frontier import lost_in_call
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
+from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import methods_of
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.source import Body, Place
 from backsight.source.bindings import spots

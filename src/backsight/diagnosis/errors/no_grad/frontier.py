@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from backsight.diagnosis.errors.no_grad.trained import Trained
-from backsight.diagnosis.failure import Failure
-from backsight.diagnosis.sections import Section, sections
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import dotted

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.evidence.sections import sections
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import sections
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import namespace
 from backsight.source import Place

@@ -10,8 +10,8 @@ import torch
 from backsight.diagnosis.errors.no_grad.sources import Sources, sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, suspects
 from backsight.diagnosis.errors.no_grad.trained import Trained, trained
-from backsight.diagnosis.failure import Failure
-from backsight.diagnosis.spoken import called
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.spoken import called
 
 
 @dataclass(frozen=True, eq=False)

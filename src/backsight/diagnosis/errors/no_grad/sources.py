@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.no_grad.trained import parameters
-from backsight.diagnosis.failure import Failure
-from backsight.diagnosis.sections import Section, sections
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted

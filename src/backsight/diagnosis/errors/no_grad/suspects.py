@@ -10,8 +10,8 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 import torch
 
 from backsight.diagnosis.errors.no_grad.trained import Trained
-from backsight.diagnosis.failure import Failure
-from backsight.diagnosis.sections import Section, sections
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import SCOPES, blocks, expressions, statements

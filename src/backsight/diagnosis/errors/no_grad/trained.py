@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.tape import tensors_in

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.failure import Level, method
+from backsight.diagnosis.evidence.failure import Level, method
+from backsight.diagnosis.evidence.holders import results_held, results_in, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import results_held, results_in, structure
 from backsight.diagnosis.wording import shaped, shown
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_user_class

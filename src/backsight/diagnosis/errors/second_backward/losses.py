@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops, names_read
-from backsight.diagnosis.failure import Level
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import border, made_in, results_in, structure
 from backsight.diagnosis.wording import counted, shown
 from backsight.source import Place, assignments, backward_calls, optimizer_steps, receiver_of_backward, statement_at
 from backsight.source.ancestry import ancestors

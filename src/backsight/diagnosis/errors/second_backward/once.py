@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.failure import Level
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import made_in, needs_saved
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import made_in, needs_saved
-from backsight.diagnosis.spoken import simple
 from backsight.diagnosis.wording import shown
 from backsight.source import LoopFacts, optimizer_steps
 from backsight.source.ancestry import Ancestor

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from backsight.diagnosis.sections import Section
+from backsight.diagnosis.evidence.sections import Section
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Place
 from backsight.source.bindings import bound, uses

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.failure import Failure, Level
-from backsight.diagnosis.memory import base_of, is_leaf, is_tensor
+from backsight.diagnosis.evidence.failure import Failure, Level
+from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
 from backsight.source import inplace_changes, statement_at

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.failure import Failure, Level, follow, function_of, method
+from backsight.diagnosis.evidence.failure import Failure, Level, follow, function_of, method
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from backsight.diagnosis._torch import forward_class, no_torch_function
-from backsight.diagnosis.failure import Failure, method
-from backsight.diagnosis.memory import maker_of, needs_gradient
+from backsight.diagnosis.evidence.failure import Failure, method
+from backsight.diagnosis.evidence.memory import maker_of, needs_gradient
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, function_at
 from backsight.source.body import statements
