@@ -93,7 +93,7 @@ def watch(model: torch.nn.Module | None = None) -> Watch:
         print(backsight.graph(loss))    # every operation under the module that ran it
     ```
 
-    Logs the calls of every module (or only of those in `model`) and the optimizer steps: about a microsecond a call.
+    Logs the calls of every module (or only of those in `model`) and the optimizer steps: some microseconds a call.
     Weights and results are untouched, and nothing stays behind at the end. Under `torch.compile` the hooks vanish from
     the compiled code.
 
