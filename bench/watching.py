@@ -1,35 +1,19 @@
-"""What a training step costs more under `backsight.watch()`, which is what `backsight run` keeps on after its audits.
+"""What `backsight run` costs: the watch that it keeps on, over a training step, and an audit, of which it makes three.
 
     python bench/watching.py [--quick]
 
-Steps without and with a watch are run in turn. One thread, so that the ratio says what the hooks cost.
+Steps without and with a watch, and audits, are run in turn. One thread, so that the ratio says what the hooks cost.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
 import torch
 from _measure import Side, interleaved, report, simple_table
 from torch import nn
 
 import backsight as bs
-
-Step = Callable[[], None]
-
-
-def training(model: nn.Module, x: torch.Tensor) -> Step:
-    """A step of AdamW on a stand-in loss."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def step() -> None:
-        loss = model(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
 
 
 def workloads() -> dict[str, tuple[nn.Module, torch.Tensor]]:
@@ -40,13 +24,29 @@ def workloads() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     }
 
 
-def watched(step: Step) -> None:
-    with bs.watch():
-        step()
+def sides(model: nn.Module, x: torch.Tensor) -> dict[str, Side]:
+    """A plain step of AdamW, a watched one, and the audit of a loss before its backward."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
+    def forward() -> torch.Tensor:
+        return model(x).square().mean()
 
-def sides(step: Step) -> dict[str, Side]:
-    return {"plain": Side(lambda: None, lambda _: step()), "watched": Side(lambda: None, lambda _: watched(step))}
+    def step() -> None:
+        loss = forward()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def watched() -> None:
+        with bs.watch():
+            step()
+
+    step()
+    return {
+        "plain": Side(lambda: None, lambda _: step()),
+        "watched": Side(lambda: None, lambda _: watched()),
+        "audit": Side(forward, lambda loss: bs.audit(loss, model=model, optimizer=optimizer)),
+    }
 
 
 def main() -> None:
@@ -54,14 +54,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     rounds = 10 if parser.parse_args().quick else 60
     torch.set_num_threads(1)
-    table = simple_table("training step", "modules", "plain, ms", "watched, ms", "ratio", title="A step under a watch")
+    table = simple_table(
+        "training step", "modules", "plain, ms", "watched, ms", "ratio", "an audit, ms", title="A step under a watch"
+    )
     for name, (model, x) in workloads().items():
-        step = training(model, x)
-        step()
-        found = interleaved(sides(step), rounds)
+        found = interleaved(sides(model, x), rounds)
         plain, under = found["plain"].seconds, found["watched"].seconds
+        audit = f"{found['audit'].seconds * 1e3:.0f}"
         modules = sum(1 for _ in model.modules())
-        table.add_row(name, str(modules), f"{plain * 1e3:.3f}", f"{under * 1e3:.3f}", f"{under / plain:.2f}")
+        table.add_row(name, str(modules), f"{plain * 1e3:.3f}", f"{under * 1e3:.3f}", f"{under / plain:.2f}", audit)
     report(table)
 
 

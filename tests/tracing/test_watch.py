@@ -92,16 +92,28 @@ def test_a_watch_of_one_model_leaves_others_alone():
     assert not watch.calls.is_running()
 
 
-def test_gradients_left_over_from_a_step_are_known():
+def test_gradients_left_over_from_two_steps_are_known():
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with bs.watch() as watch:
-        model(torch.ones(1, 2)).sum().backward()
-        assert not watch.steps.is_stale(optimizer, model.weight)
-        optimizer.step()
-        assert watch.steps.is_stale(optimizer, model.weight)
+        for stale in (False, False, True):
+            assert watch.steps.is_stale(optimizer, model.weight) is stale
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
         model.weight.grad.zero_()
         assert not watch.steps.is_stale(optimizer, model.weight)
+
+
+def test_two_optimizers_that_use_one_gradient_are_seen():
+    model = nn.Linear(2, 1)
+    first, second = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+    with bs.watch() as watch:
+        for optimizer in (first, second):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            assert not watch.steps.consumed(optimizer, model.weight).shared  # they take turns
+        first.step()
+        assert watch.steps.consumed(first, model.weight).shared
 
 
 def test_steps_of_other_threads_do_not_move_the_mark_of_this_one():
