@@ -31,6 +31,7 @@ bench: setup
 	$(BIN)/python bench/capture.py
 	$(BIN)/python bench/naming.py
 	$(BIN)/python bench/tensor_statistics.py
+	$(BIN)/python bench/watching.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache src/backsight/recording/statistics/*.so

@@ -1,4 +1,4 @@
-"""Timing several ways to do one thing fairly: in turn, in one process, so that a slow moment hits them all."""
+"""Timing several ways to do one thing fairly, in turn, in one process, so that a slow moment hits them all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SLOW = 2.0
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+WIDTH = 120
+"""Columns of a file or pipe."""
+
+SLOW = 5.0
 """Seconds after which a side is measured only once."""
 
 
@@ -58,7 +65,31 @@ def _once(side: Side) -> Result:
         seconds = time.perf_counter() - start
     except GaveUp as reason:
         seconds = time.perf_counter() - start
-        return Result(seconds, f"gave up after {seconds:.0f} s, {reason}", failed=True)
+        return Result(seconds, f"gave up: {seconds:.0f} s, {reason}", failed=True)
     except Exception as error:
         return Result(time.perf_counter() - start, type(error).__name__, failed=True)
     return Result(seconds, side.remark(answer))
+
+
+def verdict(met: bool, text: str) -> str:
+    """Say whether a figure that backsight promises was met."""
+    return f"{'[green]met[/]   ' if met else '[red]missed[/]'} {text}"
+
+
+def simple_table(first: str, *others: str, title: str) -> Table:
+    """Return an empty table of at most 80 columns: a column of words, and columns of numbers."""
+    table = Table(first, title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in others:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def report(*parts: RenderableType) -> None:
+    """Print tables and lines, a blank line between tables; unbroken and without colours in a file or pipe."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    for part in parts:
+        console.print(part, highlight=False)
+        if isinstance(part, Table):
+            console.print()

@@ -12,14 +12,14 @@ from typing import Any
 from _measure import GaveUp
 
 MAX_DEPTH = 1000
-ENTRIES = 250_000_000  # of all paths together: 2 GB
+ENTRIES = 150_000_000  # of all paths together: 1.2 GB
 
 
 def every_path(loss: Any, limit: float) -> EveryPath:
     """Walk every path below `loss`.
 
     Raises:
-        GaveUp: after `limit` seconds, or when the paths have filled 2 GB.
+        GaveUp: after `limit` seconds, or when the paths have filled 1.2 GB.
     """
     walk = EveryPath(limit)
     walk.explore(loss.grad_fn)
@@ -57,6 +57,6 @@ class EveryPath:
         self.paths.append(list(self._trail))
         self._entries += len(self._trail)
         if self._entries > ENTRIES:
-            raise GaveUp("at 2 GB")
+            raise GaveUp("1.2 GB")
         if time.perf_counter() > self._deadline:
-            raise GaveUp("unfinished")
+            raise GaveUp("time is up")

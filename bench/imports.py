@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 
+from _measure import report, simple_table, verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -27,7 +28,6 @@ seconds = time.perf_counter() - start
 print(json.dumps([seconds, sorted(set(sys.modules) - before)]))
 """
 STATEMENTS = {
-    "nothing": "pass",
     "backsight": "import backsight",
     "backsight.graph": "import backsight; backsight.graph",
     "backsight.audit": "import backsight; backsight.audit",
@@ -48,30 +48,33 @@ def by_package(modules: list[str]) -> str:
     return ", ".join(name if n == 1 else f"{name} ({n})" for name, n in counts.most_common()) or "none"
 
 
+def table(seconds: dict[str, list[float]], modules: dict[str, list[str]], rounds: int) -> Table:
+    title = f"Importing after torch: median of {rounds} fresh interpreters each, in turn"
+    out = simple_table("import", "ms", "worst", title=title)
+    out.add_column("modules", overflow="fold")
+    for name, times in seconds.items():
+        median, worst = statistics.median(times) * 1e3, max(times) * 1e3
+        out.add_row(name, f"{median:.1f}", f"{worst:.1f}", by_package(modules[name]))
+    return out
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what importing backsight adds to importing torch.")
-    parser.add_argument("--quick", action="store_true", help="3 rounds instead of 9")
-    rounds = 3 if parser.parse_args().quick else 9
-    console = Console()
+    parser.add_argument("--quick", action="store_true", help="3 rounds instead of 7")
+    rounds = 3 if parser.parse_args().quick else 7
     seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     modules: dict[str, list[str]] = {}
-    with console.status("importing"):
+    with Console(stderr=True).status("importing"):
         for _ in range(rounds):
             for name, statement in STATEMENTS.items():
                 took, modules[name] = imported(statement)
                 seconds[name].append(took)
-    table = Table("import after torch", title=f"Import time: median of {rounds} fresh interpreters each, interleaved")
-    table.add_column("ms", justify="right")
-    table.add_column("worst", justify="right")
-    table.add_column("modules", overflow="fold")
-    for name, times in seconds.items():
-        median, worst = statistics.median(times) * 1e3, max(times) * 1e3
-        table.add_row(name, f"{median:.1f}", f"{worst:.1f}", by_package(modules[name]))
-    console.print(table)
-    console.print("modules of backsight:", ", ".join(m for m in modules["backsight"] if m.startswith("backsight")))
     added = statistics.median(seconds["backsight"])
-    met = "[green]met[/]" if added < LIMIT else "[red]missed[/]"
-    console.print(f"{met} import backsight adds {added * 1e3:.1f} ms (under {LIMIT * 1e3:.0f})")
+    report(
+        table(seconds, modules, rounds),
+        f"modules of backsight: {', '.join(m for m in modules['backsight'] if m.startswith('backsight'))}",
+        verdict(added < LIMIT, f"import backsight adds {added * 1e3:.1f} ms (under {LIMIT * 1e3:.0f})"),
+    )
 
 
 if __name__ == "__main__":

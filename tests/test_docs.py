@@ -15,7 +15,7 @@ from backsight.diagnosis.errors import ERRORS
 from backsight.diagnosis.rules import RULES
 
 ROOT = Path(__file__).parent.parent
-CODES = sorted({UNKNOWN, *(rule.code for rule in RULES), *(error.code for error in ERRORS)})
+CODES = sorted({UNKNOWN, *RULES, *(error.code for error in ERRORS)})
 
 
 def _load(path: Path) -> ModuleType:

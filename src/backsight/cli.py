@@ -20,8 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     run = commands.add_parser(
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
-    run.usage = "backsight run [-h] [--quiet] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+    run.usage = "backsight run [-h] [--quiet] [--notes] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
+    run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")
     commands.add_parser("demo", help="see in a minute what backsight is for")
@@ -32,12 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         return show()
     if not options.program:
         run.error("nothing to run: give a script, as in `backsight run train.py`, or -m and a module")
-    return _run(options.program, options.module, options.quiet)
+    return _run(options)
 
 
-def _run(program: list[str], is_module: bool, quiet: bool) -> int:
+def _run(options: argparse.Namespace) -> int:
     from backsight.launch import run_module, run_script
     from backsight.launch.training import TrainingObserver
 
-    run = run_module if is_module else run_script
-    return run(program[0], program[1:], TrainingObserver(quiet=quiet))
+    run = run_module if options.module else run_script
+    script, *rest = options.program
+    return run(script, rest, TrainingObserver(quiet=options.quiet, notes=options.notes))

@@ -6,18 +6,28 @@ from typing import Any
 
 import pytest
 import torch
-from healthy_nets import STEPS, Check
+from healthy import STEPS, Check, programs
 
 import backsight as bs
 
 transformers = pytest.importorskip("transformers")
 T = transformers
 
-SMALL: dict[str, Any] = dict(
-    hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=60
-)
-SPEECH = dict(d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2)
-IMAGE = dict(image_size=16, patch_size=8)
+SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "vocab_size": 60,
+}
+SPEECH = {
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+}
+IMAGE = {"image_size": 16, "patch_size": 8}
 
 
 def tokens(length: int = 8) -> torch.Tensor:
@@ -38,7 +48,7 @@ def train(check: Check, model: Any, batch: Any) -> None:
 
 def causal() -> dict[str, Any]:
     ids = tokens()
-    return dict(input_ids=ids, attention_mask=torch.ones_like(ids).tril(6), labels=ids)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids).tril(6), "labels": ids}
 
 
 def gpt2(check: Check) -> None:
@@ -75,7 +85,7 @@ def mixtral(check: Check) -> None:
 
 def mamba(check: Check) -> None:
     config = T.MambaConfig(hidden_size=16, num_hidden_layers=2, vocab_size=60, state_size=4)
-    train(check, T.MambaForCausalLM(config), lambda: dict(input_ids=(ids := tokens()), labels=ids))
+    train(check, T.MambaForCausalLM(config), lambda: {"input_ids": (ids := tokens()), "labels": ids})
 
 
 def bert_with_a_language_head(check: Check) -> None:
@@ -83,7 +93,7 @@ def bert_with_a_language_head(check: Check) -> None:
         ids = tokens()
         labels = ids.masked_fill(torch.rand(ids.shape) > 0.3, -100)
         labels[0, 0] = 7
-        return dict(input_ids=ids, labels=labels)
+        return {"input_ids": ids, "labels": labels}
 
     train(check, T.BertForMaskedLM(T.BertConfig(**SMALL)), batch)
 
@@ -102,18 +112,18 @@ def bert_whose_pooler_is_unused(check: Check) -> None:
 
 def t5(check: Check) -> None:
     config = T.T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=60, decoder_start_token_id=0)
-    train(check, T.T5ForConditionalGeneration(config), lambda: dict(input_ids=tokens(), labels=tokens(5)))
+    train(check, T.T5ForConditionalGeneration(config), lambda: {"input_ids": tokens(), "labels": tokens(5)})
 
 
 def vit(check: Check) -> None:
     model = T.ViTForImageClassification(T.ViTConfig(**SMALL, **IMAGE, num_labels=3))
-    train(check, model, lambda: dict(pixel_values=torch.randn(2, 3, 16, 16), labels=torch.tensor([0, 2])))
+    train(check, model, lambda: {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 2])})
 
 
 def masked_autoencoder(check: Check) -> None:
-    decoder = dict(decoder_hidden_size=16, decoder_num_hidden_layers=1, decoder_num_attention_heads=2)
+    decoder = {"decoder_hidden_size": 16, "decoder_num_hidden_layers": 1, "decoder_num_attention_heads": 2}
     config = T.ViTMAEConfig(**SMALL, **IMAGE, **decoder, decoder_intermediate_size=32)
-    train(check, T.ViTMAEForPreTraining(config), lambda: dict(pixel_values=torch.randn(2, 3, 16, 16)))
+    train(check, T.ViTMAEForPreTraining(config), lambda: {"pixel_values": torch.randn(2, 3, 16, 16)})
 
 
 def whisper(check: Check) -> None:
@@ -125,7 +135,7 @@ def whisper(check: Check) -> None:
     train(
         check,
         T.WhisperForConditionalGeneration(config),
-        lambda: dict(input_features=torch.randn(2, 8, 32), labels=tokens(6)),
+        lambda: {"input_features": torch.randn(2, 8, 32), "labels": tokens(6)},
     )
 
 
@@ -139,12 +149,8 @@ def clip(check: Check) -> None:
     train(
         check,
         model,
-        lambda: dict(input_ids=tokens(), pixel_values=torch.randn(2, 3, 16, 16), return_loss=True),
+        lambda: {"input_ids": tokens(), "pixel_values": torch.randn(2, 3, 16, 16), "return_loss": True},
     )
 
 
-PROGRAMS = [
-    f
-    for f in list(globals().values())
-    if callable(f) and getattr(f, "__module__", "") == __name__ and f.__name__ not in ("train", "tokens", "causal")
-]
+PROGRAMS = programs(globals())

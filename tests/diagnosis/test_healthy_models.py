@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import healthy_branches
+import healthy_loops
 import healthy_methods
 import healthy_nets
 import pytest
@@ -21,7 +23,8 @@ def grave(findings: Any) -> list[str]:
 
 
 def programs() -> list[Any]:
-    found = [*healthy_nets.PROGRAMS, *healthy_methods.PROGRAMS]
+    modules = (healthy_loops, healthy_nets, healthy_branches, healthy_methods)
+    found = [program for module in modules for program in module.PROGRAMS]
     try:
         import healthy_transformers
     except pytest.skip.Exception:
@@ -33,6 +36,15 @@ def programs() -> list[Any]:
 def program(request: pytest.FixtureRequest) -> Program:
     torch.manual_seed(0)
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small models train faster on one thread, where several tests run at once."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Audits:
@@ -65,4 +77,4 @@ def test_running_it_finds_nothing(program: Program, monkeypatch: pytest.MonkeyPa
     finally:
         steps.stop()
     assert not grave(steps.findings.values())
-    assert steps.audits >= 1
+    assert steps.audits >= min(3, steps.steps)

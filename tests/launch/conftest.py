@@ -54,6 +54,10 @@ class Workbench:
         driver = ["-m", "driver"] if as_module else [str(HERE / "driver.py")]
         return self._run([sys.executable, *flags, *driver, observer, *command], **options)
 
+    def observed(self, *command: str, flags: Sequence[str] = (), **options: object) -> Ended:
+        """Run `backsight run` as a user would."""
+        return self._run([sys.executable, *flags, "-m", "backsight", "run", *command], **options)
+
     def same(self, *command: str, **options: object) -> Ended:
         """Run the program both ways, see that nothing differs, and return how it ended."""
         plain = self.python(*command, **options)

@@ -1,4 +1,4 @@
-"""Tensors held by functions, suspended or finished code, and the objects of torch."""
+"""Tensors held by functions, and by suspended or finished code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import functools
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import torch
@@ -86,6 +86,41 @@ def cell() -> Built:
     return hide(types.CellType)
 
 
+@place("holder.__func__.__defaults__[0]")
+def static_method() -> Built:
+    def hold(t: torch.Tensor) -> object:
+        def function(x: object = t) -> None: ...
+
+        return staticmethod(function)
+
+    return hide(hold)
+
+
+@place("holder.method.__func__.__defaults__[0]")
+def default_of_a_class_method() -> Built:
+    def hold(t: torch.Tensor) -> object:
+        class Local:
+            @classmethod
+            def method(cls, x: object = t) -> None: ...
+
+        return Local
+
+    return hide(hold)
+
+
+@place("t (closure of wrapped_function)")
+def wrapped_function() -> Built:
+    def decorated(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner() -> object:
+            return function()
+
+        return inner
+
+    t = tensor()
+    return decorated(lambda: t), weakref.ref(t)
+
+
 @place("t (closure of property_getter)")
 def property_getter() -> Built:
     t = tensor()
@@ -140,6 +175,22 @@ def coroutine() -> Built:
 
 
 @place("inside (local of run)")
+def asynchronous_generator() -> Built:
+    refs = []
+
+    async def run() -> AsyncIterator[None]:
+        inside = tensor()
+        refs.append(weakref.ref(inside))
+        yield
+        del inside
+
+    running = run()
+    with contextlib.suppress(StopIteration):
+        running.__anext__().send(None)
+    return running, refs[0]
+
+
+@place("inside (local of run)")
 def context_manager() -> Built:
     refs = []
 
@@ -171,119 +222,25 @@ def traceback_of_an_exception() -> Built:
     raise AssertionError
 
 
+@place("inside (local of bad)")
+def traceback_of_the_exception_before() -> Built:
+    refs = []
+
+    def bad() -> None:
+        inside = tensor()
+        refs.append(weakref.ref(inside))
+        raise ValueError
+
+    try:
+        try:
+            bad()
+        except ValueError:
+            raise KeyError from None
+    except KeyError as error:
+        return [error], refs[0]
+    raise AssertionError
+
+
 @place("holder.args[0]")
 def argument_of_an_exception() -> Built:
     return hide(ValueError)
-
-
-# ---- torch
-
-
-@place("holder.extra")
-def attribute_of_a_tensor() -> Built:
-    return hide(lambda t: with_attribute(torch.ones(1), t, "extra"))
-
-
-@place("holder.grad")
-def gradient() -> Built:
-    leaf = tensor()
-    leaf.grad = torch.zeros(3)
-    return leaf, weakref.ref(leaf.grad)
-
-
-@place("holder._base")
-def base_of_a_view() -> Built:
-    base = torch.ones(3)
-    return base[:2], weakref.ref(base)
-
-
-@place("hook_scale (closure of hold)")
-def closure_of_a_tensor_hook() -> Built:
-    def hold(hook_scale: torch.Tensor) -> object:
-        leaf = tensor()
-        leaf.register_hook(lambda grad: grad * hook_scale)
-        return leaf
-
-    return hide(hold)
-
-
-@place("holder.grad_fn.extra")
-def attribute_of_a_custom_function_context() -> Built:
-    refs = []
-
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            ctx.extra = tensor()
-            refs.append(weakref.ref(ctx.extra))
-            return x * 2
-
-        @staticmethod
-        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-            return grad * 2
-
-    return Double.apply(tensor()), refs[0]
-
-
-@place("holder.0.weight")
-def parameter() -> Built:
-    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
-    return model, weakref.ref(model[0].weight)
-
-
-@place("holder.blocks.1.head.weight")
-def parameter_deep_in_a_module() -> Built:
-    model = torch.nn.Module()
-    head = torch.nn.ModuleDict({"head": torch.nn.Linear(3, 3)})
-    model.blocks = torch.nn.ModuleList([torch.nn.ReLU(), head])
-    return model, weakref.ref(head["head"].weight)
-
-
-@place("holder.0.weight.grad")
-def gradient_of_a_parameter() -> Built:
-    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
-    model[0].weight.grad = torch.zeros(3, 3)
-    return model, weakref.ref(model[0].weight.grad)
-
-
-@place("holder.running_mean")
-def buffer() -> Built:
-    model = torch.nn.BatchNorm1d(3)
-    return model, weakref.ref(model.running_mean)
-
-
-@place("holder.cache")
-def tensor_kept_on_a_module() -> Built:
-    model = torch.nn.Linear(3, 3)
-    model.cache = torch.ones(3)
-    return model, weakref.ref(model.cache)
-
-
-@place("holder.parametrizations.weight.original0")
-def parametrized_weight() -> Built:
-    model = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 3))
-    return model, weakref.ref(model.parametrizations.weight.original0)
-
-
-@place("holder[0].state[holder[1].0.weight]['exp_avg']")
-def optimizer_state() -> Built:
-    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
-    optimizer = torch.optim.Adam(model.parameters())
-    model(torch.ones(3)).sum().backward()
-    optimizer.step()
-    return (optimizer, model), weakref.ref(optimizer.state[model[0].weight]["exp_avg"])
-
-
-@place("kept (closure of hold)")
-def closure_of_a_forward_hook() -> Built:
-    def hold(kept: torch.Tensor) -> object:
-        model = torch.nn.Linear(2, 2)
-        model.register_forward_hook(lambda module, args, out: kept)
-        return model
-
-    return hide(hold)
-
-
-@place("holder.tensors[0]")
-def dataset() -> Built:
-    return hide(torch.utils.data.TensorDataset)

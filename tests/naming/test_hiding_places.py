@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import places_in_code
 import places_in_data
+import places_in_objects
+import places_in_torch
 import pytest
 from hiding import PLACES, Built
 
 from backsight.naming import search
 
-assert places_in_code and places_in_data  # their functions have registered themselves
+_ = places_in_code, places_in_data, places_in_objects, places_in_torch  # their functions have registered themselves
 
 
 @pytest.mark.parametrize(("build", "expected"), PLACES)

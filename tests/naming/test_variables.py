@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 import types
 import weakref
+from pathlib import Path
+from typing import Any
 
 import torch
 from hiding import tensor
@@ -159,6 +162,16 @@ def test_frames_of_a_traceback_are_looked_at_when_given() -> None:
     assert best(search([refs[0]()], frames=frames).names[0]) == "logits (local of bad)"
 
 
+def test_a_global_of_a_running_module_says_where_it_stands(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nfrom backsight.naming import search\ndelta = torch.ones(3)\n"
+        "name = search([delta]).names[0][0]\nprint(name.text, name.file == __file__, name.line)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("delta True 4\n", "")
+
+
 def test_a_library_module_is_searched_only_on_request() -> None:
     torch.nn.functional.left_behind = tensor()
     try:
@@ -188,3 +201,31 @@ def test_weak_containers_do_not_hold() -> None:
     del saved
     assert search([weak["w"]]).names == ((),)
     assert loss.requires_grad
+
+
+def test_what_only_a_node_of_the_graph_holds_has_no_name() -> None:
+    scale, hooked = tensor(), tensor() * 2
+    hidden = weakref.ref(scale)
+    hooked.grad_fn.register_prehook(lambda grads, scale=scale: (grads[0] * scale,))
+    del scale
+    assert search([hidden()]).names == ((),)
+
+
+def test_what_a_custom_function_saved_has_no_name() -> None:
+    refs = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            between = x + 1
+            ctx.save_for_backward(between)
+            refs.append(weakref.ref(between))
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return grad * 2
+
+    y = Double.apply(tensor())
+    assert search([refs[0]()]).names == ((),)
+    assert y.requires_grad

@@ -1,6 +1,8 @@
 """Which statements bind a name."""
 
-from backsight.source.bindings import assignments
+import pytest
+
+from backsight.source.bindings import assignments, rebinding
 
 
 class TestAssignments:
@@ -31,3 +33,23 @@ class TestAssignments:
 
     def test_of_an_attribute(self, body_of):
         assert [place.line for place in assignments(body_of(self.SOURCE), "x.a")] == [12]
+
+
+class TestRebinding:
+    @pytest.mark.parametrize(("operand", "text"), [(None, "x = y - x"), (0, "x = x / y"), (1, "x = y - x")])
+    def test_can_be_asked_for_by_the_operand_that_reads_the_name(self, tmp_path, operand, text):
+        file = tmp_path / "train.py"
+        file.write_text("x = y - x\nx = x / y\n")
+        assert rebinding(str(file), 1, "x", operand).text == text
+
+    @pytest.mark.parametrize(("operand", "text"), [(0, "x += y"), (1, None)])
+    def test_of_an_augmented_assignment_reads_the_name_on_the_left(self, tmp_path, operand, text):
+        file = tmp_path / "train.py"
+        file.write_text("x += y\n")
+        found = rebinding(str(file), 1, "x", operand)
+        assert (found.text if found else None) == text
+
+    def test_that_is_no_binary_operation_counts_for_either_operand(self, tmp_path):
+        file = tmp_path / "train.py"
+        file.write_text("x = torch.div(x, y)\n")
+        assert rebinding(str(file), 1, "x", 1).text == "x = torch.div(x, y)"

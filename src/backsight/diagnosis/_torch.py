@@ -1,6 +1,6 @@
 """What diagnosis needs of PyTorch beyond its documented surface, each with the reason.
 
-`tests/diagnosis/test_private_surface.py` fails loudly when one of them changes.
+`tests/diagnosis/test_private_surface_of_diagnosis.py` fails loudly when one of them changes.
 """
 
 from __future__ import annotations

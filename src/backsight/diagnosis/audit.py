@@ -8,11 +8,15 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis._torch import no_torch_function
+from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.finding import SEVERITIES, Report
 from backsight.diagnosis.history import Site, recall, remember
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene
-from backsight.snapshot import survey
+from backsight.diagnosis.wording import counted
+from backsight.snapshot import optimizers_by_name, owned, survey
+from backsight.tape import NothingToCapture, tensors_in
 from backsight.tracing import current
 
 Optimizers = torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer] | None
@@ -42,7 +46,10 @@ def audit(*roots: Any, model: torch.nn.Module | None = None, optimizer: Optimize
         NothingToCapture: if the roots have no graph.
     """
     caller = sys._getframe(1)
-    return audit_at((caller.f_code.co_filename, caller.f_lineno), roots, model, optimizer)
+    try:
+        return audit_at((caller.f_code.co_filename, caller.f_lineno), roots, model, optimizer)
+    except NothingToCapture as error:
+        raise NothingToCapture(str(error).replace("graph(", "audit(")) from None
 
 
 def audit_at(
@@ -53,19 +60,33 @@ def audit_at(
     moment: Moment = "before backward",
 ) -> Report:
     """Audit on behalf of the caller at `site`, whose earlier audits are compared with this one."""
-    surveyed = survey(roots, model=model, optimizer=optimizer, finite=True)
+    given = optimizers_by_name(optimizer)
+    surveyed = survey(roots, model=model, finite=True)
+    # Given ones are all that is judged, but a leaf of another optimizer is not without one.
+    owners = owned(surveyed.graph.leaves, given)
+    leaves = [leaf if leaf.owner else own for leaf, own in zip(surveyed.graph.leaves, owners, strict=True)]
     watch = current()
-    scene = Scene(
-        surveyed.graph,
-        surveyed.models,
-        surveyed.optimizers,
-        steps=watch.steps if watch else None,
-        past=recall(site),
-        moment=moment,
-        saved_names=surveyed.saved_names,
-    )
-    findings = [finding for rule in RULES.values() for finding in rule(scene)]
-    remember(site, scene.graph, list(scene.optimizers.values()))
+    with no_torch_function():
+        scene = Scene(
+            surveyed.graph.renamed(leaves, surveyed.graph.root_names),
+            surveyed.models,
+            given or surveyed.optimizers,
+            steps=watch.steps if watch else None,
+            past=recall(site),
+            moment=moment,
+            saved_names=surveyed.saved_names,
+            site=site,
+            loss_is_finite=_are_finite(roots),
+        )
+        findings = [finding for rule in RULES.values() for finding in rule(scene)]
+        remember(site, scene.graph, scene.involved().values())
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code))
-    nodes, leaves = len(scene.graph), len(scene.graph.leaves)
-    return Report(tuple(findings), f"{nodes - leaves} operations and {leaves} leaves")
+    ends = len(scene.graph.leaves)
+    of_leaves = "1 leaf" if ends == 1 else f"{ends} leaves"
+    return Report(tuple(findings), f"{counted(len(scene.graph) - ends, 'operation')} and {of_leaves}")
+
+
+def _are_finite(roots: tuple[Any, ...]) -> bool | None:
+    """Whether all values of the roots are finite; None where they cannot be looked at."""
+    known = [is_finite(root) for root in tensors_in(roots) if isinstance(root, torch.Tensor)]
+    return None if None in known or not known else all(known)

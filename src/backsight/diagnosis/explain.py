@@ -9,7 +9,7 @@ from types import TracebackType
 
 from backsight.diagnosis._torch import no_torch_function
 from backsight.diagnosis.errors import Known, known
-from backsight.diagnosis.failure import failure_of, message_of
+from backsight.diagnosis.evidence.failure import failure_of, message_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
 
 
@@ -83,7 +83,7 @@ def _at_hand() -> BaseException:
     error = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if error is None:
         raise ValueError("explain() was given no exception, and none is being handled: pass the one that was caught.")
-    return error  # type: ignore[no-any-return]  # sys.last_value is Any
+    return error
 
 
 def _culprit(error: BaseException) -> tuple[BaseException, Known] | None:
@@ -97,7 +97,7 @@ def _culprit(error: BaseException) -> tuple[BaseException, Known] | None:
     for each, is_cause in _chain(error):
         message = message_of(each)
         entry = known(message)
-        if entry and (found is None or is_cause or message in text):
+        if entry and (found is None or ((is_cause or message in text) and _shows_user(each))):
             found, text = (each, entry[0]), message
     return found
 
@@ -117,6 +117,11 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
                 stack.append((exception, cause))
 
 
+def _shows_user(error: BaseException) -> bool:
+    """Whether the traceback of an error still leads through the user's code: one that a library caught may not."""
+    return bool(failure_of(error).users)
+
+
 def _explained(error: BaseException, entry: Known) -> Finding:
     failure = failure_of(error)
     match = entry.pattern.search(failure.message)
@@ -128,7 +133,7 @@ def _explained(error: BaseException, entry: Known) -> Finding:
         return Finding(
             entry.code,
             "error",
-            failure.message.partition("\n")[0][:200],
+            "".join(each for each in failure.message.partition("\n")[0][:200] if each.isprintable()),
             (f"backsight could not look closer: {type(ours).__name__} in {_where(ours)}.",),
             source=failure.source,
             exact=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ class Finding:
             (f"{self.severity} ", _STYLE[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
-        for line in self.evidence:
-            yield Padding(Text(line), (0, 0, 0, 2))
+        for line in "\n".join(self.evidence).split("\n"):
+            text = line.lstrip(" ")
+            yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
         if self.source:
             yield Padding(Text.assemble(("at ", "dim"), (self.source, "cyan")), (0, 0, 0, 2))
         if self.cure:
@@ -73,6 +74,10 @@ class Report:
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         if any(f.severity in grave for f in self.findings):
             raise AuditFailed(self)
+
+    def without_notes(self) -> Report:
+        """Return the report without what is only worth knowing."""
+        return replace(self, findings=tuple(f for f in self.findings if f.severity != "note"))
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
-from backsight.diagnosis.history import Past
-from backsight.tape import Graph
+from backsight.diagnosis.history import Past, Site
+from backsight.diagnosis.wording import listed
+from backsight.naming import search
+from backsight.snapshot import groups
+from backsight.tape import Graph, Saved
+from backsight.tape.saved import memory
 from backsight.tracing import StepLog
 
 Moment = Literal["before backward", "during backward", "before step"]
@@ -21,7 +25,7 @@ class Scene:
 
     `past` is the last audit at the same call site, `steps` the optimizer steps if a watch is running. During and after
     a backward, part of the graph has rightly been freed. `saved_names` are the names, by id, of saved tensors that are
-    modified or not finite.
+    modified or not finite; `loss_is_finite` is None where the values cannot be looked at.
     """
 
     graph: Graph
@@ -31,16 +35,48 @@ class Scene:
     past: Past | None = None
     moment: Moment = "before backward"
     saved_names: Mapping[int, str] = field(default_factory=dict)
+    site: Site = ("", 0)
+    loss_is_finite: bool | None = None
 
-    def parameter_name(self, tensor: torch.Tensor) -> str:
-        """Return a parameter's path in the models, else its place in an optimizer."""
-        for prefix, model in self.models.items():
-            for path, parameter in torch.nn.Module.named_parameters(model):
-                if parameter is tensor:
-                    return f"{prefix}.{path}"
+    def involved(self) -> dict[str, torch.optim.Optimizer]:
+        """Return the optimizers that hold a leaf of the graph; others belong to other losses, or other threads."""
+        reached = self.reached()
+        return {
+            name: optimizer
+            for name, optimizer in self.optimizers.items()
+            if any(id(p) in reached for group in groups(optimizer) for p in group["params"])
+        }
+
+    def names(self, tensors: Sequence[torch.Tensor]) -> list[str]:
+        """Return what the program calls each of `tensors`, else its place in an optimizer."""
+        found = search(tensors, limit=2).names
+        return [
+            next((n.path for n in names if not n.path.endswith(".<key>")), "") or self._place(tensor)
+            for tensor, names in zip(tensors, found, strict=True)
+        ]
+
+    def listed(self, tensors: Sequence[torch.Tensor], limit: int = 4) -> str:
+        """`model.0.weight, model.0.bias and 6 more`."""
+        return listed([*self.names(tensors[:limit]), *([""] * len(tensors[limit:]))], limit)
+
+    def name_of_saved(self, saved: Saved) -> str:
+        """Return the name of a saved tensor, else of a leaf or variable that shares its memory, else nothing."""
+        known = self.saved_names.get(id(saved.tensor()))
+        if known or saved.storage is None:
+            return known or ""
+        leaf = next((leaf.name for leaf in self.graph.leaves if leaf.storage == saved.storage and leaf.name), "")
+        found = () if leaf else search((), collect=(torch.Tensor,)).found
+        sharing = (n.path for t, n in found if isinstance(t, torch.Tensor) and memory(t)[0] == saved.storage)
+        return leaf or next(sharing, "")
+
+    def _place(self, tensor: torch.Tensor) -> str:
         for name, optimizer in self.optimizers.items():
-            for g, group in enumerate(optimizer.param_groups):
+            for g, group in enumerate(groups(optimizer)):
                 for k, parameter in enumerate(group["params"]):
                     if parameter is tensor:
                         return f"{name}.param_groups[{g}]['params'][{k}]"
         return f"a tensor of shape {tuple(tensor.shape)}"
+
+    def reached(self) -> set[int]:
+        """Return the ids of the leaves of the graph."""
+        return {id(leaf.tensor()) for leaf in self.graph.leaves}

@@ -22,12 +22,12 @@ STEPS = 3
 _MOST_MARKS = 256
 """Outputs that may wait for a backward; beyond that (evaluation with gradients on) the optimizer step is waited for."""
 
-_CALLS: dict[CodeType, str] = {
+_CALLS: dict[CodeType, str | None] = {
     torch.Tensor.backward.__code__: "self",
     torch.autograd.backward.__code__: "tensors",
-    torch.autograd.grad.__code__: "outputs",
+    torch.autograd.grad.__code__: None,  # a derivative within the forward pass; the step's own backward comes later
 }
-"""The functions that run a backward, and the argument that holds its roots."""
+"""The functions that run a backward, and the argument that holds its roots; None where it is not the step's own."""
 
 
 class FirstSteps:
@@ -41,6 +41,7 @@ class FirstSteps:
     def __init__(self) -> None:
         self.findings: dict[tuple[str, str], Finding] = {}
         self.audits = 0
+        self.failed = False
         self.looked_at = ""
         self.watch = watch()
         self.watch.__enter__()
@@ -106,6 +107,7 @@ class FirstSteps:
             report = audit_at((frame.f_code.co_filename, frame.f_lineno), (roots,), moment=moment)
         except Exception as failure:  # a failure of ours is not a failure of the training: say so once and stop looking
             failed("audits stopped", failure)
+            self.failed = True
             self._stop_auditing()
             return
         self.audits += 1
@@ -128,7 +130,8 @@ def _backward_call() -> tuple[Any, FrameType] | None:
             if here.f_code in _CALLS and here.f_back is not None:
                 outermost = here
             elif outermost is not None:
-                return outermost.f_locals[_CALLS[outermost.f_code]], here
+                holds_roots = _CALLS[outermost.f_code]
+                return (outermost.f_locals[holds_roots], here) if holds_roots else None
             here = here.f_back
     return None
 

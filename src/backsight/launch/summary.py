@@ -8,10 +8,14 @@ if TYPE_CHECKING:
     from backsight.launch.first_steps import FirstSteps
 
 
-def summary(run: FirstSteps) -> str:
-    """Return `backsight: 90 optimizer steps, the first 3 audited (45 operations and 14 leaves): nothing found`."""
+def summary(run: FirstSteps, notes: int = 0) -> str:
+    """Return `backsight: 90 optimizer steps, the first 3 audited (45 operations and 14 leaves): nothing found`.
+
+    `notes` counts what was found and is only worth knowing.
+    """
     steps = f"{run.steps:,} optimizer step{'s' * (run.steps != 1)}"
     if not run.audits:
         return f"backsight: {steps}; no loss was seen to audit"
     audited = f"the first {run.audits}" if run.audits > 1 else "the first"
-    return f"backsight: {steps}, {audited} audited ({run.looked_at}): nothing found"
+    aside = f", but {notes} note{'s' * (notes != 1)} (--notes shows {'it' if notes == 1 else 'them'})" if notes else ""
+    return f"backsight: {steps}, {audited} audited ({run.looked_at}): nothing found{aside}"

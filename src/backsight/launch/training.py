@@ -17,8 +17,8 @@ class TrainingObserver:
     What it has to say goes to stderr, after the program's own output.
     """
 
-    def __init__(self, *, quiet: bool = False):
-        self.quiet = quiet
+    def __init__(self, *, quiet: bool = False, notes: bool = False):
+        self.quiet, self.notes = quiet, notes
         self._steps: FirstSteps | None = None
         self._failed = False
 
@@ -47,10 +47,13 @@ class TrainingObserver:
         if self._steps is None:
             return
         self._steps.stop()
+        if self._failed or self._steps.failed:
+            return
         report = self._steps.report()
-        if report.findings and not self._failed:
-            show(report, title="backsight found")
-        elif not (self._failed or self.quiet or report.findings):
+        shown = report if self.notes else report.without_notes()
+        if shown.findings:
+            show(shown, title="backsight found")
+        elif not self.quiet:
             from backsight.launch.summary import summary
 
-            say(summary(self._steps))
+            say(summary(self._steps, notes=len(report) - len(shown)))

@@ -50,7 +50,7 @@ class Edge(NamedTuple):
 Wanted = Container[int]
 Rule = Callable[[Any, Wanted], Iterator[Edge]]
 
-INDEX, OTHER_KEY, PATH_STEP, GRADIENT, VARIABLE, UNUSUAL, HIDDEN = 1.5, 2.0, 0.25, 0.5, 2.0, 3.0, 6.0
+INDEX, OTHER_KEY, PATH_STEP, GRADIENT, VARIABLE, UNUSUAL, HIDDEN = 1.5, 2.0, 0.25, 0.5, 2.0, 3.0, 8.0
 
 _WRAPPED = ("_orig_mod", "module")  # what torch.compile and DataParallel call the one module that they wrap
 _RULES: dict[int, Rule] = {}

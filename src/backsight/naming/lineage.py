@@ -127,7 +127,7 @@ class Lineage:
         """`model.0.weight` for the key of `opt.state[model.0.weight]`; a key within a key is not spelt out."""
         at = self._walk.index.get(id(key)) if _has_name(key) else None
         link = None if at is None else self._best.get(at)
-        name = None if link is None else self._name(link, nested=True)
+        name = None if link is None or link.edge.kind == "hidden" else self._name(link, nested=True)
         return None if name is None else name.path
 
 

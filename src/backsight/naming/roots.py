@@ -44,12 +44,14 @@ class Root:
 
 
 def stages(frames: Iterable[FrameType], deep: bool) -> Iterator[list[Root]]:
-    """The roots, nearest first: the given frames, the user's frames, the user's modules, the host's frames (what
-    called the user's code: a test runner, a notebook kernel), and with `deep` the library modules."""
+    """The roots, nearest first: the given frames, the user's frames in this thread, those in other threads, the user's
+    modules, the host's frames (what called the user's code: a test runner, a notebook kernel), and with `deep` the
+    library modules."""
     given = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
     own, host = _running_frames(apart_from=given)
     yield [_frame_root(frame, None) for frame in given]
-    yield [_frame_root(frame, thread, cost) for frame, thread, cost in own]
+    yield [_frame_root(frame, thread, cost) for frame, thread, cost in own if thread is None]
+    yield [_frame_root(frame, thread, cost) for frame, thread, cost in own if thread is not None]
     yield [*_module_roots(library=False), *_loose_globals(frame for frame, _, _ in own)]
     yield [_frame_root(frame, thread, cost) for frame, thread, cost in host]
     if deep:

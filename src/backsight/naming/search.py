@@ -14,7 +14,8 @@ from .roots import stages
 from .walk import Walk
 
 BUDGET = 2_000_000
-_USER_STAGES = 3  # the given frames, the user's frames, the user's modules
+_USER_STAGES = 4  # the given frames, the caller's thread, the other threads, the user's modules
+_OTHER_THREADS = 2  # the number of that stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def search(
             for stage, roots in enumerate(stages(frames, deep)):
                 to_the_end = bool(collect) and stage < _USER_STAGES
                 if to_the_end or not walk.satisfied():
-                    walk.explore(roots, to_the_end)
+                    walk.explore(roots, to_the_end, gradients=stage != _OTHER_THREADS)
             return _result(walk, targets, limit)
     finally:
         if collecting:

@@ -5,10 +5,11 @@ Every object met is kept until the search is over, so no id is reused meanwhile,
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 
 from . import _torch, plain
-from .referents import Referents, of_module, registries
+from .referents import Referents, of_module, of_tensor, registries
 from .roots import Root
 
 HOLDERS = 16  # how many holders of one object are remembered; a module is always remembered
@@ -37,9 +38,15 @@ class Walk:
         self._budget = budget
         self._followed = 0
         self._patience = budget
+        self._gradients = True
 
-    def explore(self, roots: Iterable[Root], to_the_end: bool) -> None:
-        """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found."""
+    def explore(self, roots: Iterable[Root], to_the_end: bool, gradients: bool = True) -> None:
+        """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found.
+
+        Without `gradients` no `.grad` is read: another thread may be in a backward, which fills them without the GIL,
+        and a gradient that is read while it is replaced has crashed the process.
+        """
+        self._gradients = gradients
         level = [self._plant(root) for root in roots if id(root.namespace) not in self.index]
         while level and self.complete and (to_the_end or not self.satisfied()):
             level = self._visit(level)
@@ -102,6 +109,8 @@ class Walk:
         kind = type(parent)
         by_type = self.referents.by_type
         expand = by_type[id(kind)] if id(kind) in by_type else self.referents.learn(kind)
+        if expand is of_tensor and not self._gradients:
+            expand = gc.get_referents
         children: list[object] = [] if expand is None else expand(parent)
         self._followed += len(children)
         if self._followed > self._budget * FOLLOWED_PER_VISIT:

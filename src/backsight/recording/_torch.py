@@ -1,6 +1,6 @@
 """Every private attribute of PyTorch that recording touches, each with what we need of it.
 
-`tests/recording/test_private_surface.py` fails loudly when one of them changes.
+`tests/recording/test_private_surface_of_recording.py` fails loudly when one of them changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A captured graph with names: where the tape and the naming of variables meet."""
 
+from backsight.snapshot._torch import groups
 from backsight.snapshot.graph import graph
 from backsight.snapshot.names import name, names
-from backsight.snapshot.survey import Survey, survey
+from backsight.snapshot.survey import Survey, optimizers_by_name, owned, survey
 
-__all__ = ["Survey", "graph", "name", "names", "survey"]
+__all__ = ["Survey", "graph", "groups", "name", "names", "optimizers_by_name", "owned", "survey"]

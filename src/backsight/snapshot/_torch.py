@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 
@@ -21,7 +22,17 @@ def registered(module: torch.nn.Module, registry: str) -> list[object]:
     return [value for value in dict.values(held) if value is not None] if issubclass(type(held), dict) else []
 
 
-def optimized(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Return the parameters of an optimizer; none of one that is still being made."""
-    groups = getattr(optimizer, "param_groups", ())  # a property in wrappers such as Accelerate's
-    return [parameter for group in groups for parameter in group["params"]]
+def groups(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Return the parameter groups of an optimizer; none of one that is still being made.
+
+    In wrappers such as Accelerate's they are a property, which is the user's code: there the wrapped one is looked up.
+    """
+    seen: set[int] = set()
+    while id(optimizer) not in seen:
+        seen.add(id(optimizer))
+        held = object.__getattribute__(optimizer, "__dict__")
+        if type(own := held.get("param_groups")) is list:
+            return own
+        inner = (each for each in held.values() if issubclass(type(each), torch.optim.Optimizer))
+        optimizer = next(inner, optimizer)
+    return []

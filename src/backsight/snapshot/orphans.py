@@ -87,5 +87,5 @@ def _saved(graph: Graph, near: dict[int, Approximation]) -> Iterator[tuple[torch
     for node, fields in graph.saved.items():
         for saved in fields:
             if saved.storage is not None:
-                where = f", {near[node].way}" if node in near and near[node].distance else ""
-                yield saved.tensor(), saved.storage, f"saved by {graph.nodes[node].name} as {saved.name}{where}"
+                where = f"saved by {graph.nodes[node].name} as {saved.name}"
+                yield saved.tensor(), saved.storage, f"{where}, {near[node].way}" if node in near else where

@@ -21,21 +21,28 @@ _MOST = 1000
 _NEAR = 3
 """How many operations away a variable may be to be taken for the one that held the leaf."""
 
+MIXED = -1
+"""In a running sum, `total = total + x`, the first `total` is on the left all the way; no `x` is."""
+
 
 @dataclass(frozen=True)
 class Approximation:
-    """The nearest variable that holds a result of a leaf, `distance` operations after it."""
+    """The nearest variable that holds a result of a leaf, `distance` operations after it.
+
+    `operand` is the side, 0 or 1, on which it came into the binary operations between, `MIXED` if the sides differ.
+    """
 
     result: Name
     distance: int
+    operand: int | None = None
 
     @cached_property
     def statement(self) -> Place | None:
         """The statement that computes this variable from itself, by which it lost the leaf; None without evidence."""
         of = self.result
-        if of.file is None or of.line is None or self.distance > _NEAR:
+        if of.file is None or of.line is None or self.distance > _NEAR or self.operand == MIXED:
             return None
-        return rebinding(of.file, of.line, of.path)
+        return rebinding(of.file, of.line, of.path, self.operand)
 
     @property
     def near(self) -> str:
@@ -47,6 +54,8 @@ class Approximation:
     @property
     def way(self) -> str:
         """How far it is to the result: `2 operations before loss`."""
+        if self.distance == 0:
+            return f"which made {self.result.path}"
         return f"{self.distance} operation{'s' * (self.distance != 1)} before {self.result.path}"
 
 
@@ -86,8 +95,19 @@ def by_node(graph: Graph, results: Sequence[tuple[torch.Tensor, Name]]) -> dict[
 
 def approximations(graph: Graph, results: Mapping[int, Name], nodes: Iterable[int]) -> dict[int, Approximation]:
     """Return the nearest of `results`, which are by node, for each of `nodes` from which one was computed."""
-    nearest = _nearest(graph, results)
-    return {node: Approximation(*nearest[node]) for node in nodes if node in nearest}
+    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
+    nearest = {node: Approximation(results[node], 0) for node in sorted(results)}
+    queue = list(nearest)
+    for i in queue:  # breadth first from all results at once; grows as we go
+        of = nearest[i]
+        producers = inputs[start[i] : start[i + 1]]
+        binary = len(producers) == 2 and min(producers) >= 0
+        for side, j in enumerate(producers):
+            if j >= 0 and j not in nearest:
+                operand = of.operand if not binary else side if of.operand in (None, side) else MIXED
+                nearest[j] = Approximation(of.result, of.distance + 1, operand)
+                queue.append(j)
+    return {node: nearest[node] for node in nodes if node in nearest}
 
 
 def _approximated(leaf: Leaf, found: Approximation | None) -> Leaf:
@@ -97,17 +117,3 @@ def _approximated(leaf: Leaf, found: Approximation | None) -> Leaf:
         return replace(leaf, near=found.near)
     marked = f"{found.result.path} (overwritten)"
     return replace(leaf, kind="overwritten", name=marked, names=(marked,), near=found.near)
-
-
-def _nearest(graph: Graph, results: Mapping[int, Name]) -> dict[int, tuple[Name, int]]:
-    """Return, for each node below one of `results`, the closest one and how many operations away it is."""
-    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
-    nearest = {node: (results[node], 0) for node in sorted(results)}
-    queue = list(nearest)
-    for i in queue:  # breadth first from all results at once; grows as we go
-        name, distance = nearest[i]
-        for j in inputs[start[i] : start[i + 1]]:
-            if j >= 0 and j not in nearest:
-                nearest[j] = (name, distance + 1)
-                queue.append(j)
-    return nearest

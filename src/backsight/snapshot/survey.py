@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from backsight.naming import Name, Search, search
-from backsight.snapshot._torch import no_torch_function, optimized, registered
+from backsight.snapshot._torch import groups, no_torch_function, registered
 from backsight.snapshot.overwritten import name_overwritten
 from backsight.tape import Graph, Leaf, Models, capture, tensors_in, with_models
 
 Optimizers = torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer] | None
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,15 @@ def _by_name(given: Any, kind: type, argument: str) -> dict[str, Any]:
     """Return what was given as a mapping by name."""
     if given is None:
         return {}
-    by_name = dict(given) if isinstance(given, Mapping) else {argument: given}
-    for name, value in by_name.items():
-        if not isinstance(value, kind):
-            raise TypeError(
-                f"{argument}={name!r} must be a {kind.__module__}.{kind.__name__}, not {type(value).__name__}."
-            )
-    return by_name
+    if issubclass(type(given), kind):
+        return {argument: given}
+    wanted = f"{'torch.nn' if kind is torch.nn.Module else 'torch.optim'}.{kind.__name__}"
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} must be a {wanted} or a dict of them by name, not {type(given).__name__}.")
+    for name, value in given.items():
+        if not issubclass(type(value), kind):
+            raise TypeError(f"{argument}[{name!r}] must be a {wanted}, not {type(value).__name__}.")
+    return dict(given)
 
 
 def optimizers_by_name(given: Optimizers) -> dict[str, torch.optim.Optimizer]:
@@ -100,11 +105,23 @@ def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
     inner = {id(child) for module, _ in modules for child in _inside(module)[1:]}
     leaves = {id(leaf.tensor()) for leaf in captured.leaves}
     own = [(m, name) for m, name in modules if id(m) not in inner and leaves & _parameters(m)]
-    return {name.path: module for module, name in reversed(own)}
+    return _by_path(own)
 
 
 def _optimizers(found: Search) -> dict[str, torch.optim.Optimizer]:
-    return {name.path: o for o, name in reversed(found.found) if isinstance(o, torch.optim.Optimizer)}
+    """Return the optimizers found; one that wraps another and shares its groups stands for both."""
+    own = [(o, name, groups(o)) for o, name in found.found if isinstance(o, torch.optim.Optimizer)]
+    outermost = {id(held): (o, name) for o, name, held in reversed(own)}
+    return _by_path(outermost[key] for key in dict.fromkeys(id(held) for _, _, held in own))
+
+
+def _by_path(found: Iterable[tuple[_T, Name]]) -> dict[str, _T]:
+    """Return what was found by its path, nearest first; where two functions use one name, the text tells them apart."""
+    by_path: dict[str, _T] = {}
+    for each, name in found:
+        candidates = chain([name.path, name.text], (f"{name.text} #{n}" for n in count(2)))
+        by_path[next(key for key in candidates if key not in by_path)] = each
+    return by_path
 
 
 def _inside(module: torch.nn.Module) -> list[torch.nn.Module]:
@@ -144,6 +161,7 @@ def owned(leaves: Iterable[Leaf], optimizers: Mapping[str, torch.optim.Optimizer
     """Return the leaves with the optimizers that hold them."""
     owner: dict[int, str] = {}
     for name, optimizer in optimizers.items():
-        for parameter in optimized(optimizer):
-            owner.setdefault(id(parameter), name)
+        for group in groups(optimizer):
+            for parameter in group["params"]:
+                owner.setdefault(id(parameter), name)
     return tuple(replace(leaf, owner=owner.get(id(leaf.tensor()))) for leaf in leaves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backsight.source.bindings import prefixes, spots, uses
 from backsight.source.body import Body, Place, dotted, expressions, statement_at
@@ -38,12 +38,19 @@ def ancestors(body: Body, expression: str, line: int) -> dict[str, Ancestor]:
     names = _read(root) if root is not None else [expression]
     found: dict[str, Ancestor] = {}
     queue = [(name, start) for name in names]
+    seen: set[tuple[str, int]] = set()
     for name, spot in queue:  # grows as we go
-        if name in found:
+        if (name, spot.order) in seen:
             continue
+        seen.add((name, spot.order))
         definitions, complete = reaching(every, name, spot)
-        places = tuple(dict.fromkeys(body.place(each.spot.node) for each in definitions))
-        found[name] = Ancestor(name, body.place(spot.node), places, not complete)
+        places = tuple(body.place(each.spot.node) for each in definitions)
+        nearest = found.get(name)
+        if nearest is None:
+            found[name] = Ancestor(name, body.place(spot.node), tuple(dict.fromkeys(places)), not complete)
+        else:  # read again further back: `hidden = rnn(x, hidden)`
+            bound = tuple(dict.fromkeys((*nearest.bound, *places)))
+            found[name] = replace(nearest, bound=bound, entering=nearest.entering or not complete)
         for each in definitions:
             queue += [(read, each.spot) for value in each.values for read in _read(value)]
     return found

@@ -45,19 +45,32 @@ def assignments(body: Body, name: str, before: int | None = None) -> tuple[Place
     )
 
 
-def rebinding(file: str, line: int, name: str) -> Place | None:
+def rebinding(file: str, line: int, name: str, operand: int | None = None) -> Place | None:
     """The first statement, in the function around `line`, that computes `name` from `name`: `x = x / 2`, `x += 1`.
 
     >>> rebinding("train.py", 41, "delta").text
     'delta = delta / y_pred'
+
+    `operand`, 0 or 1, asks for the side of a binary operation on which `name` is read: 0 in `x = x / y`.
     """
     body = body_around(file, line)
     for statement in statements(body.node) if body else ():
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             found = uses(statement)
-            if Use(name, True) in found and Use(name, False) in found:
+            if Use(name, True) in found and Use(name, False) in found and _reads_at(statement, name, operand):
                 return body.place(statement) if body else None
     return None
+
+
+def _reads_at(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str, operand: int | None) -> bool:
+    """Whether `name` is read in that operand; True for what is no binary operation, and if None is asked for."""
+    if operand is None:
+        return True
+    if isinstance(statement, ast.AugAssign):
+        return operand == 0 or Use(name, False) in uses(statement.value)
+    if isinstance(statement.value, ast.BinOp):
+        return Use(name, False) in uses((statement.value.left, statement.value.right)[operand])
+    return True
 
 
 def spots(scope: Scope) -> list[Spot]:

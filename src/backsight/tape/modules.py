@@ -21,7 +21,8 @@ import numpy as np
 import torch
 
 from backsight.tape._torch import NO_SEQUENCE, next_sequence_number
-from backsight.tape.graph import Columns, Graph, Leaf, NodeType, op_name
+from backsight.tape.graph import Columns, Graph, NodeType, op_name
+from backsight.tape.tensors import Leaf
 
 PASS_THROUGH = frozenset(
     {"T", "View", "Transpose", "Permute", "Expand", "UnsafeView", "ReshapeAlias", "ToCopy", "AsStrided"}

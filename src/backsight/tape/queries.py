@@ -7,7 +7,8 @@ import torch
 
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tape.capture import root_edges
-from backsight.tape.graph import Graph, Leaf, Node
+from backsight.tape.graph import Graph, Node
+from backsight.tape.tensors import Leaf
 
 Place = torch.Tensor | Leaf | Node | str | int
 """What names a node: a live tensor, a leaf or node of the graph, a name (of a leaf, a root or a node), or an index."""

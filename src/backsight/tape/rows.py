@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from backsight.tape.graph import Graph, Leaf, Output, Saved, op_name
+from backsight.tape.graph import Graph, op_name
 from backsight.tape.modules import OUTSIDE
+from backsight.tape.tensors import Leaf, Output, Saved
 
 VIEWS = frozenset(
     (

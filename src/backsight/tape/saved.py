@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from backsight.tape._torch import CHECKED, RAW, can_read, forward_class
-from backsight.tape.graph import Saved, ref_to
+from backsight.tape.tensors import Saved, ref_to
 
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from backsight.snapshot import groups
 from backsight.tape import next_sequence_number
 
 
 @dataclass(frozen=True)
 class Consumed:
-    """A gradient as an optimizer step left it: the tensor, weakly, and the version that it had."""
+    """A gradient as an optimizer step left it: the tensor, weakly, and the version that it had.
+
+    `changes` counts how often it was changed since the step before, if it is still that step's tensor; else None.
+    `shared` says that another optimizer's last step had used it already, just as it is.
+    """
 
     grad: weakref.ref[torch.Tensor]
     version: int
+    changes: int | None = None
+    shared: bool = False
+
+    def is_untouched(self, grad: torch.Tensor | None, changes: int = 0) -> bool:
+        """Whether `grad` is still this tensor and was changed exactly so often since."""
+        return grad is not None and self.grad() is grad and version(grad) == self.version + changes
 
 
 class StepLog:
@@ -30,33 +40,58 @@ class StepLog:
         self.count = 0
         self.marks: dict[int, int] = {}
         """By thread: the sequence number at the last step. A node with a smaller one was made before that step."""
-        self._consumed: weakref.WeakKeyDictionary[torch.optim.Optimizer, dict[int, Consumed]]
-        self._consumed = weakref.WeakKeyDictionary()
+        # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
+        self._consumed: dict[int, tuple[weakref.ref[torch.optim.Optimizer], dict[int, Consumed]]] = {}
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that `optimizer` has just stepped in this thread."""
         self.count += 1
         self.marks[threading.get_ident()] = next_sequence_number()
-        self._consumed[optimizer] = {
-            id(p): Consumed(weakref.ref(p.grad), version(p.grad)) for p in parameters(optimizer) if p.grad is not None
-        }
+        with torch._C.DisableTorchFunction():
+            gradients = {
+                id(p): self._consumption(optimizer, p, p.grad) for p in parameters(optimizer) if p.grad is not None
+            }
+        key = id(groups(optimizer))
+        self._consumed[key] = weakref.ref(optimizer, lambda _: self._consumed.pop(key, None)), gradients
+
+    def consumed(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> Consumed | None:
+        """Return the gradient of `parameter` that the last step of `optimizer` used, as it was after the step."""
+        of = groups(optimizer)
+        held, gradients = self._consumed.get(id(of), (None, {}))
+        stepped = held() if held is not None else None
+        return gradients.get(id(parameter)) if stepped is not None and groups(stepped) is of else None
+
+    def _consumption(self, optimizer: torch.optim.Optimizer, p: torch.Tensor, grad: torch.Tensor) -> Consumed:
+        before = self.consumed(optimizer, p)
+        kept = before is not None and before.grad() is grad
+        others = (used.get(id(p)) for key, (_, used) in self._consumed.items() if key != id(groups(optimizer)))
+        return Consumed(
+            weakref.ref(grad),
+            version(grad),
+            changes=version(grad) - before.version if before and kept else None,
+            shared=any(used is not None and used.is_untouched(grad) for used in others),
+        )
 
     def is_stale(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int = 0) -> bool:
-        """Whether the gradient of `parameter` is still the one that the last step consumed.
+        """Whether the gradient of `parameter` is still the one that the last two steps consumed, never zeroed between.
 
-        `accumulated` backwards have added to it since, each of which counts as one change; zeroing would be one more.
+        `accumulated` backwards have added to it since the last step, each of which counts as one change. Between the
+        two steps there may have been a backward and a clipping; zeroing in place would have been a third change, and
+        `set_to_none` would have brought another tensor. (One step alone does not tell: the gradients that a
+        generator's loss leaves in its critic are zeroed later.)
         """
-        consumed = self._consumed.get(optimizer, {}).get(id(parameter))
-        grad = parameter.grad
-        if consumed is None or grad is None or consumed.grad() is not grad:
+        consumed = self.consumed(optimizer, parameter)
+        if consumed is None or consumed.changes is None or consumed.changes > _BACKWARD_AND_CLIPPING:
             return False
-        return version(grad) == consumed.version + accumulated
+        return consumed.is_untouched(parameter.grad, accumulated)
+
+
+_BACKWARD_AND_CLIPPING = 2
 
 
 def parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return the parameters of all groups, in order."""
-    groups: list[dict[str, Any]] = optimizer.param_groups
-    return [p for group in groups for p in group["params"]]
+    return [p for group in groups(optimizer) for p in group["params"]]
 
 
 def version(tensor: torch.Tensor) -> int:

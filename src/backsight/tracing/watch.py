@@ -10,6 +10,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from backsight.tape import CallLog, announce
+from backsight.tracing.compiled import Hushed
 from backsight.tracing.steps import StepLog
 
 _current: list[Watch] = []
@@ -24,7 +25,7 @@ class Watch:
     """
 
     def __init__(self, model: torch.nn.Module | None = None):
-        if model is not None and not isinstance(model, torch.nn.Module):
+        if model is not None and not issubclass(type(model), torch.nn.Module):
             raise TypeError(f"watch(model=...) expects a torch.nn.Module or nothing, not {type(model).__name__}.")
         self.calls = CallLog()
         self.steps = StepLog()
@@ -35,7 +36,7 @@ class Watch:
         if self._handles:
             raise RuntimeError("this watch is already running; make another with backsight.watch().")
         announce(self.calls)
-        of_interest = None if self._model is None else {id(m) for m in torch.nn.Module.modules(self._model)}
+        of_interest = None if self._model is None else _modules(self._model)
 
         def enter(module: torch.nn.Module, args: Any) -> None:
             # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
@@ -57,6 +58,7 @@ class Watch:
             register_module_forward_pre_hook(enter),
             register_module_forward_hook(leave, always_call=True),
             register_optimizer_step_post_hook(stepped),
+            Hushed(),
         ]
         _current.append(self)
         return self
@@ -71,6 +73,17 @@ class Watch:
         _current.remove(self)
 
 
+def _modules(model: torch.nn.Module) -> set[int]:
+    """Return the ids of `model` and of all modules inside of it; `Module.modules` would ask each for its hash."""
+    found, stack = {id(model)}, [model]
+    for outer in stack:  # grows as we go
+        for child in object.__getattribute__(outer, "__dict__").get("_modules", {}).values():
+            if child is not None and id(child) not in found:
+                found.add(id(child))
+                stack.append(child)
+    return found
+
+
 def watch(model: torch.nn.Module | None = None) -> Watch:
     """Take notes while the program runs, so that what is asked afterwards is exact.
 
@@ -80,7 +93,7 @@ def watch(model: torch.nn.Module | None = None) -> Watch:
         print(backsight.graph(loss))    # every operation under the module that ran it
     ```
 
-    Logs the calls of every module (or only of those in `model`) and the optimizer steps: about a microsecond a call.
+    Logs the calls of every module (or only of those in `model`) and the optimizer steps: some microseconds a call.
     Weights and results are untouched, and nothing stays behind at the end. Under `torch.compile` the hooks vanish from
     the compiled code.
 

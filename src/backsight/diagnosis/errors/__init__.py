@@ -7,10 +7,36 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
 """
 
 from backsight.diagnosis.errors import (
+    checkpoint,
+    gradient_count,
+    gradient_shape,
+    leaf_in_place,
+    modified,
+    no_grad,
     non_leaf,
     scalar_outputs,
     second_backward,
+    unused_in_ddp,
+    unused_input,
+    view_in_place,
 )
 from backsight.diagnosis.errors.registry import ERRORS, Known, explains, known
 
-__all__ = ["ERRORS", "Known", "explains", "known", "non_leaf", "scalar_outputs", "second_backward"]
+__all__ = [
+    "ERRORS",
+    "Known",
+    "checkpoint",
+    "explains",
+    "gradient_count",
+    "gradient_shape",
+    "known",
+    "leaf_in_place",
+    "modified",
+    "no_grad",
+    "non_leaf",
+    "scalar_outputs",
+    "second_backward",
+    "unused_in_ddp",
+    "unused_input",
+    "view_in_place",
+]

@@ -10,10 +10,10 @@ import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.sections import methods_of
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import methods_of
-from backsight.diagnosis.spoken import names_of
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments
@@ -108,7 +108,7 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
     if others:
         yield f"{counted(others, 'more tensor')} of the same group {'is' if others == 1 else 'are'} no leaf either."
     if failure.user:
-        yield shown(failure.user.place, "can take only what was not computed from anything.")
+        yield shown(failure.user.place, "can take leaves only: tensors that were not computed from others.")
 
 
 def _cure(refused: list[Refused]) -> str:

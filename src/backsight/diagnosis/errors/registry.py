@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 
 Explanation = Callable[[Failure, "re.Match[str]"], Finding]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.sections import Section, sections
+from backsight.diagnosis.evidence.spoken import called, simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import Section, sections
-from backsight.diagnosis.spoken import called, simple
 from backsight.diagnosis.wording import described, shown
 from backsight.naming.plain import namespace
 from backsight.source import Place

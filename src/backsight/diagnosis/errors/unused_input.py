@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
+from backsight.diagnosis.errors.no_grad.trained import trained
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import structure
-from backsight.diagnosis.spoken import called, differentiated, names_of
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
 from backsight.source import Place, assignments, receiver_of_backward
-from backsight.source.ancestry import ancestors
+from backsight.source.ancestry import Ancestor, ancestors
 from backsight.tape import Graph, NotInGraph
+from backsight.tape.queries import locate
 
 CODE = "BS204"
+_REDUCED = re.compile(r"\.(sum|mean)\(\)$")
+_GRADIENT = re.compile(r"\bgrad\(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +41,22 @@ class Unused:
     def name(self) -> str:
         return self.names[0]
 
-    @property
-    def made(self) -> tuple[Place, ...]:
-        """The statements that compute the output, in source order."""
+    @cached_property
+    def ancestors(self) -> dict[str, Ancestor]:
+        """What the output is computed from in the function that asks for the gradient, as the text shows."""
         level = self.failure.user
         receiver = receiver_of_backward(level.body, level.line) if level and level.body else None
-        if not receiver or level is None or level.body is None:
-            return ()
-        found = ancestors(level.body, receiver, level.line)
-        places = {place for each in found.values() for place in each.bound if place.line < level.line}
-        return tuple(sorted(places, key=lambda place: place.line))
+        return ancestors(level.body, receiver, level.line) if receiver and level and level.body else {}
+
+    @property
+    def made(self) -> Place | None:
+        """The statement that computes the output."""
+        return next((each.bound[0] for each in self.ancestors.values() if each.bound), None)
+
+    @property
+    def asked(self) -> str:
+        level = self.failure.user
+        return shown(level.place, f"asks for its gradient with respect to {listed(self.names)}.") if level else ""
 
 
 @explains(CODE, r"appears to not have been used in the graph")
@@ -57,9 +68,9 @@ def unused_input(failure: Failure, match: re.Match[str]) -> Finding:
     if graph is None or not found:
         return _unlocated(failure)
     tensors, names = zip(*found, strict=True)
-    output = called(failure, roots[0]) or "the output"
+    output = _REDUCED.sub("", called(failure, roots[0])) or "the output"
     case = Unused(failure, graph, output, tensors, names)
-    return _made_afterwards(case) or _is_linear(case) or _replaced(case) or _takes_no_part(case)
+    return next(finding for clue in CLUES if (finding := clue(case)) is not None)
 
 
 def _unused(failure: Failure, graph: Graph) -> list[tuple[torch.Tensor, str]]:
@@ -68,12 +79,167 @@ def _unused(failure: Failure, graph: Graph) -> list[tuple[torch.Tensor, str]]:
     if len(written) != len(failure.inputs):  # parameters, or a list made elsewhere
         written = names_of(failure, failure.inputs)
     every = zip(failure.inputs, written, strict=True)
-    return [(t, name or described(t)) for t, name in every if isinstance(t, torch.Tensor) and not _reaches(graph, t)]
+    return [(t, name or described(t)) for t, name in every if isinstance(t, torch.Tensor) and not _is_in(graph, t)]
 
 
-def _reaches(graph: Graph, tensor: torch.Tensor) -> bool:
+def _is_in(graph: Graph, tensor: torch.Tensor) -> bool:
     try:
-        graph.path(graph.roots[0], tensor)
+        locate(graph, tensor)
     except NotInGraph:
         return False
     return True
+
+
+def made_beside(case: Unused) -> Finding | None:
+    """The input is computed from the same tensors as the output, but the output is not computed from it."""
+    tensor = case.tensors[0]
+    if tensor.is_leaf:
+        return None
+    own = survey((tensor,), frames=case.failure.frames).graph
+    common = {id(leaf.tensor()) for leaf in own.leaves} & {id(leaf.tensor()) for leaf in case.graph.leaves}
+    names = [leaf.name or leaf.label for leaf in own.leaves if id(leaf.tensor()) in common]
+    if not common:
+        return None
+    return Finding(
+        CODE,
+        "error",
+        f"{case.output} is not computed from {case.name}, but from {listed(names, 3)}, from which {case.name} is "
+        "computed as well.",
+        (
+            *_computed(case),
+            _own_tensor(case, own.roots[0].op),
+            case.asked,
+        ),
+        _of_beside(case, names),
+        source=case.failure.source,
+    )
+
+
+def _own_tensor(case: Unused, op: str) -> str:
+    level, base = case.failure.user, case.name.partition("[")[0]
+    places = assignments(level.body, base, before=level.line) if level and level.body else ()
+    if case.name in differentiated(case.failure) and not case.name.isidentifier():
+        return f"{case.name} is a tensor of its own ({op}): a new one each time that it is written."
+    if places:
+        return shown(places[-1], f"makes {case.name}, a tensor of its own ({op}).")
+    return f"{case.name} is a tensor of its own ({op})."
+
+
+def _of_beside(case: Unused, names: list[str]) -> str:
+    base, bracket, rest = case.name.partition("[")
+    if bracket and base in names:
+        return f"Ask for the gradient of {base}, and take the part of it: torch.autograd.grad(..., {base})[0][{rest}."
+    return f"Ask for the gradient of {names[0]}; or compute {case.name} first, and {case.output} from {case.name}."
+
+
+def is_linear(case: Unused) -> Finding | None:
+    """The output is itself a gradient, and the first derivative does not depend on the input."""
+    place = case.made
+    if place is None or not _GRADIENT.search(place.text):
+        return None
+    return Finding(
+        CODE,
+        "error",
+        f"{case.output} is a derivative that does not depend on {listed(case.names)}: its own derivative is zero.",
+        (
+            shown(place, "takes the first derivative."),
+            case.asked,
+            f"{case.output} does not change with {listed(case.names)}: only linear operations lie between.",
+        ),
+        "Where the function is to be curved, put smooth activations between the layers, such as nn.Tanh. Where zero is "
+        "the right answer, allow_unused=True with materialize_grads=True gives zeros.",
+        source=case.failure.source,
+        exact=False,
+    )
+
+
+def replaced(case: Unused) -> Finding | None:
+    """The variable holds another tensor now than when the output was computed."""
+    level, ancestor = case.failure.user, case.ancestors.get(case.name)
+    if level is None or level.body is None or ancestor is None:
+        return None
+    bound = [place for place in assignments(level.body, case.name, before=level.line) if place not in ancestor.bound]
+    later = [place for place in bound if place.line > ancestor.read.line]
+    if not later:
+        return None
+    return Finding(
+        CODE,
+        "error",
+        f"{case.name} is another tensor than the one that {case.output} was computed from.",
+        (
+            shown(ancestor.read, f"uses the {case.name} of that time."),
+            shown(later[-1], f"gives the name {case.name} to a new tensor."),
+            case.asked,
+        ),
+        f"Give the new tensor another name, or make it before {case.output} is computed.",
+        source=str(later[-1]),
+    )
+
+
+def cut_off(case: Unused) -> Finding | None:
+    """The input takes part by its values only: it was detached on the way, or nothing was recorded."""
+    for suspect in suspects(case.failure, trained(case.failure)):
+        values = [suspect.section.value(name) for name in operands(suspect.section, suspect.cut)]
+        values += [suspect.section.value(name) for _, name in suspect.inside]
+        if any(value is tensor for value in values for tensor in case.tensors):
+            return Finding(
+                CODE,
+                "error",
+                f"{case.output} is computed from the values of {case.name} only: {suspect.cut.expression} cuts its "
+                "history off.",
+                (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
+                f"Compute {case.output} without {suspect.cut.expression}.",
+                source=str(suspect.cut.place),
+            )
+    return None
+
+
+def takes_no_part(case: Unused) -> Finding:
+    """Nothing on the way to the output reads the input."""
+    one = len(case.names) == 1
+    names = listed(case.names)
+    return Finding(
+        CODE,
+        "error",
+        f"{case.output} does not depend on {names}: {names if one else 'they'} {'takes' if one else 'take'} no part "
+        "in computing it.",
+        (*_computed(case), *_indices(case), case.asked),
+        f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. Where a "
+        "gradient may be absent, allow_unused=True gives None for it.",
+        source=str(case.made) if case.made else case.failure.source,
+    )
+
+
+CLUES: tuple[Callable[[Unused], Finding | None], ...] = (made_beside, replaced, is_linear, cut_off, takes_no_part)
+
+
+def _computed(case: Unused) -> Iterator[str]:
+    """The statement that computes the output, and from which leaves the graph says it does."""
+    leaves = [leaf for leaf in case.graph.leaves if leaf.kind in ("variable", "overwritten")]
+    parameters = sum(leaf.kind == "parameter" for leaf in case.graph.leaves)
+    given = [leaf.name for leaf in leaves if leaf.name and leaf.name not in case.names]
+    parts = [*given[:4], *([counted(parameters, "parameter")] if parameters else [])]
+    if case.made:
+        yield shown(case.made, f"computes {case.output} from {listed(parts) or 'other tensors'}.")
+    elif parts:
+        yield f"{case.output} was computed from {listed(parts)}."
+
+
+def _indices(case: Unused) -> Iterator[str]:
+    total = len(case.failure.inputs)
+    if total > 4:
+        yield f"{len(case.names)} of the {total} tensors that were asked for are not in the graph."
+
+
+def _unlocated(failure: Failure) -> Finding:
+    where = (shown(failure.user.place, "asks for the gradient."),) if failure.user else ()
+    return Finding(
+        CODE,
+        "error",
+        "A gradient was asked for with respect to a tensor that the output does not depend on.",
+        where,
+        "Compute the output from that tensor, or leave the tensor out. If the gradient may be absent, "
+        "allow_unused=True gives None for it.",
+        source=failure.source,
+        exact=False,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shaped
 from backsight.tape import Node
 
 
@@ -34,5 +35,4 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
 
 
 def _describe(node: Node) -> str:
-    shape = "×".join(map(str, node.shape or ())) or "()"
-    return f"{node.name} ({shape}{', in ' + node.module if node.module else ''})"
+    return f"{node.name} ({shaped(node.shape)}{', in ' + node.module if node.module else ''})"

@@ -13,15 +13,21 @@ from backsight.tracing.steps import parameters
 @rule("BS109")
 def frozen_in_optimizer(scene: Scene) -> Iterator[Finding]:
     """Parameters with requires_grad=False in an optimizer: usual in fine-tuning, so only a note."""
-    for name, optimizer in scene.optimizers.items():
+    for name, optimizer in scene.involved().items():
         held = parameters(optimizer)
         frozen = [p for p in held if not p.requires_grad]
         if frozen:
-            some = ", ".join(scene.parameter_name(p) for p in frozen[:4]) + (", ..." if len(frozen) > 4 else "")
+            moving = [p for p in frozen if p.grad is not None]
+            fate = "Without a gradient the optimizer passes over them."
+            if moving:
+                fate = (
+                    f"{scene.listed(moving)} still {'has' if len(moving) == 1 else 'have'} a gradient from before: "
+                    "step() applies it, with momentum and weight decay, until it is None."
+                )
             yield Finding(
                 "BS109",
                 "note",
-                f"{len(frozen)} of the {len(held)} parameters in {name} are frozen.",
-                (f"requires_grad is False for {some}. They have no gradient, so the optimizer passes them over.",),
+                f"{len(frozen)} of the {len(held)} parameters in {name} {'is' if len(frozen) == 1 else 'are'} frozen.",
+                (f"requires_grad is False for {scene.listed(frozen)}. {fate}",),
                 "Nothing to do if that is meant; else unfreeze them with requires_grad_(True) before the forward pass.",
             )

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.history import operations
+from backsight.diagnosis.history import growth_since, operations
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 
 
 @rule("BS110")
 def graph_grows(scene: Scene) -> Iterator[Finding]:
-    """Three audits at one place in a row found a larger graph, with ever more carried over from the one before."""
+    """Three audits at one place, with a backward between each, found ever more carried over from the one before.
+
+    Without a backward between them it is one loss that is being summed up.
+    """
     past = scene.past
-    if past is None or len(past.sizes) < 2:
+    if past is None or len(past.growth) < 2 or np.array_equal(operations(scene.graph), past.operations):
         return
-    mine = frozenset(operations(scene.graph))
-    if mine == past.nodes:
-        return  # the same graph, audited again
-    sizes = (*past.sizes[-2:], len(mine))
-    carried = (past.carried[-1], len(mine & past.nodes))
-    if sizes[0] < sizes[1] < sizes[2] and 0 < carried[0] < carried[1]:
+    first, second = past.growth
+    third = growth_since(past, scene.graph)
+    grows = first.size < second.size < third.size and 0 < second.carried < third.carried
+    if grows and second.trained and third.trained:
         yield Finding(
             "BS110",
             "warning",
             "The graph grows from step to step: something of every step before hangs on this loss.",
             (
-                f"{sizes[0]}, {sizes[1]}, {sizes[2]} operations in the last three audits here; {carried[1]} of the "
-                f"{sizes[2]} were in the graph of the step before already.",
+                f"{first.size}, {second.size}, {third.size} operations in the last three audits here; {third.carried} "
+                f"of the {third.size} were in the graph of the step before already.",
             ),
             "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is "
             "only printed.",

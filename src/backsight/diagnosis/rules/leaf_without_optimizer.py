@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.evidence.wanted import gradient_is_wanted
+from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import counted, listed, shaped
+from backsight.tape import Leaf
 
 
 @rule("BS101")
 def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
-    """A leaf of the loss requires grad, optimizers were found, and none of them holds it."""
+    """A leaf of the loss requires grad, optimizers were found, and none of them holds it.
+
+    A leaf whose gradient the program itself wants is a note.
+    """
     if not any(leaf.owner for leaf in scene.graph.leaves):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
-    for leaf in scene.graph.leaves:
-        if leaf.owner or leaf.kind == "overwritten":
-            continue
-        optimizers = " and ".join(scene.optimizers)
-        yield Finding(
-            "BS101",
-            "warning",
-            f"{leaf.label} requires a gradient, but no optimizer will update it.",
-            (
-                f"It is a leaf of this loss (shape {'×'.join(map(str, leaf.shape)) or '()'}), reached by "
-                f"{leaf.uses} edge{'s' * (leaf.uses != 1)}, and not among the parameters of {optimizers}.",
-            ),
-            f"Add it to {next(iter(scene.optimizers))} if it is to be learnt, or make it with requires_grad=False. "
-            "Where only its gradient is wanted (a gradient penalty, an adversarial input), all is well.",
-        )
+    alone = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
+    parameters = [leaf for leaf in alone if leaf.kind == "parameter"]
+    if parameters:
+        yield _finding(scene, parameters, "warning", "")
+    for leaf in alone:
+        if leaf.kind != "parameter":
+            wanted = gradient_is_wanted(scene, leaf)
+            yield _finding(scene, [leaf], "note" if wanted else "warning", wanted)
+
+
+def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: str) -> Finding:
+    optimizers, first = listed(list(scene.optimizers)), next(iter(scene.optimizers))
+    label = leaves[0].label
+    more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
+    one = len(leaves) == 1
+    title = f"{label}{more} {'requires' if one else 'require'} a gradient, but no optimizer will update "
+    if one:
+        leaf = leaves[0]
+        what = f"It is a leaf of this loss (shape {shaped(leaf.shape)}), reached by {counted(leaf.uses, 'edge')}, and "
+    else:
+        what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}), and "
+    cure = (
+        "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
+        if wanted
+        else f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or switch "
+        f"{'its gradient' if one else 'their gradients'} off with requires_grad_(False)."
+    )
+    return Finding(
+        "BS101",
+        severity,
+        title + ("it." if one else "them."),
+        (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else [])),
+        cure,
+    )

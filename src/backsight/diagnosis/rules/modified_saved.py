@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import counted, shaped
 from backsight.tape import Node, Saved
 
 
@@ -22,8 +23,8 @@ def modified_saved(scene: Scene) -> Iterator[Finding]:
 
 
 def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
-    shape = "×".join(map(str, saved.shape or ())) or "()"
-    what = scene.saved_names.get(id(saved.tensor()), f"a tensor of shape {shape}")
+    shape = shaped(saved.shape)
+    what = scene.name_of_saved(saved) or f"A tensor of shape {shape}"
     where = f" in {node.module}" if node.module else ""
     times = (saved.version or 0) - (saved.expected or 0)
     return Finding(
@@ -32,7 +33,7 @@ def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
         f"{what} was changed in place after {node.name} had saved it: backward will raise.",
         (
             f"{node.name}{where} saved it as `{saved.name}` (shape {shape}) at version {saved.expected}; it is at "
-            f"version {saved.version} now: {times} change{'s' * (times != 1)} since.",
+            f"version {saved.version} now: {counted(times, 'change')} since.",
         ),
         "Make a new tensor instead (x = x + 1, not x += 1), or change a copy: x = x.clone() first. If an optimizer "
         "changed it, call step() after the last backward() that needs the old weights.",

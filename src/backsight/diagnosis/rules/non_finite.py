@@ -1,38 +1,98 @@
-"""BS108: what backward will multiply by is NaN or infinite."""
+"""BS108: the loss, or what backward will multiply by, is NaN or infinite."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.values import has_only_negative_infinities, is_finite
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shaped
+from backsight.tape import Leaf, Node, Saved
+
+_CURE = (
+    "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or "
+    "non-finite input data."
+)
+
+_RESULTS = frozenset({"result", "result0", "output"})
+"""What a node calls its own result, which it saves without its history. (Further results may be scratch memory.)"""
 
 
 @rule("BS108")
 def non_finite(scene: Scene) -> Iterator[Finding]:
-    """A tensor that the loss computed and saved holds NaN or infinity. The first in forward order is the origin."""
+    """A tensor that the loss computed and saved holds NaN or infinity. The first in forward order is the origin.
+
+    Negative infinity alone is usual where scores are masked, and says nothing as long as the loss is finite.
+    """
     bad = [
-        (i, saved)
+        (scene.graph.nodes[i], saved)
         for i in sorted(scene.graph.saved, reverse=True)
         for saved in scene.graph.saved[i]
         # A constant mask of -inf is normal; what was computed from parameters must be finite.
-        if saved.finite is False and saved.requires_grad
+        if saved.finite is False and (saved.requires_grad or saved.name in _RESULTS)
     ]
-    if bad:
-        i, saved = bad[0]
-        node = scene.graph.nodes[i]
-        where = f" in {node.module}" if node.module else ""
-        shape = "×".join(map(str, saved.shape or ())) or "()"
-        what = scene.saved_names.get(id(saved.tensor()), f"a tensor of shape {shape}")
+    lost = scene.loss_is_finite is False
+    if not lost and all(_is_masked(saved) for _, saved in bad):
+        return
+    spoilt = [leaf for leaf in scene.graph.leaves if _holds_non_finite(leaf)]
+    if spoilt:
+        yield _of_leaves(spoilt)
+    elif bad:
+        yield _of_saved(scene, *bad[0], len(bad))
+    else:
         yield Finding(
             "BS108",
             "warning",
-            f"{what}, saved for backward, holds NaN or infinity.",
-            (
-                f"{node.name}{where} saved it as `{saved.name}`: the first of {len(bad)} such tensors in forward "
-                "order, so it was born there or just before.",
-            ),
-            "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or "
-            "non-finite input data.",
+            "The loss is NaN or infinite.",
+            (_born_late(scene),),
+            _CURE,
         )
+
+
+def _born_late(scene: Scene) -> str:
+    if scene.moment == "during backward":
+        return (
+            "What the model saved is finite, so it was born between the model's output and the loss, or came in as "
+            "data. (That part of the graph is freed by now: backsight.audit(loss) before backward() sees it.)"
+        )
+    return "What was saved for backward is finite, so it was born in the last operations, or came in as data."
+
+
+def _is_masked(saved: Saved) -> bool:
+    tensor = saved.tensor()
+    return tensor is not None and has_only_negative_infinities(tensor)
+
+
+def _holds_non_finite(leaf: Leaf) -> bool:
+    tensor = leaf.tensor()
+    return tensor is not None and is_finite(tensor) is False
+
+
+def _of_leaves(spoilt: list[Leaf]) -> Finding:
+    more = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
+    return Finding(
+        "BS108",
+        "warning",
+        f"{spoilt[0].label}{more} {'hold' if more else 'holds'} NaN or infinity.",
+        (
+            f"{'They are leaves' if more else 'It is a leaf'} of this loss: an earlier step, or the start, spoilt "
+            f"{'them' if more else 'it'}.",
+        ),
+        "Look at the step before: its gradient was not finite, or too large. Clip gradients, lower the learning rate, "
+        "and audit the loss of that step.",
+    )
+
+
+def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
+    what = scene.name_of_saved(saved) or f"A tensor of shape {shaped(saved.shape)}"
+    where = f" in {node.module}" if node.module else ""
+    order = f"the first of {count} such tensors in forward order" if count > 1 else "the only such tensor"
+    return Finding(
+        "BS108",
+        "warning",
+        f"{what}, saved for backward, holds NaN or infinity.",
+        (f"{node.name}{where} saved it as `{saved.name}`: {order}, so it was born there or just before.",),
+        _CURE,
+    )

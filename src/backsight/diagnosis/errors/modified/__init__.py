@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 from backsight.diagnosis.errors.modified.case import Case, Said, at_engine, modified, said_by
 from backsight.diagnosis.errors.modified.modules import changed_by_module
-from backsight.diagnosis.errors.modified.spelling import why_saved
+from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
 from backsight.diagnosis.errors.modified.statements import changed_by_statement
 from backsight.diagnosis.errors.modified.steps import changed_by_step
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import needs_gradient
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
 from backsight.snapshot import survey
@@ -37,7 +38,7 @@ def modified_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor, who saved it, and the statement, step or module that changed it."""
     failure = at_engine(failure)
     said = said_by(failure.message)
-    if not any(getattr(root, "requires_grad", False) for root in failure.roots):
+    if not any(needs_gradient(root) for root in failure.roots):
         return _by_message(failure, said)
     surveyed = survey(failure.roots, frames=failure.frames)
     found = modified(surveyed, said)
@@ -49,19 +50,17 @@ def modified_in_place(failure: Failure, match: re.Match[str]) -> Finding:
 
 def _unlocated(case: Case) -> Finding:
     """Tensor and operation are known, but not what changed it."""
-    name = case.holder or case.description
+    name = case.holder or f"{case.description[0].upper()}{case.description[1:]}"
     where = f" in {case.module}" if case.module else ""
     field = "its result" if case.is_result else f"`{case.saved.name}`"
     lines = [f"{case.node.name}{where} saved it as {field}: {why_saved(case.operation, case.is_result)}."]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it unchanged: {case.versions}."))
+        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
     lines.append("Which statement changed it could not be found out after the fact.")
     return Finding(
         CODE,
         "error",
-        f"{name[0].upper()}{name[1:]} was changed in place after {case.operation} had saved it for backward."
-        if name is case.description
-        else f"{name} was changed in place after {case.operation} had saved it for backward.",
+        f"{name} was changed in place after {spoken(case.operation)} had saved it for backward.",
         tuple(lines),
         _CURE,
         source=case.failure.source,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from backsight.diagnosis._torch import ENGINE_CALLS, no_torch_function
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis._torch import ENGINE_CALLS
+from backsight.diagnosis.evidence.failure import Failure, follow
+from backsight.diagnosis.evidence.memory import storage_of
 from backsight.diagnosis.wording import shaped
 from backsight.naming import search
+from backsight.naming.plain import namespace
 from backsight.snapshot import Survey
 from backsight.tape import Leaf, Node, Saved, tensors_in
 from backsight.tape.graph import op_name
@@ -21,6 +23,7 @@ _DETAILS = re.compile(
     r"\[(?P<type>[\w.]+) \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of (?P<op>\w+),)? "
     r"is at version (?P<version>\d+); expected version (?P<expected>\d+)"
 )
+_SMALL = 1000
 _RESULT = re.compile(r"(result|output)\d*")
 
 
@@ -61,6 +64,15 @@ class Case:
             return ""
         return f"{models[0]}.{path}" if len(models) == 1 else path
 
+    @property
+    def modules(self) -> tuple[object, ...]:
+        """The module that saved the tensor and those around it, innermost first; none where that is not known."""
+        first, *rest = self.module.split(".")
+        chain: list[object] = [self.survey.models.get(first)]
+        for name in rest:
+            chain.append(follow(chain[-1], [name]))
+        return tuple(each for each in reversed(chain) if each is not None)
+
     @cached_property
     def leaf(self) -> Leaf | None:
         """The leaf that was saved, itself or a view of it."""
@@ -77,31 +89,55 @@ class Case:
         if known:
             return known
         found = search((), frames=self.failure.frames, collect=(torch.Tensor,)).found
-        return next((name.path for t, name in found if self.is_held_by(t) and ".grad" not in name.path), "")
+        return next((name.path for t, name in found if self.is_held_by(t)), "")
 
     @property
     def description(self) -> str:
-        """`a 3×4 tensor`, for one without a name."""
-        return f"a {shaped(self.saved.shape)} tensor" if self.saved.shape else "a scalar tensor"
+        """`a tensor of shape 3×4`, for one without a name."""
+        return f"a tensor of shape {shaped(self.saved.shape)}" if self.saved.shape else "a scalar"
 
     @property
-    def versions(self) -> str:
-        return f"version {self.saved.expected} was saved, it is at version {self.saved.version} now"
+    def changes(self) -> int:
+        """How often it was changed since it was saved."""
+        return (self.saved.version or 0) - (self.saved.expected or 0)
+
+    @property
+    def since(self) -> str:
+        """`it was changed once since (version 0 then, 1 now)`."""
+        times = {1: "once", 2: "twice"}.get(self.changes, f"{self.changes} times")
+        return f"it was changed {times} since (version {self.saved.expected} then, {self.saved.version} now)"
 
     def is_held_by(self, value: object) -> bool:
-        """Whether `value` is a tensor over the very memory that was saved."""
-        return self.saved.storage is not None and storage_of(value) == self.saved.storage
+        """Whether `value` is a tensor over the very memory that was saved, or a small container of one."""
+        if self.saved.storage is None:
+            return False
+        return storage_of(value) == self.saved.storage or self.in_container(value)
+
+    def in_container(self, value: object) -> bool:
+        """Whether `value` is a list, tuple or dict, not a large one, with a tensor over this memory."""
+        small = type(value) in (list, tuple, dict) and len(value) <= _SMALL  # type: ignore[arg-type]  # a container
+        return small and any(storage_of(each) == self.saved.storage for each in tensors_in(value))
 
 
-def storage_of(value: object) -> int | None:
-    """Return what identifies the memory of a tensor; None for anything else, and for a tensor without memory."""
-    if not issubclass(type(value), torch.Tensor):
-        return None
-    try:
-        with no_torch_function():
-            return torch.Tensor.untyped_storage(value)._cdata  # type: ignore[arg-type, no-any-return]  # a tensor
-    except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors
-        return None
+def modules_in(path: str, module: object) -> Iterator[tuple[str, object]]:
+    """Yield a module and all inside of it, by path; `named_modules` may be overridden."""
+    stack, seen = [(path, module)], {id(module)}
+    for at, outer in stack:  # grows as we go
+        yield at, outer
+        for name, inner in _table(outer, "_modules"):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                stack.append((f"{at}.{name}", inner))
+
+
+def owns(module: object, weight: object) -> bool:
+    """Whether `weight` is a parameter of `module`, or of one inside of it."""
+    return any(held is weight for _, each in modules_in("", module) for _, held in _table(each, "_parameters"))
+
+
+def _table(module: object, name: str) -> list[tuple[str, object]]:
+    held = (namespace(module) or {}).get(name) if issubclass(type(module), torch.nn.Module) else None
+    return [(key, value) for key, value in held.items() if value is not None] if type(held) is dict else []
 
 
 def said_by(message: str) -> Said | None:

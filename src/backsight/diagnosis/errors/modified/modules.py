@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
-from backsight.diagnosis.errors.modified.case import Case, said_by
-from backsight.diagnosis.errors.modified.spelling import why_saved
-from backsight.diagnosis.errors.modified.statements import works_in_place
+from backsight.diagnosis.errors.modified.case import Case, modules_in, said_by
+from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
+from backsight.diagnosis.evidence.written import works_in_place
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
-from backsight.naming.plain import class_name, namespace
+from backsight.naming.plain import class_name
 from backsight.tape.graph import op_name
 
 
@@ -30,16 +28,16 @@ def changed_by_module(case: Case) -> Finding | None:
     lines = [
         f"{case.node.name}{f' in {case.module}' if case.module else ''} saved its "
         f"{'result' if case.is_result else 'input'}, {case.description}: {reason}.",
-        f"{who} is a {kind} with inplace=True: it writes over the tensor that it is given.",
+        f"{who} writes over the tensor that it is given.",
     ]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it unchanged: {case.versions}."))
+        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
     return Finding(
         "BS202",
         "error",
-        f"{who}, a {kind} that works in place, changed what {case.operation} had saved for backward.",
+        f"{who}, a {kind} made with inplace=True, changed what {spoken(case.operation)} had saved for backward.",
         tuple(lines),
-        f"Make it without inplace=True: nn.{kind}(). It saves little memory, and none here.",
+        f"Make it without inplace=True: nn.{kind}().",
         source=case.failure.source,
         exact=len(paths) == 1,
     )
@@ -54,18 +52,12 @@ def _writers(case: Case) -> set[str]:
     return {op_name(node.name).lower() for node in consumers}
 
 
-def _in_place(case: Case) -> Iterator[tuple[str, torch.nn.Module]]:
-    for name, model in case.survey.models.items():
-        stack: list[tuple[str, object]] = [(name, model)]
-        for path, module in stack:  # grows as we go
-            if works_in_place(module):
-                yield path, module  # type: ignore[misc]  # a module
-            children = (namespace(module) or {}).get("_modules")
-            items = children.items() if type(children) is dict else ()
-            stack += [(f"{path}.{key}", child) for key, child in items if child is not None]
+def _in_place(case: Case) -> Iterator[tuple[str, object]]:
+    every = (each for name, model in case.survey.models.items() for each in modules_in(name, model))
+    return ((path, module) for path, module in every if works_in_place(module))
 
 
-def _runs(module: torch.nn.Module, writers: set[str]) -> bool:
+def _runs(module: object, writers: set[str]) -> bool:
     kind = class_name(type(module)).lower()
     also = {"dropout": {"mul", "nativedropout"}, "relu6": {"hardtanh"}}.get(kind, set())
     return bool(({kind} | also) & writers)

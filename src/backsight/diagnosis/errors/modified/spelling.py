@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from backsight.diagnosis.errors.modified.case import modules_in
 from backsight.naming.plain import class_name
 from backsight.source.body import callee, dotted, expressions
 
@@ -25,6 +26,7 @@ _ALSO: dict[str, frozenset[str]] = {
     "pow": frozenset({"square"}),
     "mul": frozenset({"multiply"}),
     "div": frozenset({"divide", "truedivide"}),
+    **dict.fromkeys(("mkldnnrnnlayer", "cudnnrnn"), frozenset({"rnn", "gru", "lstm"})),
     "elu": frozenset({"selu", "celu"}),
     "nativelayernorm": frozenset({"layernorm"}),
     "nativebatchnorm": frozenset({"batchnorm1d", "batchnorm2d", "batchnorm3d", "batchnorm"}),
@@ -46,11 +48,11 @@ def _words(statement: ast.stmt, value: Callable[[str], object]) -> set[str]:
         if isinstance(node, ast.BinOp):
             found.add(_OPERATORS.get(type(node.op), ""))
         elif isinstance(node, ast.Call):
-            found.add(_plain(callee(node)[1]))
+            receiver, method = callee(node)
             name = dotted(node.func)
+            found.add(_plain((dotted(receiver) or "").split(".")[-1] if method == "apply" else method))
             called = value(name) if name else None
-            if called is not None:
-                found.add(_plain(class_name(type(called))))
+            found |= {_plain(class_name(type(each))) for _, each in modules_in("", called)}
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             found.add("copyslices")
     return found
@@ -58,6 +60,23 @@ def _words(statement: ast.stmt, value: Callable[[str], object]) -> set[str]:
 
 def _plain(word: str) -> str:
     return word.replace("_", "").lower()
+
+
+_SPOKEN = {
+    **dict.fromkeys(("mm", "bmm", "addmm", "mv", "dot"), "a matrix product"),
+    **dict.fromkeys(("mkldnnrnnlayer", "cudnnrnn"), "a recurrent layer"),
+    "convolution": "a convolution",
+    "nativelayernorm": "a layer norm",
+    "nativebatchnorm": "a batch norm",
+    "pow": "a power",
+    "mul": "a product",
+    "div": "a quotient",
+}
+
+
+def spoken(operation: str) -> str:
+    """The operation as a person would call it: `a matrix product` for `addmm`, `sigmoid` as it is."""
+    return _SPOKEN.get(operation, operation)
 
 
 _NEEDS_RESULT = {
@@ -79,5 +98,5 @@ def why_saved(operation: str, result: bool) -> str:
     'the gradient of sigmoid is computed from its own result'
     """
     if result:
-        return _NEEDS_RESULT.get(operation, f"the gradient of {operation} is computed from its own result")
-    return _NEEDS_INPUT.get(operation, f"the gradient of {operation} is computed from what it was given")
+        return _NEEDS_RESULT.get(operation, f"the gradient of {spoken(operation)} is computed from its own result")
+    return _NEEDS_INPUT.get(operation, f"the gradient of {spoken(operation)} is computed from what it was given")

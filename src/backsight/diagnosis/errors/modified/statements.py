@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
-
-from backsight.diagnosis.errors.modified.case import Case, said_by, storage_of
-from backsight.diagnosis.errors.modified.spelling import is_spelled, why_saved
+from backsight.diagnosis.errors.modified.case import Case, said_by
+from backsight.diagnosis.errors.modified.cures import cure
+from backsight.diagnosis.errors.modified.scenes import Scene, scenes
+from backsight.diagnosis.errors.modified.spelling import is_spelled, spoken, why_saved
+from backsight.diagnosis.evidence.memory import is_tensor, shape_of, storage_of
+from backsight.diagnosis.evidence.written import works_in_place
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.sections import Section, sections
-from backsight.diagnosis.wording import counted, listed, shown
-from backsight.naming.plain import class_name, namespace
+from backsight.diagnosis.wording import listed, shown
+from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, loop_facts, statement_at
-from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions, statements
+from backsight.source.body import Body, blocks, dotted, expressions, statements
 from backsight.source.changes import is_tensor_data
-from backsight.source.out_of_place import out_of_place
+
+_ENOUGH = 2
+"""The least score of a statement on which the text alone may lay the blame."""
+
+_PLAIN = 3
+"""The score of a statement after the one that saved: nobody else need be looked for."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
     """A statement that may have changed the tensor.
 
-    sure: whether the variable still holds this very memory.
-    saver: the statement that may have saved it.
+    name: what it calls the tensor. sure: whether that name stands for this very memory now.
+    saver: the statement that may have saved the tensor.
     module: the class of the module that works in place, if the text of the statement does not show that it does.
     score: how much speaks for it.
     """
 
-    section: Section
+    scene: Scene
     name: str
     place: Place
     sure: bool
@@ -40,156 +46,171 @@ class Change:
     module: str
     score: int
 
-    @property
-    def statement(self) -> ast.stmt | None:
-        return statement_at(self.section.body, self.place.line)
-
 
 def changed_by_statement(case: Case) -> Finding | None:
-    """A statement in a function on the way to the loss changes a name that may hold the saved tensor."""
-    found = [each for section in sections(case.failure) for each in _changes(case, section)]
-    found = [each for each in found if each.sure] or found
+    """A statement in a function on the way to the loss changes a name that holds the saved tensor, or held it."""
+    seen: list[Scene] = []
+    sure: list[Change] = []
+    for scene in scenes(case):
+        seen.append(scene)
+        sure += _changes(case, scene, scene.held | scene.running)
+        if any(each.score >= _PLAIN for each in sure):
+            break
+    found = sure or [each for scene in seen for each in _changes(case, scene, scene.names) if each.score >= _ENOUGH]
     best = max((each.score for each in found), default=0)
     likely = [each for each in found if each.score == best]
     return _finding(case, likely) if likely else None
 
 
-def _changes(case: Case, section: Section) -> Iterator[Change]:
-    seen: set[tuple[str, int]] = set()
-    for name in _names(case, section):
-        value = section.value(name)
-        sure = case.is_held_by(value)
-        for place, module in _places(section, name):
-            if (name, place.line) in seen or (not sure and _holds_another(section, name, place, value)):
+def _changes(case: Case, scene: Scene, names: Collection[str]) -> Iterator[Change]:
+    for statement, name, module in _in_place(scene, names):
+        place = scene.section.body.place(statement)
+        value = scene.section.value(name)
+        sure = name in scene.held or name in scene.running
+        if sure or not _holds_another(scene, name, place, value):
+            saver = _saver(case, scene, name, place)
+            if _ran_before(scene, name, place, saver):
                 continue
-            seen.add((name, place.line))
-            saver = _saver(case, section, name, place)
-            yield Change(section, name, place, sure, saver, module, _score(case, section, place, saver))
+            yield Change(scene, name, place, sure, saver, module, _score(case, scene, place, saver))
 
 
-def _names(case: Case, section: Section) -> list[str]:
-    """The names that may hold the tensor: what the result is computed from, and the variables over its memory."""
-    names = dict.fromkeys(name for goal, line in section.goals for name in ancestors(section.body, goal, line))
-    held = (name for name, value in section.variables.items() if section.level and case.is_held_by(value))
-    return list(names | dict.fromkeys(held))
+def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, str, str]]:
+    """The statements that change one of `names` in a way that counts as a new version, and the class of the module if
+    one that works in place does it. A change through `.data` does not count."""
+    body, value = scene.section.body, scene.section.value
+    for statement in statements(body.node):
+        used = [use.name for use in uses(statement) if use.name in names]
+        if not used or any(True for _ in blocks(statement)):
+            continue
+        alone = Body(body.file, ast.Module([statement], []), body.lines)
+        called = {dotted(call.args[0]): value(dotted(call.func) or "") for call in _calls(statement) if call.args}
+        through_data = any(is_tensor_data(node) for node in expressions(statement))
+        for name in dict.fromkeys(used):
+            if works_in_place(called.get(name)):
+                yield statement, name, class_name(type(called[name]))
+                break
+            if not through_data and inplace_changes(alone, name):
+                yield statement, name, ""
+                break
 
 
-def _places(section: Section, name: str) -> Iterator[tuple[Place, str]]:
-    """The statements that change `name` in a way that counts as a new version, which one through `.data` does not."""
-    for place in inplace_changes(section.body, name):
-        statement = statement_at(section.body, place.line)
-        if statement is not None and not any(is_tensor_data(node) for node in expressions(statement)):
-            yield place, ""
-    for statement in statements(section.body.node):
-        for node in expressions(statement):
-            if isinstance(node, ast.Call) and node.args and dotted(node.args[0]) == name:
-                module = section.value(dotted(node.func) or "")
-                if works_in_place(module):
-                    yield section.body.place(statement), class_name(type(module))
+def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+    return (node for node in expressions(statement) if isinstance(node, ast.Call))
 
 
-def works_in_place(value: object) -> bool:
-    """Whether `value` is a module such as `nn.ReLU(inplace=True)`."""
-    return issubclass(type(value), torch.nn.Module) and (namespace(value) or {}).get("inplace") is True
-
-
-def _holds_another(section: Section, name: str, place: Place, value: object) -> bool:
+def _holds_another(scene: Scene, name: str, place: Place, value: object) -> bool:
     """Whether the variable, which was not assigned since, holds another tensor: then this statement is not the one."""
-    if section.level is None or storage_of(value) is None:
+    if scene.section.level is None or storage_of(value) is None:
         return False
-    return all(each.line < place.line for each in assignments(section.body, name))
+    return all(each.line <= place.line for each in assignments(scene.section.body, name))
 
 
-def _saver(case: Case, section: Section, name: str, place: Place) -> Place | None:
-    """The statement before `place` that may have run the operation: on `name`, or with `name` as its result."""
-    before = [each for each in statements(section.body.node) if each.lineno != place.line]
-    for statement in sorted(before, key=lambda each: (each.lineno > place.line, -each.lineno)):
-        takes_part = any(use.name == name and use.binds == case.is_result for use in uses(statement))
-        if takes_part and is_spelled(case.node.op, statement, section.value):
-            return section.body.place(statement)
+def _ran_before(scene: Scene, name: str, place: Place, saver: Place | None) -> bool:
+    """Whether the statement can only have run before the tensor was saved: it fills a local, which is used later."""
+    if saver is None or scene.section.level is None or scene.caller or "." in name:
+        return False
+    return saver.line > place.line and loop_facts(scene.section.body, place.line) is None
+
+
+def _saver(case: Case, scene: Scene, name: str, place: Place) -> Place | None:
+    """The statement that may have run the operation on `name`, or with `name` as its result: the last before `place`.
+
+    A function that is called for its effect changes what its caller has saved.
+    """
+    if scene.caller and scene.call:
+        return _saver(case, scene.caller, scene.given.get(name, name), scene.call)
+    section = scene.section
+    repeated = loop_facts(section.body, place.line) is not None
+    others = [each for each in statements(section.body.node) if repeated or each.lineno != place.line]
+    names = [name, *sorted(scene.held - {name})]
+    for each in names:
+        for statement in sorted(others, key=lambda one: (one.lineno >= place.line, -one.lineno)):
+            takes_part = any(use.name == each and use.binds == case.is_result for use in uses(statement))
+            if takes_part and is_spelled(case.node.op, statement, section.value):
+                return section.body.place(statement)
     return None
 
 
-def _score(case: Case, section: Section, place: Place, saver: Place | None) -> int:
+def _score(case: Case, scene: Scene, place: Place, saver: Place | None) -> int:
     """The writer that the message names counts only for an input: of a saved result it names who made it."""
-    said = said_by(case.failure.message)
-    statement = statement_at(section.body, place.line)
+    said, body = said_by(case.failure.message), scene.section.body
+    statement = statement_at(body, place.line)
     writer = said.writer if said and not case.is_result else ""
-    fits = bool(writer and statement and is_spelled(writer, statement, section.value))
-    in_order = saver is not None and (saver.line < place.line or loop_facts(section.body, place.line) is not None)
+    fits = bool(writer and statement and is_spelled(writer, statement, scene.section.value))
+    changed = scene.call or place
+    around = scene.caller.section.body if scene.caller else body
+    in_order = saver is not None and (saver.line < changed.line or loop_facts(around, changed.line) is not None)
     return 2 * in_order + (saver is not None) + 2 * fits
 
 
 def _finding(case: Case, likely: Sequence[Change]) -> Finding:
     first = likely[0]
-    name = case.holder if first.sure and case.holder else first.name
-    exact = first.sure and len(likely) == 1
-    of = f" in {case.module}" if case.module and first.section.level is None else ""
-    lines = [shown(each.place, _says(each, case)) for each in likely]
-    reason = why_saved(case.operation, case.is_result)
-    if first.saver:
-        lines.insert(0, shown(first.saver, f"saves {first.name}{of}: {reason}."))
-    else:
-        lines.insert(0, f"{case.node.name}{of} saved it as `{case.saved.name}`: {reason}.")
+    outer = first.scene.given.get(first.name, first.name)
+    name = ((first.sure or case.leaf) and case.holder) or outer
+    through = f" through {first.name}, a view of it," if first.sure and _is_part(case, first) else ""
+    inside = through or case.in_container(first.scene.section.value(first.name))
+    lines = [_saving(case, first, name if inside else outer)]
+    if first.saver != first.place:
+        lines += [shown(each.place, _says(case, each)) for each in likely]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it unchanged: {case.versions}."))
+        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
+    exact = first.sure and (len(likely) == 1 or len(likely) == case.changes)
     if not exact:
-        lines.append(_doubt(case, likely))
+        lines.append(_doubt(likely))
     return Finding(
         "BS202",
         "error",
-        f"{name} was changed in place after {case.operation} had saved it for backward.",
+        f"{name} was changed in place{through} after {spoken(case.operation)} had saved it for backward.",
         tuple(lines),
-        _cure(case, first),
+        cure(case, first.scene, first.name, first.place, first.module, len(likely), name if through else ""),
         source=str(first.place),
         exact=exact,
     )
 
 
-def _says(change: Change, case: Case) -> str:
+def _is_part(case: Case, change: Change) -> bool:
+    """Whether the statement changes the tensor through a view of it that has a name of its own."""
+    value, whole = change.scene.section.value(change.name), case.saved.shape
+    return is_tensor(value) and not case.leaf and shape_of(value) != whole
+
+
+def _saving(case: Case, change: Change, name: str) -> str:
+    reason = why_saved(case.operation, case.is_result)
+    if change.saver and change.saver == change.place:
+        return shown(change.place, f"saves {name}, and the next iteration changes it in place: {reason}.")
+    if change.saver:
+        where = f"in {case.module}, " if case.module and _is_of_module(case, change) else ""
+        what = name if re.search(rf"(?<![\w.]){re.escape(name)}\b", change.saver.text) else "it"
+        return shown(change.saver, f"{where}saves {what}: {reason}.")
+    of = f" in {case.module}" if case.module else ""
+    return f"{case.node.name}{of} saved {'its result' if case.is_result else f'it as `{case.saved.name}`'}: {reason}."
+
+
+def _is_of_module(case: Case, change: Change) -> bool:
+    """Whether the statement stands in the forward of the very module that is said to have run the operation."""
+    held = list(change.scene.section.variables.values())
+    return change.scene.function == "forward" and any(case.modules[0] is each for each in held)
+
+
+def _says(case: Case, change: Change) -> str:
+    scene, name = change.scene, change.name
+    later = change.saver and not scene.caller and change.saver.line > change.place.line
+    again = "iteration" if loop_facts(scene.section.body, change.place.line) else "call"
+    when = f", in a later {again}" if later and (again == "iteration" or scene.section.level is None) else ""
     if change.module:
-        return f"changes {change.name} in place: this {change.module} was made with inplace=True."
-    return f"changes {change.name} in place{', and may be the one' if not change.sure and not change.saver else ''}."
+        return f"changes {name} in place{when}: this {change.module} was made with inplace=True."
+    outer = scene.given.get(name, name)
+    also = f", which is {outer}," if outer != name else ""
+    if name in scene.running:
+        also = ", which runs over the parameters,"
+    called = f"; {scene.function} was called at line {scene.call.line}" if scene.call else ""
+    return f"changes {name}{also} in place{when}{called}."
 
 
-def _doubt(case: Case, likely: Sequence[Change]) -> str:
-    functions = listed(list(dict.fromkeys(getattr(each.section.body.node, "name", "") for each in likely)))
+def _doubt(likely: Sequence[Change]) -> str:
+    functions = listed(list(dict.fromkeys(each.scene.function for each in likely)))
     if likely[0].sure:
-        times = (case.saved.version or 0) - (case.saved.expected or 0)
-        return f"(There were {counted(times, 'change')}; which of these statements came after the saving is not known.)"
-    if likely[0].section.level is None:
+        return "(Which of these statements ran after the saving is not known.)"
+    if likely[0].scene.section.level is None:
         return f"(Read from the source text: {functions} has returned, so its variables are gone.)"
-    return "(Read from the source text: the variable has been assigned again since.)"
-
-
-def _cure(case: Case, change: Change) -> str:
-    name, body, line = change.name, change.section.body, change.place.line
-    statement = change.statement
-    if change.module:
-        return f"Make that {change.module} without inplace=True."
-    if "." in name and _is_state(change):
-        return (
-            f"Compute with a copy, {name}.clone(), where the loss is computed: then {name} may change. Or update it "
-            "after backward()."
-        )
-    if _fills(statement, name) and loop_facts(body, line) is not None:
-        return (
-            f"Collect the parts in a list and join them after the loop: {name} = torch.stack(parts). Or write into a "
-            f"copy: {name} = {name}.clone() just before the change."
-        )
-    instead = out_of_place(body, line)
-    if instead:
-        return f"Write {instead}: that makes a new tensor and leaves the saved one as it was."
-    return f"Write into a copy: {name} = {name}.clone() just before the change."
-
-
-def _is_state(change: Change) -> bool:
-    """Whether the name is an attribute that holds a tensor without history: a buffer or a running statistic."""
-    value = change.section.value(change.name)
-    return storage_of(value) is not None and not getattr(value, "requires_grad", True)
-
-
-def _fills(statement: ast.stmt | None, name: str) -> bool:
-    """Whether the statement assigns a part of `name`."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(isinstance(target, ast.Subscript) and dotted(target.value) == name for target in targets)
+    return "(Read from the source text; the variable does not hold that tensor any more.)"

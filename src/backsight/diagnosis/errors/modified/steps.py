@@ -7,62 +7,80 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.modified.case import Case
+from backsight.diagnosis.errors.modified.case import Case, owns
+from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.second_backward import case as second
-from backsight.diagnosis.failure import Level
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import results_in
+from backsight.diagnosis.evidence.sections import Section
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import results_in
 from backsight.diagnosis.wording import shown
-from backsight.snapshot.survey import Survey
-from backsight.source import Place, optimizer_steps, statement_at
+from backsight.source import Place, assignments, optimizer_steps, statement_at
 from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
 
+_SEEN = "{} was made before the last optimizer step, as the running watch has noted."
+_UNSEEN = "(Read from the source text. Under `backsight run`, which notes every optimizer step, it is exact.)"
+
 
 def changed_by_step(case: Case) -> Finding | None:
-    """The saved tensor is a weight that an optimizer holds, and the frames show a step of that optimizer."""
+    """The saved tensor is a weight that an optimizer holds, and the text shows a step of that optimizer."""
     leaf = case.leaf
     optimizer = case.survey.optimizers.get(leaf.owner) if leaf and leaf.owner else None
-    if leaf is None or optimizer is None:
+    if optimizer is None:
         return None
     steps = second.Case(case.failure, case.survey)
     for level in case.failure.users:
-        for place, name in _steps_of(level, optimizer):
+        for place, name in _steps_in(level, optimizer, level.line):
             if place.line < level.line:
                 return _before_backward(case, steps, level, place, name)
-            carried = _carried(steps, level)
-            if carried:
-                return _through_history(case, steps, level, place, name, carried)
-    return None
+            return _through_history(case, steps, level, place, name)
+    return next(
+        (found for scene in scenes(case) if scene.call and (found := _aside(case, steps, scene, optimizer))), None
+    )
 
 
-def _steps_of(level: Level, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Place, str]]:
-    """The statements that step `optimizer`, the last before the line of the level first, and what they call it."""
-    if level.body is None:
-        return
-    places = optimizer_steps(level.body)
-    for place in sorted(places, key=lambda each: (each.line >= level.line, -each.line)):
-        statement = statement_at(level.body, place.line)
+def _steps_in(where: Level | Section, optimizer: torch.optim.Optimizer, line: int) -> Iterator[tuple[Place, str]]:
+    """The statements that step `optimizer`, the last before `line` first, and what they call it."""
+    places = optimizer_steps(where.body) if where.body else ()
+    for place in sorted(places, key=lambda each: (each.line >= line, -each.line)):
+        statement = statement_at(where.body, place.line) if where.body else None
         names = [use.name for use in uses(statement) if not use.binds] if statement else []
-        name = next((name for name in names if level.value(name) is optimizer), None)
+        name = next((name for name in names if where.value(name) is optimizer), None)
         if name:
             yield place, name
 
 
 def _before_backward(case: Case, steps: second.Case, level: Level, place: Place, optimizer: str) -> Finding:
+    loss = steps.loss if level is case.failure.user else "the loss"
+    return _between(case, steps, level, place, place, optimizer, loss)
+
+
+def _aside(case: Case, steps: second.Case, scene: Scene, optimizer: torch.optim.Optimizer) -> Finding | None:
+    """The step stands in a function that was called before the backward, and has returned."""
+    place, name = next(_steps_in(scene.section, optimizer, 0), (None, ""))
+    level = scene.caller.section.level if scene.caller else None
+    if place is None or level is None or scene.call is None or scene.call.line >= level.line:
+        return None
+    return _between(case, steps, level, place, scene.call, name, steps.loss)
+
+
+def _between(
+    case: Case, steps: second.Case, level: Level, place: Place, call: Place, optimizer: str, loss: str
+) -> Finding:
+    """`place` steps the optimizer; `call`, the same or a call around it, stands before the line of `level`."""
     assert case.leaf is not None
     weight = case.leaf.label
-    loss = steps.loss if level is case.failure.user else "the loss"
-    forward = _forward(case, level, steps.ancestors(level), place)
-    lines = [shown(place, f"changes {weight} in place, with all that {optimizer} holds.")]
+    where = "" if call == place else f" It was called at line {call.line}: {call.text}"
+    lines = [shown(place, f"changes {weight} in place, like all weights that {optimizer} holds.{where}")]
+    forward = _forward(case, level, steps.ancestors(level), call)
     if forward:
-        what = f"uses {weight}, and saves it for backward"
-        lines.insert(0, shown(forward, f"{what}: the gradient of what it was multiplied with needs it."))
-    lines.append(shown(level.place, f"needs the weights as they were: {case.versions}."))
+        lines.insert(0, shown(forward, f"uses {weight}, and saves it: the gradient of a product needs both factors."))
+    failed = case.failure.user or level
+    lines.append(shown(failed.place, f"needs {weight} as it was, but {case.since}."))
     watched = case.node.index in steps.old
-    if watched:
-        lines.append(f"{case.node.name} was made before the last optimizer step, as the running watch has noted.")
+    lines += [_SEEN.format(case.node.name)] if watched else [] if forward else [_UNSEEN]
     return Finding(
         "BS202",
         "error",
@@ -77,61 +95,56 @@ def _before_backward(case: Case, steps: second.Case, level: Level, place: Place,
 
 def _forward(case: Case, level: Level, names: dict[str, Ancestor], step: Place) -> Place | None:
     """The last statement before the step that calls the model which owns the weight, on the way to the loss."""
+    weight = case.leaf.tensor() if case.leaf else None
     places = {place.line: place for each in names.values() for place in (*each.bound, each.read)}
     for line in sorted((line for line in places if line < step.line), reverse=True):
         statement = statement_at(level.body, line) if level.body else None
         for node in expressions(statement) if statement else ():
             name = dotted(node.func) if isinstance(node, ast.Call) else dotted(node)
-            if name and _owns(level.value(name), case):
+            value = level.value(name) if name else None
+            if weight is not None and (value is weight or owns(value, weight)):
                 return places[line]
     return None
 
 
-def _owns(value: object, case: Case) -> bool:
-    """Whether `value` is the weight, or a module that holds it."""
-    weight = case.leaf.tensor() if case.leaf else None
-    if value is weight:
-        return weight is not None
-    if not issubclass(type(value), torch.nn.Module):
-        return False
-    return any(each is weight for each in torch.nn.Module.parameters(value))  # type: ignore[arg-type]  # a module
+def _carried(steps: second.Case) -> tuple[str, Place, int] | None:
+    """A variable that takes a result with its history from one iteration, or one call, into the next.
+
+    With the statement that reads it as it was left, and how many tensors it holds.
+    """
+    for level in steps.failure.users:
+        names = steps.ancestors(level)
+        for facts in second.loops(level):
+            for name in names:
+                if name in facts.carried and (held := results_in(level.value(name))):
+                    return name, facts.carried[name][0], len(held)
+        for name, each in names.items():
+            assigned = assignments(level.body, name) if level.body and "." in name and each.entering else ()
+            if assigned and (held := results_in(level.value(name))):
+                return name, min(each.read, *assigned, key=lambda place: place.line), len(held)
+    return None
 
 
-def _carried(steps: second.Case, level: Level) -> Ancestor | None:
-    """A variable that takes a result with its history from one iteration, or one call, into the next."""
-    names = steps.ancestors(level)
-    for facts in second.loops(level):
-        for name, ancestor in names.items():
-            if name in facts.carried and results_in(level.value(name)):
-                return ancestor
-    attributes = (each for name, each in names.items() if "." in name and each.entering and each.bound)
-    return next((each for each in attributes if results_in(level.value(each.name))), None)
-
-
-def _through_history(
-    case: Case, steps: second.Case, level: Level, place: Place, optimizer: str, carried: Ancestor
-) -> Finding:
+def _through_history(case: Case, steps: second.Case, level: Level, place: Place, optimizer: str) -> Finding:
+    """No step stands between: then the backward reaches an iteration before the last step."""
     assert case.leaf is not None
-    weight, name = case.leaf.label, carried.name
+    weight, carried = case.leaf.label, _carried(steps)
+    name, read, tensors = carried or ("A result of an earlier iteration", None, 0)
     watched = case.node.index in steps.old
-    lines = [
-        shown(carried.read, f"reads {name} as the iteration before left it, with its history."),
-        shown(place, f"has changed {weight} in place since, which that history saved."),
-        shown(level.place, f"goes back into it: {case.versions}."),
+    lines = [shown(read, f"reads {name} as the iteration before left it, with its history.")] if read else []
+    lines += [
+        shown(place, f"has changed {weight} in place since then; that history has saved it."),
+        shown(level.place, f"goes back into that history: it needs {weight} as it was, but {case.since}."),
+        _SEEN.format(case.node.name) if watched else _UNSEEN,
     ]
-    if not watched:
-        lines.append(
-            "(Read from the source text. Under `backsight run`, which notes every optimizer step, it is exact.)"
-        )
-    cut = f"{name} = {name}.detach()"
-    if len(results_in(level.value(name))) > 1:
-        cut = f"{name} = tuple(h.detach() for h in {name})"
+    cut = f"{name} = tuple(h.detach() for h in {name})" if tensors > 1 else f"{name} = {name}.detach()"
     return Finding(
         "BS202",
         "error",
         f"{name} leads this backward into an earlier iteration, whose weights {optimizer}.step() has changed since.",
         tuple(lines),
-        f"Cut the history after each step: {cut}. Then backward needs no retain_graph=True either.",
-        source=str(carried.read),
+        f"Cut the history after each step: {cut if carried else 'hidden = hidden.detach(), for what is carried over'}. "
+        "Then backward needs no retain_graph=True either.",
+        source=str(read or place),
         exact=watched,
     )

@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.second_backward.carried import carried_by_functi
 from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.errors.second_backward.once import computed_once
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.snapshot import survey

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.failure import Level, method
+from backsight.diagnosis.evidence.failure import Level, method
+from backsight.diagnosis.evidence.holders import results_held, results_in, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import results_held, results_in, structure
 from backsight.diagnosis.wording import shaped, shown
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_user_class
@@ -34,10 +36,16 @@ def carried_by_loop(case: Case) -> Finding | None:
 
 
 def carried_by_function(case: Case) -> Finding | None:
-    """An attribute that a function reads before it assigns it, `self.hidden`, holds a result with a history."""
+    """What outlives a function that reads it before it assigns it, `self.hidden` or a global, holds a result."""
     for level in case.failure.users:
+        outliving = _declared(level.body) if level.body else set()
         for name, ancestor in case.ancestors(level).items():
-            if level.body and "." in name and ancestor.entering and results_in(level.value(name)):
+            if (
+                level.body
+                and ("." in name or name in outliving)
+                and ancestor.entering
+                and results_in(level.value(name))
+            ):
                 assigned = assignments(level.body, name)
                 if assigned:
                     return _finding(case, level, name, _first_read(ancestor, assigned), assigned[-1], "call")
@@ -56,6 +64,13 @@ def carried_by_object(case: Case) -> Finding | None:
             level = case.failure.users[0]
             return _finding(case, level, f"{owner}.{attribute}", place, place, "call", f"self.{attribute}")
     return None
+
+
+def _declared(body: Body) -> set[str]:
+    """The names that a function declares `global` or `nonlocal`."""
+    return {
+        name for each in statements(body.node) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
+    }
 
 
 def _first_read(ancestor: Ancestor, assigned: tuple[Place, ...]) -> Place:

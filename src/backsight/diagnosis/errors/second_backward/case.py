@@ -9,8 +9,8 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.failure import Failure, Level
-from backsight.diagnosis.holders import border
+from backsight.diagnosis.evidence.failure import Failure, Level
+from backsight.diagnosis.evidence.holders import border
 from backsight.snapshot import Survey
 from backsight.source import LoopFacts, loop_facts, receiver_of_backward, statement_at
 from backsight.source.ancestry import Ancestor, ancestors

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops, names_read
-from backsight.diagnosis.failure import Level
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import border, made_in, results_in, structure
 from backsight.diagnosis.wording import counted, shown
 from backsight.source import Place, assignments, backward_calls, optimizer_steps, receiver_of_backward, statement_at
 from backsight.source.ancestry import ancestors
@@ -21,7 +21,7 @@ def same_loss(case: Case) -> Finding | None:
     for level in case.failure.users:
         if level.body is None:
             continue
-        for name in [name for name in names_read(level) if level.value(name) is case.root]:
+        for name in [name for name in names_read(level) if _is_root(case, level, name)]:
             before = _earlier_call(level, name)
             if before is not None:
                 return _called_twice(case, level, name, before)
@@ -29,6 +29,11 @@ def same_loss(case: Case) -> Finding | None:
                 if name not in facts.assigned:
                     return _once_before_loop(case, level, name, facts.loop)
     return None
+
+
+def _is_root(case: Case, level: Level, name: str) -> bool:
+    """Whether backward was called on this variable; a scaler calls it on a multiple of the loss that the text names."""
+    return level.value(name) is case.root or (level is case.failure.user and name == case.receiver)
 
 
 def another_loss(case: Case) -> Finding | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.failure import Level
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import made_in, needs_saved
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.holders import made_in, needs_saved
 from backsight.diagnosis.wording import shown
-from backsight.source import LoopFacts
+from backsight.source import LoopFacts, optimizer_steps
 from backsight.source.ancestry import Ancestor
 
 
@@ -43,18 +44,29 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
             source=str(filled[0]),
         )
     origin = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
+    use = shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
     return Finding(
         "BS201",
         "error",
         f"{name} is computed once, before the loop, and the first backward() has freed its graph.",
         (
             origin,
-            shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}."),
-            shown(level.place, "freed its graph in the first iteration, and needs it again in the next."),
+            *((use,) if ancestor.read != level.place else ()),
+            shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Compute {name} inside the loop. If what computes it is not meant to be trained here, compute it once under "
-        "torch.no_grad().",
+        f"Compute {name} inside the loop. {_otherwise(case)}",
         source=str(made[-1]) if made else str(ancestor.read),
+    )
+
+
+def _otherwise(case: Case) -> str:
+    """What to do if it is computed once on purpose."""
+    if any(each.body and optimizer_steps(each.body) for each in case.failure.users):
+        return "If what computes it is not meant to be trained here, compute it once under torch.no_grad()."
+    call = f"{simple(case.receiver or 'loss')}.backward"
+    return (
+        "If it is computed once on purpose and no optimizer steps between the backwards, keep its graph: "
+        f"{call}(retain_graph=True) in every iteration but the last."
     )
 
 

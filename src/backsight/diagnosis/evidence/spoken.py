@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from backsight.diagnosis.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure
 from backsight.naming import search
 from backsight.naming.roots import is_library
 from backsight.source import receiver_of_backward, statement_at

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.failure import Failure, Level, follow, function_of, method
+from backsight.diagnosis.evidence.failure import Failure, Level, follow, function_of, method
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
@@ -24,6 +24,8 @@ class Section:
     """A function on the way to a value: its source, the expressions that lead on, and what its names stand for.
 
     level: the level of the traceback, if its frame is still there; its variables then are the real ones.
+    own: the names that are the function's own, whatever a global of the same name is.
+    whole: whether every statement counts, not only those on the way to the goals.
     """
 
     body: Body
@@ -31,14 +33,19 @@ class Section:
     variables: Mapping[str, object]
     globals: Mapping[str, object] = field(repr=False)
     level: Level | None = None
+    own: frozenset[str] = frozenset()
+    whole: bool = False
 
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes; None where it is not known."""
         first, *rest = name.split(".")
-        return follow(self.variables.get(first, self.globals.get(first)), rest)
+        outer = None if first in self.own else self.globals.get(first)
+        return follow(self.variables.get(first, outer), rest)
 
     def lines(self) -> list[int]:
-        """The lines of the statements that may take part in the goals."""
+        """The lines of the statements that may take part in the goals; all lines of a whole section."""
+        if self.whole:
+            return [each.lineno for each in statements(self.body.node)]
         found = dict.fromkeys(line for _, line in self.goals)
         for expression, line in self.goals:
             for ancestor in ancestors(self.body, expression, line).values():
@@ -60,7 +67,18 @@ def sections(failure: Failure) -> Iterator[Section]:
     Calls are followed as far as the names in the text lead to functions of the user's: methods, closures, modules'
     `forward`. Nothing is evaluated but plain attributes.
     """
-    queue = [section for level in failure.users if (section := _of_level(failure, level))]
+    yield from _followed([section for level in failure.users if (section := _of_level(failure, level))])
+
+
+def run_by(function: Any, owner: object) -> Iterator[Section]:
+    """Yield a function and those that it may run, whole; `owner` is the object that it is a method of."""
+    function = undecorated(function)
+    body = None if _is_foreign(function) else function_at(function.__code__)
+    if body is not None:
+        yield from _followed([_of_function(function, owner, body, whole=True)])
+
+
+def _followed(queue: list[Section]) -> Iterator[Section]:
     seen = {section.body.node for section in queue}
     for section in queue:  # grows as we go
         yield section
@@ -68,7 +86,12 @@ def sections(failure: Failure) -> Iterator[Section]:
             body = None if _is_foreign(function) else function_at(function.__code__)
             if body is not None and body.node not in seen and len(seen) < MOST:
                 seen.add(body.node)
-                queue.append(Section(body, _returned(body), _variables(function, owner), function.__globals__))
+                queue.append(_of_function(function, owner, body, section.whole))
+
+
+def _of_function(function: Any, owner: object, body: Body, whole: bool) -> Section:
+    own = frozenset(function.__code__.co_varnames)
+    return Section(body, _returned(body), held_by(function, owner), function.__globals__, own=own, whole=whole)
 
 
 def methods_of(cls: type) -> Iterator[Body]:
@@ -87,7 +110,8 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     if receiver is None and statement is not None:
         receiver = next((level.body.text(node) for node in expressions(statement) if isinstance(node, ast.Call)), None)
     goals = ((receiver, level.line),) if receiver else ()
-    return Section(level.body, goals, level.variables, level.frame.f_globals, level)
+    own = frozenset(level.frame.f_code.co_varnames)
+    return Section(level.body, goals, level.variables, level.frame.f_globals, level, own)
 
 
 def _returned(body: Body) -> tuple[tuple[str, int], ...]:
@@ -135,7 +159,7 @@ def _forwards(module: object) -> Iterator[tuple[object, object]]:
             stack += [child for child in children.values() if child is not None] if type(children) is dict else []
 
 
-def _variables(function: object, owner: object) -> dict[str, object]:
+def held_by(function: object, owner: object) -> dict[str, object]:
     """What the names of a function that is not running stand for: its closure, and `self`."""
     code, closure = getattr(function, "__code__"), getattr(function, "__closure__") or ()  # noqa: B009
     found: dict[str, object] = {}

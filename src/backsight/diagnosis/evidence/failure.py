@@ -104,6 +104,7 @@ def failure_of(error: BaseException) -> Failure:
     if engine < 0:
         return Failure(error, message_of(error), levels, innermost_first)
     call, roots = ENGINE_CALLS[levels[engine].frame.f_code]
+    held = levels[engine].variables
     with no_torch_function():
         return Failure(
             error,
@@ -111,8 +112,8 @@ def failure_of(error: BaseException) -> Failure:
             levels,
             innermost_first,
             "grad" if call == "grad" else "backward",
-            tuple(tensors_in(levels[engine].variables.get(roots))),
-            tuple(tensors_in(levels[engine].variables.get("inputs"))),
+            tuple(tensors_in(held.get(roots))),
+            tuple(tensors_in(held.get("inputs_tuple", held.get("inputs")))),  # `inputs` may be an iterator, used up
         )
 
 
@@ -146,7 +147,7 @@ def function_of(value: object) -> Any:
 def method(cls: type, name: str) -> Any:
     """Return the plain function behind a method of `cls`; None if there is none."""
     for base in mro(cls):
-        found = class_dict(base).get(name)
+        found: Any = class_dict(base).get(name)
         if found is not None:
             found = found.__func__ if type(found) in (staticmethod, classmethod) else found
             return found if type(found).__name__ == "function" else None

@@ -1,0 +1,134 @@
+"""BS210: a checkpointed function did something else when backward ran it again."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure, function_of, message_of
+from backsight.diagnosis.evidence.sections import run_by, sections
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.evidence.unsteady import Unsteady, unsteady
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming.plain import class_name
+from backsight.source import Place
+from backsight.source.body import callee
+
+CODE = "BS210"
+_COUNTS = re.compile(r"saved during forward: (\d+).*saved during recomputation: (\d+)", re.DOTALL)
+_METADATA = re.compile(r"tensor at position (\d+):\s*saved metadata: ([^\n]*)\s*recomputed metadata: ([^\n]*)")
+
+
+@explains(
+    CODE,
+    r"different number of tensors was saved during the original forward and recomputation",
+    r"trying to save more tensors during recomputation than during the original forward",
+    r"tensors have different metadata than during the forward pass",
+    r"Detected non-determinism while running activation checkpointing",
+)
+def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the function that was run again, and what in it may differ from run to run."""
+    function = _checkpointed(failure)
+    name = _name(failure, function) if function is not None else "The checkpointed function"
+    cause = _cause(function) if function is not None else None
+    difference = _difference(failure)
+    evidence = [*_calls(failure), *([shown(cause.place, cause.why)] if cause else [])]
+    if failure.user:
+        evidence.append(
+            shown(failure.user.place, f"runs {name.partition(' (')[0]} again, to have the tensors that backward needs.")
+        )
+    return Finding(
+        CODE,
+        "error",
+        f"{name} did not compute the same when checkpoint ran it again for backward.",
+        (*evidence, *([difference] if difference else []), _INFERRED if cause else _UNSEEN),
+        cause.cure if cause else _CURE,
+        source=str(cause.place) if cause else _where(function) or failure.source,
+        exact=False,
+    )
+
+
+_INFERRED = (
+    "(Read from the source text. checkpoint(..., debug=True) lists the operations of both runs, which is exact.)"
+)
+_UNSEEN = (
+    "What differs between the two runs does not show in the source text. checkpoint(..., debug=True) lists the "
+    "operations of both."
+)
+_CURE = (
+    "Make both runs the same: nothing that runs inside may depend on Python's or NumPy's random numbers, on a counter "
+    "or cache that the first run changes, or on what is switched between forward and backward, such as train() and "
+    "eval(). Or hand such a value to checkpoint as an argument."
+)
+
+
+def _checkpointed(failure: Failure) -> object:
+    """The function or module that was run again, from the frames of torch.utils.checkpoint."""
+    levels = (each for each in failure.levels if each.frame.f_code.co_filename == CHECKPOINT_FILE)
+    function = next((found for each in levels if (found := checkpointed(dict(each.variables))) is not None), None)
+    while type(function) is functools.partial:
+        function = function.func
+    return function
+
+
+def _name(failure: Failure, function: object) -> str:
+    name = names_of(failure, [function])[0]
+    run = function_of(function)
+    if run is None or run is function:
+        return name or getattr(run, "__name__", "") or "The checkpointed function"
+    kind = class_name(type(function))
+    return f"{name} (a {kind})" if name else f"A {kind}"
+
+
+def _cause(function: object) -> Unsteady | None:
+    run = function_of(function)
+    owner = function if run is not function else None
+    if type(function).__name__ == "method":
+        owner = getattr(function, "__self__", None)
+    return next(unsteady(run_by(run, owner)), None) if run is not None else None
+
+
+def _where(function: object) -> str | None:
+    run = function_of(function)
+    code = getattr(run, "__code__", None)
+    return str(Place(code.co_filename, code.co_firstlineno, "")) if code is not None else None
+
+
+def _calls(failure: Failure) -> Iterator[str]:
+    """The statement that checkpoints, where it is still to be found."""
+    for section in sections(failure):
+        for call, place in section.calls():
+            if callee(call)[1].startswith("checkpoint"):
+                yield shown(place, "keeps the input only, and leaves the rest to be computed again.")
+                return
+
+
+def _difference(failure: Failure) -> str:
+    """What PyTorch has seen to differ, in one sentence."""
+    causes = [failure.error, failure.error.__cause__]
+    text = "\n".join(message_of(each) for each in causes if each is not None)
+    if counts := _COUNTS.search(text):
+        return f"The first run saved {counts.group(1)} tensors for backward, the second {counts.group(2)}."
+    if "trying to save more tensors" in text:
+        return "The second run saved more tensors for backward than the first."
+    if metadata := _METADATA.search(text):
+        position, first, second = metadata.groups()
+        return (
+            f"Saved tensor {position} was {_described(first)} in the first run, and {_described(second)} in the second."
+        )
+    return ""
+
+
+def _described(metadata: str) -> str:
+    """`float32 of shape 2×3` for what PyTorch prints as a dict."""
+    shape = re.search(r"torch\.Size\(\[([\d, ]*)\]\)", metadata)
+    dtype = re.search(r"torch\.(\w+\d*)", metadata.replace("torch.Size", ""))
+    if not shape or not dtype:
+        return metadata[:100]
+    dims = "×".join(shape.group(1).replace(" ", "").split(",")) or "scalar"
+    device = re.search(r"device\(type='(\w+)'", metadata)
+    return f"{dtype.group(1)} of shape {dims}{f' on {device.group(1)}' if device else ''}"

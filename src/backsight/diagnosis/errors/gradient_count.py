@@ -1,0 +1,94 @@
+"""BS207: the backward of a custom Function returns more or fewer gradients than its forward has arguments."""
+
+from __future__ import annotations
+
+import re
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.source import Place
+
+CODE = "BS207"
+
+
+@explains(
+    CODE,
+    r"function (?P<node>\w+) returned an incorrect number of gradients \(expected (?P<due>\d+), got (?P<got>\d+)\)",
+)
+def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say which arguments forward has, and which of them need no gradient but a None in its place."""
+    due, got = int(match["due"]), int(match["got"])
+    found = applied(failure, match["node"])
+    function = found.name if found else match["node"].removesuffix("Backward")
+    title = (
+        f"{function}'s backward returns {counted(got, 'gradient')}; its forward was given {counted(due, 'argument')}."
+    )
+    rule = "Return one value for each argument of forward after ctx, in their order: None where no gradient is needed."
+    if found is None:
+        return Finding(CODE, "error", title, cure=rule, source=failure.source, exact=False)
+    forward, place = body_of(found.cls, "forward"), _place(found, got)
+    lines = []
+    if forward:
+        lines.append(shown(definition(forward), f"{_given(found)}."))
+    if place:
+        lines.append(shown(place, _returns(place, due, got)))
+    elif not forward:
+        lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
+    return Finding(
+        CODE, "error", title, tuple(lines), _cure(found, due, got, rule), str(place) if place else failure.source
+    )
+
+
+def _given(found: Applied) -> str:
+    """`was given x and slope; slope needs no gradient`."""
+    without = [name for name, needs in zip(found.arguments, found.needed, strict=True) if not needs]
+    plural = "needs" if len(without) == 1 else "need"
+    return f"was given {listed(found.arguments)}" + (f"; {listed(without)} {plural} no gradient" if without else "")
+
+
+def _returns(place: Place, due: int, got: int) -> str:
+    if not place.text.startswith("return"):
+        return "returns nothing."
+    return f"returns {counted(got, 'value')}: {abs(due - got)} too {'few' if got < due else 'many'}."
+
+
+def _place(found: Applied, got: int) -> Place | None:
+    """The statement that returned `got` values: the only one that may have, or the only one there is."""
+    body = body_of(found.cls, found.backward)
+    if body is None:
+        return None
+    every = returned(body)
+    fitting = [each for each in every if len(elements(each)) == got]
+    chosen = fitting or every
+    return body.place(chosen[-1]) if chosen else definition(body)
+
+
+def _cure(found: Applied, due: int, got: int, rule: str) -> str:
+    body = body_of(found.cls, found.backward)
+    statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
+    if statement is None or body is None:
+        return (
+            f"End {found.backward} with a return of {counted(due, 'value')}. {rule}"
+            if body and not returned(body)
+            else rule
+        )
+    written = [body.text(each) for each in elements(statement)]
+    if got < due and not any(found.needed[got:]):
+        whole = ", ".join([*written, *["None"] * (due - got)])
+        return f"Return None for what needs no gradient: return {whole}"
+    if got < due and sum(found.needed) == got:
+        values = iter(written)
+        whole = ", ".join(next(values) if needs else "None" for needs in found.needed)
+        return f"Return None for what needs no gradient: return {whole}"
+    if got < due:
+        missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
+        return f"Compute the gradient of {listed(missing)} too. {rule}"
+    if written[0] == "None" and got == due + 1:
+        return f"Leave out the None for ctx, which is not counted: return {', '.join(written[1:])}"
+    if due < got <= len(found.parameters):
+        left_out = listed(found.parameters[due:])
+        return f"Return {counted(due, 'value')} only, or pass {left_out} to apply: a default left out has no gradient."
+    return rule

@@ -1,0 +1,160 @@
+"""BS208: a gradient has another shape, dtype or device than what it belongs to; mostly from a custom Function."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import needs_gradient
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shaped, shown
+from backsight.snapshot import survey
+from backsight.source import Place
+from backsight.source.ancestry import ancestors
+from backsight.source.body import Body, dotted, statement_at
+from backsight.tape.graph import op_name
+
+CODE = "BS208"
+
+_SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")
+_CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
+
+
+@explains(CODE, r"[Ff]unction (?P<node>\w+) returned an invalid gradient at index (?P<index>\d+) - (?P<what>.*)")
+def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the argument, the statement that computes its gradient, and for a transposed product the right one."""
+    found = applied(failure, match["node"])
+    shapes = _SHAPES.search(match["what"])
+    if found is None or shapes is None:
+        return _by_message(failure, match, found)
+    index = int(match["index"])
+    got, due = _sizes(shapes["got"]), _sizes(shapes["due"])
+    name = found.argument_at(index) or f"its input {index}"
+    computed = _computation(found, name)
+    where = failure.source
+    lines = []
+    if computed:
+        body, place, value = computed
+        lines.append(shown(place, f"gives {name} a gradient {_of(got)}."))
+        where = str(place)
+    else:
+        body, value = None, None
+    lines.append(f"{name} has the shape {shaped(due)}, and so must its gradient.")
+    return Finding(
+        CODE,
+        "error",
+        f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
+        tuple(lines),
+        f"{_cure(name, got, due, body, value)} {_CHECK}",
+        source=where,
+    )
+
+
+def _of(shape: Sequence[int]) -> str:
+    return f"of shape {shaped(shape)}" if shape else "without dimensions"
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in text.split(",") if size.strip())
+
+
+def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | None:
+    """The statement in backward that computes the gradient of `name`, and the expression that is its value."""
+    body = body_of(found.cls, found.backward)
+    statements = returned(body) if body else []
+    due = len(found.needed)
+    statement = next((each for each in statements if len(elements(each)) >= due), None)
+    if body is None or statement is None or name not in found.arguments:
+        return None
+    value = elements(statement)[found.arguments.index(name)]
+    variable = dotted(value)
+    made = ancestors(body, variable, value.lineno).get(variable) if variable else None
+    if made is None or not made.bound:
+        return body, body.place(statement), value
+    place = made.bound[0]
+    assigned = statement_at(body, place.line)
+    right = assigned.value if isinstance(assigned, ast.Assign) and dotted(assigned.targets[0]) == variable else value
+    return body, place, right
+
+
+def _cure(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None) -> str:
+    if len(got) == 2 and list(got) == list(reversed(due)):
+        product = transposed(body, value) if body and value is not None else None
+        return f"It is the transpose of what is needed: {product or 'transpose it with .T'}."
+    if _size(got) == _size(due):
+        return f"It has as many entries as {name}: reshape it, .view_as({name}), if they are in the same order."
+    if len(due) < len(got) and list(got[len(got) - len(due) :]) == list(due):
+        axes = ", ".join(str(k) for k in range(len(got) - len(due)))
+        return f"{name} was used for every row: add up the gradients of all, with .sum({axes})."
+    if not got:
+        return f"Do not reduce it to a scalar: each entry of {name} has a gradient of its own."
+    return f"Return it in the shape of {name}: add it up over the dimensions in which {name} was repeated."
+
+
+def _size(shape: Sequence[int]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def transposed(body: Body, value: ast.expr) -> str | None:
+    """The transpose of a matrix product, as text: `grad_output.T @ x` for `x.T @ grad_output`."""
+    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult)):
+        return None
+    if isinstance(value.left, ast.BinOp) or isinstance(value.right, ast.BinOp):
+        return f"({body.text(value)}).T"
+    return f"{_turned(body, value.right)} @ {_turned(body, value.left)}"
+
+
+def _turned(body: Body, value: ast.expr) -> str:
+    if isinstance(value, ast.Attribute) and value.attr in ("T", "mT"):
+        return body.text(value.value)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "t":
+        return body.text(value.func.value)
+    return f"{body.text(value)}.T"
+
+
+def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -> Finding:
+    """A mismatch of dtype or device, or an operation of PyTorch's: then a tensor changed since the forward pass."""
+    index = int(match["index"])
+    where = (shown(failure.user.place, "is the call that failed."),) if failure.user else ()
+    if found is not None or not re.search(r"Backward\d+$", match["node"]):
+        function = found.name if found else match["node"].removesuffix("Backward")
+        name = (found.argument_at(index) if found else "") or f"its input {index}"
+        return Finding(
+            CODE,
+            "error",
+            f"{function}'s backward returns a gradient for {name} that does not fit it: {match['what']}.",
+            where,
+            f"Return a gradient with the shape, dtype and device of {name}. {_CHECK}",
+            source=failure.source,
+            exact=found is not None,
+        )
+    name = _leaf_at(failure, match["node"], index)
+    what = name or f"input {index} of {op_name(match['node']).lower()}"
+    return Finding(
+        CODE,
+        "error",
+        f"{what} was given another shape by way of its data, and autograd expects its gradient in the old one.",
+        (f"{match['node']}, input {index}: {match['what']}.", *where),
+        f"Look for what replaced the data of {name or 'that tensor'}: `.data = ...`, `.resize_()`, pruning. Make a new "
+        "nn.Parameter instead, give it to the optimizer, and run the forward pass again.",
+        source=failure.source,
+        exact=bool(name),
+    )
+
+
+def _leaf_at(failure: Failure, node_name: str, index: int) -> str:
+    """The name of the leaf that an operation of this kind has as its input `index`, if its shape has changed since."""
+    if not any(needs_gradient(root) for root in failure.roots):
+        return ""
+    for node in survey(failure.roots, frames=failure.frames).graph.nodes:
+        edge = node.inputs[index] if node.name == node_name and index < len(node.inputs) else None
+        if edge is not None and edge.node.leaf is not None:
+            return edge.node.leaf.name
+    return ""

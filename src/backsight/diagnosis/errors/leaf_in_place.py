@@ -1,0 +1,181 @@
+"""BS205: a leaf that requires grad, or a view of one, is changed in place while autograd records."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import NamedTuple
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor, needs_gradient
+from backsight.diagnosis.evidence.written import Written, written
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.source import Place, assignments, inplace_changes
+from backsight.source.bindings import uses
+from backsight.source.body import dotted, expressions, statements
+from backsight.source.out_of_place import out_of_place
+
+CODE = "BS205"
+
+
+class Case(NamedTuple):
+    """What the statement does with the leaf, why that is refused, and what to do."""
+
+    does: str
+    reason: str
+    cure: str
+
+
+@explains(CODE, r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
+def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the leaf, and tell an update of a weight from a first value and from a part of the computation."""
+    found = written(failure, is_leaf)
+    if found is None or (found.statement is None and found.tensor is None):
+        return _by_message(failure)
+    case = _case(found)
+    made = _maker(found)
+    lines = [shown(made, f"makes {found.here}, a leaf that requires grad.")] if made else []
+    lines += [shown(found.level.place, case.does), case.reason]
+    lines += [f"Line {place.line} would raise the same: {place.text}" for place in _next_ones(found)]
+    part = "part of it" if match[1] else "it"
+    return Finding(
+        CODE,
+        "error",
+        f"{found.label} is a leaf that requires grad, and this statement changes {part} in place.",
+        tuple(lines),
+        case.cure,
+        source=str(found.level.place),
+        exact=found.tensor is not None,
+    )
+
+
+def _case(found: Written) -> Case:
+    if found.statement is not None and _reads_gradient(found):
+        return _update(found)
+    if not found.name:
+        return _handed_over(found)
+    return _first_value(found) if _is_first_value(found) else _computation(found)
+
+
+def _update(found: Written) -> Case:
+    name, text = found.here, found.level.place.text
+    away = out_of_place(found.level.body, found.level.line) if found.level.body else None
+    no_cure = f" ({away} is no cure: {name} would be no leaf any more, and its .grad would stay None.)" if away else ""
+    return Case(
+        f"updates {name} by its gradient.",
+        "Autograd is recording here, so the update itself would become part of the graph.",
+        f"Do not record the update: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_cure}",
+    )
+
+
+def _handed_over(found: Written) -> Case:
+    name = found.label
+    receiver = f"a {found.module} made with inplace=True" if found.module else "a function that changes it in place"
+    without = f"make that {found.module} without inplace=True" if found.module else "use a function that does not"
+    return Case(
+        f"hands {name} to {receiver}.",
+        "A leaf must stay as it is: its gradient belongs to the value that the graph began with.",
+        f"Hand over a copy, {name}.clone(); or {without}.",
+    )
+
+
+def _first_value(found: Written) -> Case:
+    name, line = found.here, found.level.line
+    reason = f"{name} requires grad already, so autograd takes this for a part of the computation."
+    if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
+        cure = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
+    else:
+        cure = f"Fill {name} first, and call {name}.requires_grad_() after that; or put line {line} inside "
+        cure += "`with torch.no_grad():`."
+    return Case(f"gives {name} its values.", reason, cure)
+
+
+def _computation(found: Written) -> Case:
+    name = found.here
+    away = out_of_place(found.level.body, found.level.line) if found.level.body else None
+    new = f"new_{found.name.rpartition('.')[2]}"
+    view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
+    cure = f"Change a copy: {new} = {name}.clone(), and write into that."
+    if away:
+        cure = f"Make a new tensor: {new} = {away.partition(' = ')[2]}."
+    return Case(
+        f"changes {name}{view} in place, as a part of the computation.",
+        f"{found.label} is where the graph begins: its gradient belongs to the value that it has now.",
+        f"{cure} {found.label} keeps its name, and with it its gradient.",
+    )
+
+
+def _reads_gradient(found: Written) -> bool:
+    """Whether the statement reads a `.grad`, or a variable that was computed from one."""
+    statement, body = found.statement, found.level.body
+    if statement is None or body is None:
+        return False
+    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in expressions(statement)):
+        return True
+    read = {use.name for use in uses(statement) if not use.binds}
+    return any(".grad" in p.text for name in read for p in assignments(body, name, before=statement.lineno))
+
+
+def _is_first_value(found: Written) -> bool:
+    """Whether the statement writes what has no history: a constant, data, random numbers."""
+    statement, level = found.statement, found.level
+    if statement is None or isinstance(statement, ast.AugAssign):
+        return False
+    for use in uses(statement):
+        value = level.value(use.name) if use.name != found.name and not use.binds else None
+        if needs_gradient(value) and use.name.rpartition(".")[0] != found.name:
+            return False
+    calls = (dotted(node.func) or "" for node in expressions(statement) if isinstance(node, ast.Call))
+    return not any(_may_compute(level.value(name)) for name in calls)
+
+
+def _may_compute(value: object) -> bool:
+    """Whether a call of `value` may return something with a history: a module or a function of the user's."""
+    return issubclass(type(value), torch.nn.Module) or type(value).__name__ in ("function", "method")
+
+
+def _maker(found: Written) -> Place | None:
+    """The statement of the same function that makes the leaf."""
+    body = found.level.body
+    made = assignments(body, found.name, before=found.level.line) if body and found.name else ()
+    return next((place for place in reversed(made) if re.search(r"requires_grad|Parameter\(", place.text)), None)
+
+
+def _next_ones(found: Written) -> list[Place]:
+    """The later statements of the same kind: the errors that would come next."""
+    body = found.level.body
+    if body is None or not isinstance(found.statement, ast.AugAssign):
+        return []
+    return [
+        body.place(each)
+        for each in statements(body.node)
+        if isinstance(each, ast.AugAssign) and each.lineno > found.level.line and _changes_leaf(found, each)
+    ]
+
+
+def _changes_leaf(found: Written, statement: ast.AugAssign) -> bool:
+    body, name = found.level.body, dotted(statement.target)
+    value = found.level.value(name) if name else None
+    if body is None or name is None or not (is_tensor(value) and is_leaf(value)):
+        return False
+    around = [each for each in statements(body.node) if isinstance(each, ast.With) and "no_grad" in body.text(each)]
+    if any(each.lineno <= statement.lineno <= (each.end_lineno or 0) for each in around):
+        return False
+    return any(place.line == statement.lineno for place in inplace_changes(body, name))
+
+
+def _by_message(failure: Failure) -> Finding:
+    """The statement cannot be read: only the text of the error is at hand."""
+    return Finding(
+        CODE,
+        "error",
+        "A leaf that requires grad was changed in place while autograd was recording.",
+        (shown(failure.user.place, "is the statement that failed."),) if failure.user else (),
+        "Update weights inside `with torch.no_grad():`. To compute with changed values, change a copy: x.clone().",
+        source=failure.source,
+        exact=False,
+    )

@@ -1,0 +1,155 @@
+"""The functions in which the saved tensor may have been changed, and what it may be called there."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from backsight.diagnosis.errors.modified.case import Case, modules_in, owns
+from backsight.diagnosis.evidence.failure import function_of, method
+from backsight.diagnosis.evidence.sections import MOST, Section, held_by, sections
+from backsight.naming.roots import is_library, is_ours
+from backsight.source import Body, Place, function_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import target_names, uses
+from backsight.source.body import callee, dotted, statements
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A function to look at.
+
+    held: the names in its text that stand for the very memory now.
+    running: those that run over the parameters of a module that holds the weight.
+    caller, call, given: for a function that is called for its effect, `clip(gates)`: where, and what its parameters
+        are called there.
+    """
+
+    section: Section
+    held: frozenset[str]
+    running: frozenset[str]
+    caller: Scene | None = None
+    call: Place | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What may hold the tensor here, by the text too, and for each what the caller calls it."""
+        names = self.held | self.running
+        for goal, line in self.section.goals:
+            names |= ancestors(self.section.body, goal, line).keys()
+        passed = {name: outer for name, outer in self.given.items() if self.caller and outer in self.caller.names}
+        return {name: name for name in sorted(names)} | passed
+
+    @property
+    def function(self) -> str:
+        return getattr(self.section.body.node, "name", "")
+
+
+def scenes(case: Case) -> Iterator[Scene]:
+    """Yield the functions on the way to the loss, the nearest first, the forwards of the modules around the operation
+    that saved the tensor, and the functions that these call for their effect; each once."""
+    queue: list[Scene] = []
+    seen: set[object] = set()
+    for section in itertools.chain(sections(case.failure), _forwards(case)):
+        if section.body.node not in seen:
+            seen.add(section.body.node)
+            queue.append(Scene(section, _held(case, section), _running(case, section)))
+            yield queue[-1]
+    for scene in queue:  # grows as we go
+        for inner in _called_for_effect(case, scene) if len(seen) < MOST else ():
+            if inner.section.body.node not in seen:
+                seen.add(inner.section.body.node)
+                queue.append(inner)
+                yield inner
+
+
+def _held(case: Case, section: Section) -> frozenset[str]:
+    every = {use.name for statement in statements(section.body.node) for use in uses(statement)}
+    return frozenset(name for name in every if case.is_held_by(section.value(name)))
+
+
+def _running(case: Case, section: Section) -> frozenset[str]:
+    """The targets of loops over the parameters of a module that holds the weight."""
+    loops = [each for each in statements(section.body.node) if isinstance(each, ast.For)]
+    found = [target_names(each.target) for each in loops if case.leaf and _runs_over(case, section, each.iter)]
+    return frozenset().union(*found)
+
+
+def _runs_over(case: Case, section: Section, iterated: ast.expr) -> bool:
+    """Whether `iterated` goes through the parameters of a module that holds the weight: `net.parameters()`."""
+    for node in ast.walk(iterated):
+        if isinstance(node, ast.Call) and callee(node)[1] in ("parameters", "named_parameters"):
+            owner = dotted(callee(node)[0])
+            if owner and case.leaf and owns(section.value(owner), case.leaf.tensor()):
+                return True
+    return False
+
+
+def _forwards(case: Case) -> Iterator[Section]:
+    """The forwards of the module that saved the tensor and of those around it, then those of all the models' modules.
+
+    A module may be called through what the text does not name: `for block in self.blocks`.
+    """
+    every = (each for model in case.survey.models.values() for _, each in modules_in("", model))
+    for module in (*case.modules, *every):
+        function = function_of(module)
+        body = _own_body(function)
+        if body is not None:
+            found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
+            goals = tuple((body.text(value), value.lineno) for value in found)
+            own = function.__code__.co_varnames
+            yield Section(
+                body, goals, dict(zip(own[:1], [module], strict=False)), function.__globals__, own=frozenset(own)
+            )
+
+
+def _called_for_effect(case: Case, scene: Scene) -> Iterator[Scene]:
+    """The functions that a statement calls without using what they return."""
+    section = scene.section
+    for statement in statements(section.body.node):
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            function, owner = _function(section, statement.value)
+            body = _own_body(function)
+            if body is None:
+                continue
+            arguments = _arguments(function, owner, statement.value)
+            values = _values(section, function, owner, arguments)
+            inner = Section(body, (), values, function.__globals__, own=frozenset(function.__code__.co_varnames))
+            call = section.body.place(statement)
+            yield Scene(inner, _held(case, inner), _running(case, inner), scene, call, arguments)
+
+
+def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
+    """The Python function behind a call, and the object that it is a method of."""
+    name = dotted(call.func) or ""
+    value = section.value(name)
+    if value is not None:
+        return function_of(value), getattr(value, "__self__", None) if type(value).__name__ == "method" else None
+    owner = section.value(name.rpartition(".")[0]) if "." in name else None
+    return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
+
+
+def _arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
+    """For each parameter the name that was given for it, where a name was given."""
+    code = function.__code__
+    parameters = code.co_varnames[: code.co_argcount][owner is not None :]
+    given = {**dict(zip(parameters, call.args, strict=False)), **{each.arg: each.value for each in call.keywords}}
+    return {name: text for name, value in given.items() if name and (text := dotted(value))}
+
+
+def _values(section: Section, function: Any, owner: object, arguments: Mapping[str, str]) -> dict[str, object]:
+    """What the names of the function stand for, as far as the caller's names tell; and its closure."""
+    return {name: section.value(given) for name, given in arguments.items()} | held_by(function, owner)
+
+
+def _own_body(function: Any) -> Body | None:
+    """The source of a function of the user's; None for any other."""
+    code = getattr(function, "__code__", None)
+    if code is None or is_library(code.co_filename) or is_ours(code.co_filename):
+        return None
+    return function_at(code)

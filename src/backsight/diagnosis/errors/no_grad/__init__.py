@@ -1,0 +1,83 @@
+"""BS203: backward was called on a tensor without a history.
+
+Every place where the text may cut a history off is weighed by what the variables still hold: one that turns a tensor
+with a history into one without is the cause. Else it is looked for in what the loss was computed from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import torch
+
+from backsight.diagnosis.errors.no_grad.causes import cut_off, frozen, likely, nothing_requires_grad, switched_off
+from backsight.diagnosis.errors.no_grad.cures import silenced
+from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
+from backsight.diagnosis.errors.no_grad.reentrant import reentrant
+from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import described, shown
+from backsight.source import assignments
+
+CODE = "BS203"
+Clue = Callable[[Scene], "Finding | None"]
+
+CLUES: tuple[Clue, ...] = (switched_off, cut_off, frozen, reentrant, likely, nothing_requires_grad)
+
+
+@explains(
+    CODE,
+    r"element (\d+) of (?:the input )?tensors does not require grad",
+    r"of the differentiated Tensors does not require grad",
+)
+def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the statement that cut the loss off from what is to be trained."""
+    if not match.groups() or match.group(1) is None:
+        return input_without_grad(failure)
+    scene = Scene(failure, _root(failure, int(match.group(1))))
+    return next((found for clue in CLUES if (found := clue(scene)) is not None), None) or _unlocated(scene)
+
+
+def _root(failure: Failure, index: int) -> torch.Tensor | None:
+    """The tensor that the message speaks of; containers may list one twice, so the place alone is not trusted."""
+    bare = [root for root in failure.roots if isinstance(root, torch.Tensor) and not root.requires_grad]
+    at = failure.roots[index] if index < len(failure.roots) else None
+    return next((root for root in bare if root is at), bare[0] if bare else None)
+
+
+def _unlocated(scene: Scene) -> Finding:
+    level = scene.failure.user
+    made = assignments(level.body, scene.loss, before=level.line) if level and level.body else ()
+    evidence = [shown(place, f"gives {scene.loss} its value.") for place in made[-3:]]
+    if level:
+        evidence.append(shown(level.place, "finds nothing to go back through."))
+    if len(made) > 1:
+        evidence.append(f"If only the first of them ran, {scene.loss} is still a constant.")
+    if scene.root is not None:
+        evidence.append(f"{scene.loss}: {described(scene.root)}{_made_in(scene.root)}.")
+    evidence.append(
+        "Where its history was cut off could not be found out after the fact."
+        if level is None or level.body
+        else "The source of this code cannot be read, so what cut its history off is not known."
+    )
+    return Finding(
+        CODE,
+        "error",
+        scene.title("none of what it was computed from does, or the history was cut off on the way"),
+        tuple(evidence),
+        "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) and "
+        f"torch.no_grad(), and for parameters that are frozen. {silenced(scene.loss)}",
+        source=scene.failure.source,
+        exact=False,
+    )
+
+
+def _made_in(root: torch.Tensor) -> str:
+    if root.is_inference():
+        return ", made under torch.inference_mode()"
+    if not (root.is_floating_point() or root.is_complex()):
+        return ", and integers and booleans never have a history"
+    return ""

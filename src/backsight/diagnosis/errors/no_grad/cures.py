@@ -1,0 +1,116 @@
+"""What to do instead, for each way to lose a history."""
+
+from __future__ import annotations
+
+import ast
+
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands
+from backsight.diagnosis.wording import listed
+from backsight.source.body import callee
+
+
+def cure(suspect: Suspect, loss: str) -> str:
+    """Return the cure for what a suspect does; never `loss.requires_grad_()`."""
+    return f"{_cure(suspect)} {silenced(loss)}"
+
+
+def silenced(loss: str) -> str:
+    """Say why the cure that people find first is none."""
+    name = loss if loss.isidentifier() else "loss"
+    return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
+
+
+def _cure(suspect: Suspect) -> str:
+    if suspect.cut.kind == "no_grad":
+        return _of_block(suspect)
+    if suspect.behind is not None:
+        return _of_numbers(suspect)
+    operand = (
+        suspect.held if suspect.operand else next(iter(operands(suspect.section, suspect.cut)), "") or "the values"
+    )
+    expression, function = suspect.cut.expression, _function(suspect.cut.expression)
+    match suspect.cut.kind:
+        case "index":
+            return (
+                f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} "
+                "for the accuracy."
+            )
+        case "comparison":
+            return (
+                f"Compute the loss from {operand} before it is compared: a comparison jumps from 0 to 1 and has no "
+                "slope to follow. Where a soft step is meant, use torch.sigmoid."
+            )
+        case "integer":
+            return f"Keep {operand} in floating point here; integers are for labels and indices."
+        case "detach":
+            return (
+                f"Use {operand} without {_dotted(function)} here; keep that for logging, and for what must not be "
+                "trained."
+            )
+        case "copy" if isinstance(suspect.section.value(operand), list | tuple):
+            return (
+                f"Put the tensors themselves into {operand}, not their numbers, and torch.stack({operand}) in place of "
+                f"{expression}."
+            )
+        case "copy":
+            return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+        case "gradient":
+            return "Pass create_graph=True where that gradient is computed, so that it has a history of its own."
+        case "number":
+            return _of_number(operand, function)
+    return f"Compute the loss without {expression}."
+
+
+def _of_number(operand: str, function: str) -> str:
+    if function in ("numpy", "array", "asarray"):
+        return (
+            f"Stay in PyTorch, with {operand} as it is: NumPy records no history, and most of its functions have a "
+            "namesake in torch."
+        )
+    return (
+        f"Leave out {_dotted(function)} here and go on with the tensor; take the number only for what is printed or "
+        "logged."
+    )
+
+
+def _of_numbers(suspect: Suspect) -> str:
+    assert suspect.behind is not None
+    names = operands(suspect.section, suspect.cut)
+    function = _function(suspect.behind.cut.expression)
+    return (
+        f"Leave out .{function}() there, so that {names[0] if names else 'the list'} holds tensors with their history, "
+        f"and put torch.stack({names[0] if names else '...'}) in place of {suspect.cut.expression}."
+    )
+
+
+def _of_block(suspect: Suspect) -> str:
+    expression = suspect.cut.expression
+    if suspect.cut.place.text.startswith("@"):
+        return f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on what only evaluates."  # type: ignore[union-attr]  # a decorator stands on a function
+    if "set_grad_enabled" in expression:
+        return f"Call backward only where the argument of {expression} is true: in training, not in evaluation."
+    if not suspect.inside:
+        return f"Compute the loss outside of the {expression} block."
+    places = [place for place, _ in suspect.inside]
+    texts = listed([f"`{place.text}`" for place in places], 2)
+    belong = "belongs" if len(places) == 1 else "belong"
+    return f"End the block before line {places[0].line}: {texts} {belong} after it, one level to the left."
+
+
+def _dotted(function: str) -> str:
+    if function in ("float", "int"):
+        return f"{function}()"
+    return function if function.startswith(".") else f".{function}()"
+
+
+def _function(expression: str) -> str:
+    """`argmax` of `logits.argmax(dim=1)`, `.data` of `x.data`."""
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
+        return "it"
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Call):
+        return callee(node)[1]
+    return f".{node.attr}" if isinstance(node, ast.Attribute) else "it"

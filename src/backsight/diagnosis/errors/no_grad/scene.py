@@ -1,0 +1,43 @@
+"""One backward without a history: what it was called on, and what there is to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from backsight.diagnosis.errors.no_grad.sources import Sources, sources
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, suspects
+from backsight.diagnosis.errors.no_grad.trained import Trained, trained
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.spoken import called
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What the explanations of a missing history look at; each part is found when it is asked for."""
+
+    failure: Failure
+    root: torch.Tensor | None
+
+    @cached_property
+    def loss(self) -> str:
+        """What the user's line calls it."""
+        return (called(self.failure, self.root) if self.root is not None else "") or "the loss"
+
+    @cached_property
+    def trained(self) -> Trained:
+        return trained(self.failure)
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        return suspects(self.failure, self.trained)
+
+    @cached_property
+    def sources(self) -> Sources:
+        return sources(self.failure)
+
+    def title(self, because: str) -> str:
+        loss = self.loss[0].upper() + self.loss[1:] if self.loss == "the loss" else self.loss
+        return f"{loss} does not require grad: {because}."

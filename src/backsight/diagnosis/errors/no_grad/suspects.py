@@ -1,0 +1,163 @@
+"""The places where the text cuts a history off, each weighed by what the variables hold now."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
+
+import torch
+
+from backsight.diagnosis.errors.no_grad.trained import Trained
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.sections import Section, sections
+from backsight.source import Cut, Place, cuts, statement_at
+from backsight.source.bindings import uses
+from backsight.source.body import SCOPES, blocks, expressions, statements
+from backsight.source.cut_rules import rule_of
+
+_NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
+
+
+@dataclass(frozen=True, eq=False)
+class Suspect:
+    """A place that cuts a history off.
+
+    verdict: True if it has cut off a history that is there, False if there was none; None where that is not known.
+    operand: the name that holds the history, if there is one.
+    inside: of a block that records nothing, the statements that would have had a history, and what they read.
+    behind: where the values that were copied had lost their history before.
+    """
+
+    section: Section
+    cut: Cut
+    verdict: bool | None
+    operand: str = ""
+    inside: tuple[tuple[Place, str], ...] = ()
+    behind: Suspect | None = None
+
+    @property
+    def held(self) -> str:
+        """The operand as a person would speak of it: of a module, what it computes."""
+        is_module = issubclass(type(self.section.value(self.operand)), torch.nn.Module)
+        return f"what {self.operand} computes" if is_module else self.operand
+
+
+def suspects(failure: Failure, trained: Trained) -> list[Suspect]:
+    """Return every place that may have cut backward's tensor off, the nearest first."""
+    found: dict[tuple[str, int, str], Suspect] = {}
+    for section in sections(failure):
+        goals = list(section.goals)
+        for goal, line in goals:  # grows as we go
+            for cut in cuts(section.body, goal, line):
+                key = (cut.place.file, cut.place.line, cut.expression)
+                if key not in found:
+                    suspect = found[key] = _weighed(section, cut, trained)
+                    if not suspect.verdict:  # what it cuts may have been cut off before
+                        goals += [(name, cut.place.line) for name in operands(section, cut)]
+    return list(found.values())
+
+
+def _weighed(section: Section, cut: Cut, trained: Trained) -> Suspect:
+    if cut.kind == "no_grad":
+        return _unrecorded(section, cut, trained)
+    cut = _first_within(section, cut)
+    names = operands(section, cut)
+    held = {name: trained.carries(section.value(name)) for name in names}
+    operand = next((name for name, carries in held.items() if carries), "")
+    known = [carries for carries in held.values() if carries is not None]
+    verdict = True if operand else False if known else None
+    behind = _behind(section, cut, names, trained) if verdict is None and cut.kind in ("copy", "number") else None
+    if behind is not None:
+        return Suspect(section, cut, behind.verdict, behind.operand, behind=behind)
+    return Suspect(section, cut, verdict, operand)
+
+
+def _first_within(section: Section, cut: Cut) -> Cut:
+    """Of `torch.tensor(x.item())`, which only copies what is lost already, the part that loses it: `x.item()`."""
+    node = _node(section, cut) if cut.kind == "copy" else None
+    for inner in ast.walk(node) if node is not None else ():
+        rule = rule_of(inner) if isinstance(inner, ast.expr) and inner is not node else None
+        if rule is not None and rule.always and isinstance(inner, ast.expr):
+            return Cut(rule.kind, cut.place, section.body.text(inner), rule.why)
+    return cut
+
+
+def _node(section: Section, cut: Cut) -> ast.expr | None:
+    """The expression of a cut in the syntax tree."""
+    statement = statement_at(section.body, cut.place.line)
+    found = (node for node in expressions(statement) if section.body.text(node) == cut.expression) if statement else ()
+    return next(iter(found), None)
+
+
+def why(cut: Cut) -> str:
+    """Why it cuts, with the function written as the program does: `.item() returns a Python number, ...`."""
+    function, _, rest = cut.why.partition(" ")
+    if f"torch.{function}(" in cut.expression:
+        return f"torch.{function}() {rest}"
+    return f".{function}() {rest}" if f".{function}(" in cut.expression else cut.why
+
+
+def operands(section: Section, cut: Cut) -> list[str]:
+    """The names that the cutting expression reads, without those that only lead to others: `self` of `self.head`."""
+    node = _node(section, cut)
+    return _read(section, node) if node is not None else []
+
+
+def _read(section: Section, node: ast.AST) -> list[str]:
+    names = list(dict.fromkeys(use.name for use in uses(node) if not use.binds))
+    longest = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
+    found = dict.fromkeys(_known_part(section, name) for name in longest)
+    return [name for name in found if not isinstance(section.value(name), _NOT_DATA)]
+
+
+def _known_part(section: Section, name: str) -> str:
+    """`logits` of `logits.argmax`: as much of a chain of attributes as leads to a value; all of it if nothing does."""
+    part = name
+    while part:
+        if section.value(part) is not None:
+            return part
+        part = part.rpartition(".")[0]
+    return name.rpartition(".")[0] or name
+
+
+def _behind(section: Section, cut: Cut, names: list[str], trained: Trained) -> Suspect | None:
+    """Where the values of a list were made into numbers, before they were made into a tensor again."""
+    for name in names:
+        for other in cuts(section.body, name, cut.place.line):
+            if other.expression != cut.expression:
+                return _weighed(section, other, trained)
+    return None
+
+
+def _unrecorded(section: Section, cut: Cut, trained: Trained) -> Suspect:
+    """Weigh a `with torch.no_grad():` or a decorator: does it cover what is to be trained?"""
+    inside = tuple(_trained_inside(section, cut, trained))
+    covers_call = section.level is not None and _covers(section, cut, section.level.line)
+    return Suspect(section, cut, True if inside or covers_call else None, inside[0][1] if inside else "", inside)
+
+
+def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tuple[Place, str]]:
+    for statement in _block(section, cut):
+        for name in _read(section, statement):
+            if trained.carries(section.value(name)):
+                yield section.body.place(statement), name
+                break
+
+
+def _block(section: Section, cut: Cut) -> list[ast.stmt]:
+    """The statements that are not recorded: those of the `with` block, or of the decorated function."""
+    every = list(statements(section.body.node))
+    statement = statement_at(section.body, cut.place.line)
+    if not isinstance(statement, ast.With):
+        return every
+    inside = [each for _, block in blocks(statement) for each in block]
+    for each in inside:  # grows as we go
+        if not isinstance(each, SCOPES):
+            inside += [child for _, block in blocks(each) for child in block]
+    return sorted(inside, key=lambda each: each.lineno)
+
+
+def _covers(section: Section, cut: Cut, line: int) -> bool:
+    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in _block(section, cut))

@@ -1,0 +1,252 @@
+"""BS209: a view is changed in place that autograd cannot follow: one of several, or one made under `no_grad`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.custom import class_behind, returns
+from backsight.diagnosis.evidence.failure import Failure, Level
+from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
+from backsight.diagnosis.evidence.written import Written, without_inplace, written
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming.plain import class_name
+from backsight.source import Place, assignments, inplace_changes, statement_at
+from backsight.source.bindings import uses
+from backsight.source.body import Body, statements
+from backsight.source.out_of_place import out_of_place
+from backsight.tape import tensors_in
+from backsight.tape.graph import op_name
+
+CODE = "BS209"
+
+
+@explains(
+    CODE,
+    r"Output (?P<output>\d+) of (?P<op>\w+) is a view( of a view which was created in \w+ mode)? and "
+    r"(?P<base>its base or another view of its base has been|is being) modified in-?place",
+    r"A view was created in (?P<mode>no_grad|inference) mode and "
+    r"(?P<base>its base or another view of its base has been|is being) modified in-?place",
+    r"is a view of a view which was created in (?P<mode>no_grad|inference) mode",
+)
+def view_in_place(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the view, the statement that made it, and the statement without an in-place change."""
+    said = match.groupdict()
+    if (said.get("base") or "").startswith("its base") and failure.user and said.get("op"):
+        return _base_changed(failure, op_name(said["op"]))
+    found = written(failure, _is_view)
+    if found is None or found.statement is None:
+        return _by_message(failure, match)
+    if said.get("mode"):
+        return _made_unrecorded(found, said["mode"])
+    if "custom Function" in failure.message:
+        return _of_custom(found, said["op"])
+    return _one_of_several(found, op_name(said["op"]))
+
+
+def _is_view(tensor: torch.Tensor) -> bool:
+    return base_of(tensor) is not None
+
+
+def _one_of_several(found: Written, op: str) -> Finding:
+    name, made, body = found.here, _maker(found), found.level.body
+    maker = statement_at(body, made.line) if body and made else None
+    loop = isinstance(maker, ast.For)
+    by = _call_in(made.text, op) if made else op.lower()
+    lines = [shown(made, f"makes {name}: one of several views of the same tensor.")] if made else []
+    how = f"gives {name} to a {found.module} made with inplace=True" if found.module else f"changes {name} in place"
+    lines += [
+        shown(found.level.place, f"{how}."),
+        "Views that are made together share their history: a change of one would be a change of the others, too.",
+    ]
+    lines += [f"Line {place.line} would raise the same: {place.text}" for place in _next_ones(found, made)]
+    several = f"one of several views that {by} made at once"
+    if body and isinstance(maker, ast.For):
+        several = f"one of the views that the loop takes of {body.text(maker.iter)}"
+    return Finding(
+        CODE,
+        "error",
+        f"{name} is {several}, and this statement changes it in place.",
+        tuple(lines),
+        _cure(found, loop),
+        source=str(found.level.place),
+        exact=found.tensor is not None,
+    )
+
+
+def _call_in(text: str, op: str) -> str:
+    """What the statement calls the operation, `chunk` for `Split`."""
+    spelled = re.search(r"\b(chunk|tensor_split|[hvd]split|split_with_sizes|split|unbind)\(", text)
+    return spelled[1] if spelled else op.lower()
+
+
+def _cure(found: Written, loop: bool) -> str:
+    name, body, text = found.here, found.level.body, found.level.place.text
+    if found.module:
+        return f"Make that {found.module} without inplace=True, or give it a copy: {name}.clone()."
+    if loop:
+        return (
+            "Compute new parts and join them, torch.stack([...]), or change the whole tensor before the loop. "
+            f"To assign {name} anew would not write into it."
+        )
+    fixed = without_inplace(text)
+    if fixed:
+        return f"Leave out inplace=True: {fixed}"
+    away = out_of_place(body, found.level.line) if body else None
+    if away:
+        return f"Write {away}: that makes a new tensor."
+    match found.statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method.endswith("_"):
+            return f"Use {text.replace(f'.{method}(', f'.{method[:-1]}(')} instead: that makes a new tensor."
+    return f"Change a copy: {name} = {name}.clone() just before."
+
+
+def _maker(found: Written) -> Place | None:
+    """The last statement of the function that binds the view."""
+    body = found.level.body
+    made = assignments(body, found.name) if body and found.name else ()
+    before = [place for place in made if place.line < found.level.line]
+    return before[-1] if before else None
+
+
+def _next_ones(found: Written, made: Place | None) -> list[Place]:
+    """The later statements that change views from the same statement: the errors that would come next."""
+    body = found.level.body
+    maker = statement_at(body, made.line) if body and made else None
+    if body is None or maker is None:
+        return []
+    siblings = [use.name for use in uses(maker) if use.binds]
+    places = {p.line: p for name in siblings for p in inplace_changes(body, name) if p.line > found.level.line}
+    return [places[line] for line in sorted(places)]
+
+
+def _made_unrecorded(found: Written, mode: str) -> Finding:
+    name, body = found.here, found.level.body
+    block = "torch.no_grad()" if mode == "no_grad" else "torch.inference_mode()"
+    lines = [shown(found.level.place, f"changes {name} in place, while autograd records.")]
+    made = _maker(found)
+    if made and body:
+        around = _block_around(body, made)
+        how = f"as a view, inside the block of line {around.line}" if around else f"as a view; that ran under {block}"
+        lines.insert(0, shown(made, f"makes {name} {how}."))
+    lines.append("Autograd has no history for that view, so it cannot tell whether the change is to be recorded.")
+    away = out_of_place(body, found.level.line) if body else None
+    record = f"write {away}, which makes a new tensor" if away else f"make {name} outside of the {block} block"
+    cure = f"If the change belongs to the computation, {record}. If it does not, put it under torch.no_grad(), too."
+    if is_tensor(found.tensor) and is_leaf(found.tensor):
+        cure = f"Put the change under torch.no_grad(), too: {name} shows the memory of {found.label}, a leaf."
+    return Finding(
+        CODE,
+        "error",
+        f"{name} is a view made under {block}, and this statement changes it in place outside of that block.",
+        tuple(lines),
+        cure,
+        source=str(found.level.place),
+        exact=found.tensor is not None,
+    )
+
+
+def _block_around(body: Body, made: Place) -> Place | None:
+    """The innermost `with` statement around a line."""
+    around = [
+        each
+        for each in statements(body.node)
+        if isinstance(each, ast.With) and each.lineno < made.line <= (each.end_lineno or each.lineno)
+    ]
+    return body.place(around[-1]) if around else None
+
+
+def _of_custom(found: Written, function: str) -> Finding:
+    """The view is what a custom Function's forward returned: a view of its input, or the input itself."""
+    name, body = found.here, found.level.body
+    cls = class_behind(found.tensor)
+    function = class_name(cls) if cls else function.removesuffix("Backward")
+    lines = [shown(found.level.place, f"changes {name} in place.")]
+    made = _maker(found)
+    if made:
+        lines.insert(0, shown(made, f"gets {name} from {function}."))
+    returned = returns(cls, "forward")
+    if returned:
+        lines.insert(0, shown(returned[-1], f"makes what {function} returns: its input, or a view of it."))
+    lines.append(f"A change of that view would bypass the backward of {function}.")
+    away = out_of_place(body, found.level.line) if body else None
+    new = f"write {away}" if away else f"change a copy: {name} = {name}.clone()"
+    return Finding(
+        CODE,
+        "error",
+        f"{name} is a view that {function}'s forward returned, and this statement changes it in place.",
+        tuple(lines),
+        f"Let forward return a new tensor, with .clone(). Or leave the view as it is: {new}.",
+        source=str(found.level.place),
+    )
+
+
+def _base_changed(failure: Failure, op: str) -> Finding:
+    """The statement only reads the view; what it is a part of was changed before."""
+    level = failure.users[0]
+    name, view = next(_lost_views(level), ("", None))
+    change = _change_of_base(level, view) if view is not None else None
+    lines = [shown(level.place, f"uses {name or 'the view'} after that.")]
+    if change:
+        lines.insert(0, shown(change[1], f"changes {change[0]} in place, and with it all of its views."))
+    lines.append(f"Autograd cannot give a new history to one of several views that {op.lower()} made at once.")
+    whole = change[0] if change else "the tensor"
+    away = out_of_place(level.body, change[1].line) if level.body and change else None
+    instead = f"write {away}" if away else f"change a copy of {whole}"
+    return Finding(
+        CODE,
+        "error",
+        f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was changed in place "
+        "since they were made.",
+        tuple(lines),
+        f"Take the views after the change; or {instead}, which leaves them as they are.",
+        source=str(change[1] if change else level.place),
+        exact=change is not None,
+    )
+
+
+def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:
+    """The variables that the statement reads whose history autograd refuses to tell: for the very same reason."""
+    statement = statement_at(level.body, level.line) if level.body else None
+    for use in uses(statement) if statement else ():
+        for tensor in tensors_in(level.value(use.name)):
+            if is_tensor(tensor) and _is_lost(tensor):
+                yield use.name, tensor
+
+
+def _is_lost(tensor: torch.Tensor) -> bool:
+    try:
+        maker_of(tensor)
+    except RuntimeError:
+        return True
+    return False
+
+
+def _change_of_base(level: Level, view: torch.Tensor) -> tuple[str, Place] | None:
+    """The last statement before this one that changes what `view` is a part of, and the name it has there."""
+    if level.body is None:
+        return None
+    names = [name for name, value in level.variables.items() if storage_of(value) == storage_of(view)]
+    found = [(place, name) for name in names for place in inplace_changes(level.body, name) if place.line < level.line]
+    place, name = max(found, key=lambda each: each[0].line, default=(None, ""))
+    return (name, place) if place else None
+
+
+def _by_message(failure: Failure, match: re.Match[str]) -> Finding:
+    """The statement cannot be read: only the text of the error is at hand."""
+    op = (match.groupdict().get("op") or "").removesuffix("Backward")
+    of = f" made by {op_name(op).lower()}" if op else ""
+    return Finding(
+        CODE,
+        "error",
+        f"A view{of} was changed in place, which autograd cannot follow.",
+        (shown(failure.user.place, "is the statement that failed."),) if failure.user else (),
+        "Make a new tensor instead (x = x.exp(), not x.exp_()), or change a copy: x = x.clone() first.",
+        source=failure.source,
+        exact=False,
+    )

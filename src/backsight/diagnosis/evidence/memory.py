@@ -1,0 +1,73 @@
+"""Tensors looked at past all that a subclass may override: their memory, their flags, what they are views of."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import torch
+
+from backsight.diagnosis._torch import no_torch_function
+
+_BASE: Any = torch._C.TensorBase  # where the attributes of tensors really are, whatever a subclass says
+
+
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
+    """Whether `value` is a tensor, by its type alone."""
+    return issubclass(type(value), torch.Tensor)
+
+
+def storage_of(value: object) -> int | None:
+    """Return what identifies the memory of a tensor; None for anything else, and for a tensor without memory."""
+    if not is_tensor(value):
+        return None
+    try:
+        with no_torch_function():
+            identity: int = _BASE.untyped_storage(value)._cdata
+    except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors
+        return None
+    return identity
+
+
+def shape_of(value: object) -> tuple[int, ...] | None:
+    """Return the shape of a tensor; None for anything else."""
+    shape = _read("shape", value)
+    return None if shape is None else tuple(shape)
+
+
+def needs_gradient(value: object) -> bool:
+    """Whether `value` is a tensor that requires grad."""
+    return bool(_read("requires_grad", value))
+
+
+def base_of(value: object) -> torch.Tensor | None:
+    """Return the tensor that `value` is a view of; None if it is no view that autograd follows."""
+    base: torch.Tensor | None = _read("_base", value)
+    return base
+
+
+def maker_of(value: object) -> Any:
+    """Return the autograd node that made a tensor, or None.
+
+    Raises:
+        RuntimeError: for one of several views whose base was changed since: autograd has no history to tell.
+    """
+    return _read("grad_fn", value)
+
+
+def is_leaf(value: object) -> bool:
+    """Whether `value`, or what it is a view of, is a leaf that requires grad."""
+    return any(needs_gradient(each) and _is_leaf(each) for each in (value, base_of(value)))
+
+
+def _is_leaf(value: object) -> bool:
+    try:
+        return bool(_read("is_leaf", value))
+    except RuntimeError:  # a view whose history is lost, which no leaf is
+        return False
+
+
+def _read(attribute: str, value: object) -> Any:
+    if not is_tensor(value):
+        return None
+    with no_torch_function():
+        return getattr(_BASE, attribute).__get__(value)

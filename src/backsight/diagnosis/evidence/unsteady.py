@@ -1,0 +1,110 @@
+"""What in a function may come out differently when it runs a second time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from backsight.diagnosis.evidence.sections import Section
+from backsight.naming.plain import class_name, namespace
+from backsight.source import Place
+from backsight.source.bindings import bound, uses
+from backsight.source.body import callee, dotted, expressions, statements
+
+_DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
+_DRAWING_CLASSES = frozenset({"Random", "SystemRandom", "RandomState", "Generator"})
+_CLOCKS = frozenset({"time", "datetime"})
+_MODULE_OF: Any = type.__dict__["__module__"]  # past any metaclass
+
+
+@dataclass(frozen=True)
+class Unsteady:
+    """A statement whose effect changes from run to run, why, and what to do."""
+
+    place: Place
+    why: str
+    cure: str
+
+
+def unsteady(sections: Iterable[Section]) -> Iterator[Unsteady]:
+    """Yield what may differ from run to run, the surest first."""
+    every = list(sections)
+    for find in (_draws, _counts, _switches):
+        for section in every:
+            yield from find(section)
+
+
+def _draws(section: Section) -> Iterator[Unsteady]:
+    """Random numbers that PyTorch's checkpoint does not restore, and clocks."""
+    for call, place in section.calls():
+        source = _origin(section, call)
+        text = section.body.text(call)
+        if source in _CLOCKS:
+            yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before checkpoint, and {_HAND_IN}.")
+        elif source:
+            yield Unsteady(
+                place,
+                f"{text} draws another number when it runs again.",
+                f"Draw from PyTorch, whose random state checkpoint restores before the second run: {_in_torch(call)} "
+                f"in place of {text}. Or draw before checkpoint, and {_HAND_IN}.",
+            )
+
+
+_HAND_IN = "hand the value in as an argument"
+
+
+def _in_torch(call: ast.Call) -> str:
+    name = callee(call)[1]
+    if name in ("randint", "randrange", "integers", "choice", "choices", "sample"):
+        return "torch.randint(...)"
+    return "torch.randn(())" if name in ("gauss", "normalvariate", "normal", "randn") else "torch.rand(())"
+
+
+def _origin(section: Section, call: ast.Call) -> str:
+    """The module or class of random numbers, or clock, that a call asks; empty if it asks none."""
+    receiver, name = callee(call)
+    path = dotted(receiver) if receiver is not None else None
+    holder = section.value(path) if path else getattr(section.value(name), "__self__", None) if name else None
+    if issubclass(type(holder), ModuleType):
+        module = (namespace(holder) or {}).get("__name__")
+        return module if type(module) is str and module in _DRAWING_MODULES | _CLOCKS else ""
+    kind = type(holder)
+    origin = _MODULE_OF.__get__(kind)
+    drawing = type(origin) is str and origin.partition(".")[0] in ("random", "numpy")
+    return class_name(kind) if drawing and class_name(kind) in _DRAWING_CLASSES else ""
+
+
+def _counts(section: Section) -> Iterator[Unsteady]:
+    """Attributes and globals that a run changes, and reads."""
+    every = list(statements(section.body.node))
+    read = {use.name for each in every for use in uses(each) if not use.binds}
+    outer = {name for each in every if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    for each in every:
+        changed = {name for name in bound(each) if name.startswith("self.") or name in outer}
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Subscript):
+            changed |= {dotted(each.target.value) or ""} - section.own
+        for name in sorted(changed & read):
+            yield Unsteady(
+                section.body.place(each),
+                f"changes {name}, so that the second run finds another value than the first did.",
+                f"Change {name} outside of what is checkpointed, or hand its value in as an argument.",
+            )
+
+
+def _switches(section: Section) -> Iterator[Unsteady]:
+    """Conditions on what may be switched between forward and backward."""
+    for each in statements(section.body.node):
+        if not isinstance(each, ast.If | ast.While):
+            continue
+        for node in expressions(each):
+            name = dotted(node) or (dotted(node.func) if isinstance(node, ast.Call) else "") or ""
+            if name.endswith((".training", "is_grad_enabled")):
+                yield Unsteady(
+                    section.body.place(each),
+                    f"asks for {name}, which may have been switched between forward and backward.",
+                    "Call backward before the model is switched between train() and eval().",
+                )
+                break

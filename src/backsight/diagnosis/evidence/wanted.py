@@ -1,0 +1,50 @@
+"""Whether a program wants the gradient of a leaf for itself, rather than to have an optimizer use it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from backsight.diagnosis.scene import Scene
+from backsight.source.body import body_around, callee, dotted
+from backsight.tape import Leaf
+
+_DERIVATIVE = re.compile(r"grad|jacobian|hessian|laplac|derivative|^[vj]jp$", re.IGNORECASE)
+_SHOWS = frozenset({"print", "debug", "info", "log"})
+
+
+def gradient_is_wanted(scene: Scene, leaf: Leaf) -> str:
+    """Say why the gradient of a leaf is most likely an end in itself; empty if nothing speaks for it.
+
+    Physics-informed networks and gradient penalties differentiate with respect to an input, attacks and weights that
+    are updated by hand read `.grad`. An input is new in each step, where a forgotten weight stays.
+    """
+    if not leaf.name:
+        return "No variable holds it any more, so it lives for this step only."
+    if any("BackwardBackward" in kind.name for kind in scene.graph.types):
+        return "This loss contains gradients (create_graph=True), which are taken with respect to such leaves."
+    if scene.past is not None and not scene.past.had_leaf(leaf.tensor()):
+        return "It is new: the last audit here saw another one."
+    line = next((line for name in leaf.names for line in _uses_gradient(scene.site[0], name)), None)
+    return f"Its gradient is used in line {line}." if line else ""
+
+
+def _uses_gradient(file: str, name: str) -> Iterator[int]:
+    """Yield the lines of a file that read the gradient of the variable `name`, or differentiate with respect to it."""
+    module = body_around(file, 0)
+    stack: list[ast.AST] = [module.node] if module else []
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call) and callee(node)[1] in _SHOWS:
+            continue
+        reads = isinstance(node, ast.Attribute) and node.attr == "grad" and dotted(node.value) == name
+        if reads or (isinstance(node, ast.Call) and _DERIVATIVE.search(callee(node)[1]) and name in _given(node)):
+            yield int(getattr(node, "lineno", 0))
+        stack += ast.iter_child_nodes(node)
+
+
+def _given(call: ast.Call) -> set[str | None]:
+    """Return the variables that are handed to a call after its first argument, which is what is differentiated."""
+    given = [*call.args[1:], *(k.value for k in call.keywords if k.arg in ("inputs", "wrt", "primals", "x"))]
+    return {dotted(node) for each in given for node in ast.walk(each)}

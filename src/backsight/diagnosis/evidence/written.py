@@ -1,0 +1,154 @@
+"""The tensor that a failing statement was about to change in place, and what the program calls it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.evidence.failure import Failure, Level
+from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor
+from backsight.naming import search
+from backsight.naming.plain import class_name, namespace
+from backsight.source import inplace_changes, statement_at
+from backsight.source.bindings import uses
+from backsight.source.body import dotted, expressions
+from backsight.tape import tensors_in
+
+Accepts = Callable[[torch.Tensor], bool]
+
+_IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
+_ARGUMENTS = ("input", "self", "tensor", "x")
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What a statement changes.
+
+    name: the variable in the statement, `p`, `params`; empty if the text does not show it.
+    text: what the statement calls the tensor itself, `params[1]`.
+    path: what the program calls it, `model.weight`; empty if no variable holds it.
+    tensor: the tensor; None if the variable is gone.
+    module: the class of the module that works in place, if one does.
+    """
+
+    level: Level
+    statement: ast.stmt | None
+    name: str = ""
+    text: str = ""
+    path: str = ""
+    tensor: Any = None
+    module: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.path or self.text or "the tensor"
+
+    @property
+    def here(self) -> str:
+        """What to call it beside the statement."""
+        return self.text or self.label
+
+
+def written(failure: Failure, accepts: Accepts) -> Written | None:
+    """Return what the innermost statement of the user's changes: of several candidates the first that `accepts`.
+
+    Where the text shows none, as in a call of a module that works in place, the arguments of the library functions
+    inside it are looked at, and last whatever the statement reads.
+    """
+    level = failure.user
+    if level is None:
+        return None
+    statement = statement_at(level.body, level.line) if level.body else None
+    changed = _changed(level, statement) if statement else []
+    for name in changed:
+        text, value = _part(level, statement, name)
+        for tensor in tensors_in(value):
+            if is_tensor(tensor) and accepts(tensor):
+                return Written(level, statement, name, text, path_of(failure, tensor), tensor)
+    tensor, module = _inside(failure, level, accepts)
+    if tensor is None and not changed:
+        tensor = next((each for each in _read(level, statement) if accepts(each)), None)
+    if tensor is not None:
+        return Written(level, statement, path=path_of(failure, tensor), tensor=tensor, module=module)
+    name = changed[0] if changed else ""
+    return Written(level, statement, name, name, module=module)
+
+
+def path_of(failure: Failure, tensor: torch.Tensor) -> str:
+    """What the program calls the tensor; of a view of a leaf, the leaf."""
+    base = base_of(tensor)
+    wanted = base if base is not None and is_leaf(tensor) else tensor
+    (names,) = search([wanted], frames=failure.frames).names
+    own = [name for name in names if ".param_groups[" not in name.path]
+    return own[0].path if own else ""
+
+
+def works_in_place(value: object) -> bool:
+    """Whether `value` is a module such as `nn.ReLU(inplace=True)`."""
+    return issubclass(type(value), torch.nn.Module) and (namespace(value) or {}).get("inplace") is True
+
+
+def without_inplace(text: str) -> str | None:
+    """A statement without its `inplace=True`; None if it has none.
+
+    >>> without_inplace("y = F.relu(x, inplace=True)")
+    'y = F.relu(x)'
+    """
+    left = _IN_PLACE.sub("", text)
+    return left if left != text else None
+
+
+def _changed(level: Level, statement: ast.stmt) -> list[str]:
+    """The names that the statement changes in place, as far as its text shows."""
+    assert level.body is not None
+    names = dict.fromkeys(use.name for use in uses(statement))
+    return [name for name in names if any(p.line == statement.lineno for p in inplace_changes(level.body, name))]
+
+
+def _part(level: Level, statement: ast.stmt | None, name: str) -> tuple[str, object]:
+    """What the statement calls the changed object, and the object: the element in `params[i] -= 1`."""
+    value = level.value(name)
+    for node in expressions(statement) if statement and level.body else ():
+        if isinstance(node, ast.Subscript) and dotted(node.value) == name and type(value) in (list, tuple, dict):
+            key = _key(level, node.slice)
+            if type(key) in (int, str) and _has(value, key):
+                return level.body.text(node), value[key]  # type: ignore[index, union-attr]  # a plain container
+    return name, value
+
+
+def _key(level: Level, index: ast.expr) -> object:
+    name = dotted(index)
+    return index.value if isinstance(index, ast.Constant) else level.value(name) if name else None
+
+
+def _has(container: Any, key: Any) -> bool:
+    if type(container) is dict:
+        return key in container
+    return type(key) is int and -len(container) <= key < len(container)
+
+
+def _inside(failure: Failure, level: Level, accepts: Accepts) -> tuple[torch.Tensor | None, str]:
+    """The tensor in the innermost of the library's functions that the statement has called, and the module's class."""
+    at = next(k for k, each in enumerate(failure.levels) if each.frame is level.frame)
+    inner = list(reversed(failure.levels[at + 1 :]))
+    modules = (each.variables.get("self") for each in inner)
+    module = next((class_name(type(each)) for each in modules if works_in_place(each)), "")
+    for each in inner:
+        for argument in _ARGUMENTS:
+            value = each.variables.get(argument)
+            if is_tensor(value) and accepts(value):
+                return value, module
+    return None, module
+
+
+def _read(level: Level, statement: ast.stmt | None) -> Iterator[torch.Tensor]:
+    """The tensors that the statement reads by name."""
+    for use in uses(statement) if statement else ():
+        value = level.value(use.name)
+        if not use.binds and is_tensor(value):
+            yield value

@@ -1,0 +1,404 @@
+"""BS203: which statement left a loss without a history, in programs as people write them."""
+
+import pytest
+import torch
+from failures import at, evidence, explained, failing
+
+import backsight as bs
+
+SETUP = """
+from torch import nn
+import torch.nn.functional as F
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, labels = torch.randn(8, 4), torch.randint(0, 3, (8,))
+"""
+
+# The statement that cuts, what the title must name, and what the cure must.
+CUTS = {
+    "predicted = logits.argmax(dim=1)\nloss = (predicted.float() - labels).pow(2).mean()": (
+        "logits.argmax(dim=1)",
+        "Compute the loss from logits itself",
+    ),
+    "_, predicted = logits.max(dim=1)\nloss = (predicted != labels).float().mean()": (
+        "logits.max(dim=1)",
+        "Compute the loss from logits itself",
+    ),
+    "loss = (logits > 0).float().mean()": ("logits > 0", "from logits before it is compared"),
+    "loss = F.cross_entropy(logits.detach(), labels)": ("logits.detach()", "Use logits without .detach()"),
+    "loss = F.cross_entropy(logits.data, labels)": ("logits.data", "Use logits without .data"),
+    "loss = logits.long().sum()": ("logits.long()", "Keep logits in floating point"),
+    "loss = torch.tensor(F.cross_entropy(logits, labels).item())": (
+        "F.cross_entropy(logits, labels).item()",
+        "Leave out .item()",
+    ),
+    "loss = torch.from_numpy(logits.detach().numpy()).mean()": ("logits.detach().numpy()", "Stay in PyTorch"),
+    "loss = torch.tensor([float(F.cross_entropy(logits, labels))]).mean()": (
+        "float(F.cross_entropy(logits, labels))",
+        "Leave out float()",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True:UserWarning")
+class TestExpressionsThatCut:
+    @pytest.mark.parametrize("lines", CUTS)
+    def test_is_named_with_its_line_and_cure(self, lines):
+        named, cure = CUTS[lines]
+        source = f"{SETUP}logits = model(x)\n{lines}\nloss.backward()\n"
+        finding = explained(source)
+        assert finding.code == "BS203"
+        assert finding.title == f"loss does not require grad: {named} cut it off from what is to be trained."
+        assert finding.source == at(source, named)
+        assert cure in finding.cure
+        assert finding.exact
+
+    @pytest.mark.parametrize("lines", CUTS)
+    def test_silencing_the_error_is_never_the_cure(self, lines):
+        finding = explained(f"{SETUP}logits = model(x)\n{lines}\nloss.backward()\n")
+        assert finding.cure.endswith("loss.requires_grad_() would only silence the error: nothing would be trained.")
+
+    def test_the_variable_that_had_a_history_is_evidence(self):
+        finding = explained(f"{SETUP}logits = model(x)\nloss = logits.detach().sum()\nloss.backward()\n")
+        assert "logits has a history; the result has none." in evidence(finding)
+
+    def test_what_was_cut_off_but_had_no_history_is_not_blamed(self):
+        source = f"""{SETUP}
+targets = F.one_hot(labels.argsort().argsort() % 3, 3).float().detach()
+logits = model(x).detach()  # here
+loss = F.mse_loss(logits, targets)
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "targets" not in evidence(finding)
+
+    def test_a_teacher_that_no_optimizer_trains_is_not_blamed(self):
+        source = f"""{SETUP}
+teacher = nn.Linear(4, 3)
+with torch.no_grad():
+    target = teacher(x)
+loss = F.mse_loss(model(x).detach(), target)  # here
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "no_grad" not in evidence(finding)
+
+    def test_a_target_that_was_detached_on_purpose_is_not_blamed_for_a_function_that_cuts(self):
+        source = f"""{SETUP}
+def difference(out, target):
+    return (out.argmax(dim=1).float() - target).mean()  # here
+
+target = model(x).detach().argmax(dim=1)
+out = model(x)
+loss = difference(out, target)
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "out.argmax(dim=1) cut it off" in finding.title
+        assert not finding.exact
+
+    def test_a_module_of_the_users_that_cuts(self):
+        source = f"""{SETUP}
+class Loss(nn.Module):
+    def forward(self, out, target):
+        return (out.round().long() - target).float().mean()  # here
+
+criterion = Loss()
+target = model(x).detach()
+loss = criterion(model(x), target.long())
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+
+    def test_numbers_in_a_list_made_into_a_tensor_again(self):
+        source = f"""{SETUP}
+def average(logits):
+    losses = []
+    for row in logits:
+        losses.append(row.sum().item())
+    return torch.tensor(losses).mean()  # here
+
+loss = average(model(x))
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "torch.tensor(losses) makes a new tensor" in finding.title
+        assert "losses.append(row.sum().item())\n    .item() returns a Python number" in evidence(finding)
+        assert "put torch.stack(losses) in place of torch.tensor(losses)" in finding.cure
+
+    def test_in_a_method_of_the_model_that_has_returned(self):
+        source = """
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.net(x).data  # here
+
+    def training_step(self, x):
+        return self(x).mean()
+
+model = Model()
+loss = model.training_step(torch.randn(4, 3))
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "self.net(x).data" in finding.title
+        assert not finding.exact
+        assert "(Read from the source text of forward(), which has returned.)" in finding.evidence
+
+    def test_an_argument_is_not_taken_for_a_global_of_the_same_name(self):
+        source = f"""{SETUP}
+def error(out):
+    return torch.tensor(out.detach().numpy().mean())  # here
+
+out = torch.zeros(3)
+loss = error(model(x))
+loss.backward()
+"""
+        assert explained(source).source == at(source)
+
+
+class TestNothingWasRecorded:
+    def test_a_line_too_many_in_the_block(self):
+        source = f"""{SETUP}
+backbone = nn.Linear(4, 4)
+with torch.no_grad():  # here
+    features = backbone(x)
+    logits = model(features)
+loss = F.cross_entropy(logits, labels)
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "computed under torch.no_grad()" in finding.title
+        assert "uses model, which is to be trained." in evidence(finding)
+        assert "backbone" not in evidence(finding)
+        assert f"End the block before line {at(source, 'logits = model').split(':')[1]}" in finding.cure
+        assert "`logits = model(features)` belongs after it" in finding.cure
+
+    @pytest.mark.parametrize("decorator", ["torch.no_grad()", "torch.inference_mode()", "torch.no_grad"])
+    def test_a_decorated_function(self, decorator):
+        source = f"""{SETUP}
+class Trainer:
+    def __init__(self):
+        self.model = model
+
+    @{decorator}
+    def compute_loss(self, x):
+        return F.cross_entropy(self.model(x), labels)
+
+    def fit(self):
+        loss = self.compute_loss(x)
+        loss.backward()
+
+Trainer().fit()
+"""
+        finding = explained(source)
+        assert finding.source == at(source, f"@{decorator}")
+        assert f"Remove @{decorator} from compute_loss" in finding.cure
+
+    def test_a_block_around_the_call_further_out(self):
+        source = f"""{SETUP}
+def step():
+    loss = F.cross_entropy(model(x), labels)
+    loss.backward()
+
+def evaluate():
+    with torch.no_grad():  # here
+        step()
+
+evaluate()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "Compute the loss outside of the torch.no_grad() block." in finding.cure
+
+    def test_an_optimizer_of_the_users_that_forgets_to_enable_grad_for_its_closure(self):
+        source = """
+model = torch.nn.Linear(3, 1)
+
+class MySGD(torch.optim.SGD):
+    @torch.no_grad()  # here
+    def step(self, closure):
+        return closure()
+
+def closure():
+    loss = model(torch.randn(4, 3)).sum()
+    loss.backward()
+    return loss
+
+MySGD(model.parameters(), lr=0.1).step(closure)
+"""
+        assert explained(source).source == at(source)
+
+    def test_a_phase_that_only_evaluates(self):
+        source = f"""{SETUP}
+def run(phase):
+    with torch.set_grad_enabled(phase == "train"):  # here
+        loss = F.cross_entropy(model(x), labels)
+    loss.backward()
+
+run("val")
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "Call backward only where the argument of torch.set_grad_enabled(" in finding.cure
+
+    def test_switched_off_for_the_whole_program(self):
+        source = f"""{SETUP}
+torch.set_grad_enabled(False)  # here
+loss = F.cross_entropy(model(x), labels)
+try:
+    loss.backward()
+except RuntimeError as error:
+    raise Done(explain(error)) from None
+"""
+
+        class Done(Exception):
+            pass
+
+        (finding,) = failing(source, explain=bs.explain, Done=Done).args
+        assert finding.source == at(source)
+        assert finding.title == "loss does not require grad: gradients are switched off in the whole program."
+
+
+class TestNothingRequiresGrad:
+    def test_every_parameter_is_frozen(self):
+        source = """
+model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 1))
+for parameter in model.parameters():
+    parameter.requires_grad = False  # here
+
+def step(x):
+    loss = model(x).mean()
+    loss.backward()
+
+step(torch.randn(4, 3))
+"""
+        finding = explained(source)
+        assert finding.title == "loss does not require grad: none of the 4 parameters of model does."
+        assert finding.source == at(source)
+        assert "model.requires_grad_(True)" in finding.cure
+        assert finding.exact
+
+    def test_frozen_in_the_constructor(self):
+        source = """
+class Trainer:
+    def __init__(self):
+        self.model = torch.nn.Linear(3, 1)
+        self.model.requires_grad_(False)  # here
+
+    def step(self, x):
+        loss = self.model(x).mean()
+        loss.backward()
+
+Trainer().step(torch.randn(4, 3))
+"""
+        finding = explained(source)
+        assert "self.model" in finding.title
+        assert finding.source == at(source)
+
+    def test_tensors_that_nobody_asked_a_gradient_for(self):
+        finding = explained(
+            """
+            x, y = torch.randn(10, 3), torch.randn(10)
+            w = torch.zeros(3)
+            loss = ((x @ w - y) ** 2).mean()
+            loss.backward()
+            """
+        )
+        assert finding.title == "loss does not require grad: it is computed from x, w and y, and none of them does."
+        assert finding.cure.endswith("w = torch.zeros(3, requires_grad=True).")
+        assert not finding.exact
+
+    def test_the_input_of_autograd_grad(self):
+        source = """
+net = torch.nn.Linear(1, 1)
+x = torch.rand(5, 1)
+u = net(x)
+u_x = torch.autograd.grad(u.sum(), x)  # here
+"""
+        finding = explained(source)
+        assert finding.code == "BS203"
+        assert finding.title == "x does not require grad, so nothing was recorded for it."
+        assert finding.source == at(source)
+        assert "Call x.requires_grad_() before anything is computed from it" in finding.cure
+        assert finding.exact
+
+    def test_the_one_of_several_losses_that_has_no_history(self):
+        source = f"""{SETUP}
+first = F.cross_entropy(model(x), labels)
+second = F.cross_entropy(model(x).detach(), labels)  # here
+torch.autograd.backward([first, second])
+"""
+        finding = explained(source)
+        assert finding.title.startswith("second does not require grad: ")
+        assert finding.source == at(source)
+
+
+class TestReentrantCheckpoints:
+    @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+    def test_with_plain_inputs_record_nothing(self):
+        source = f"""{SETUP}
+from torch.utils.checkpoint import checkpoint
+logits = checkpoint(model, x, use_reentrant=True)  # here
+loss = F.cross_entropy(logits, labels)
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "a checkpoint to which nothing that requires grad was given" in finding.title
+        assert finding.cure == "Pass use_reentrant=False to checkpoint."
+
+    def test_of_a_transformers_model(self):
+        source = f"""{SETUP}
+model.gradient_checkpointing = True
+loss = criterion(model(x))  # whose layers were checkpointed inside of a library
+loss.backward()
+"""
+        finding = explained(source, criterion=lambda output: output.sum().detach())
+        assert "enable_input_require_grads()" in finding.cure
+
+
+class TestWhereTheCauseIsNotFound:
+    def test_a_loop_that_never_ran(self):
+        source = f"""{SETUP}
+total = torch.tensor(0.0)
+for batch in []:
+    total = total + model(batch).sum()
+total.backward()  # here
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "If only the first of them ran, total is still a constant." in finding.evidence
+        assert not finding.exact
+
+    def test_code_without_source(self):
+        finding = explained(f"{SETUP}loss = model(x).argmax().float()\nloss.backward()\n", readable=False)
+        assert finding.code == "BS203"
+        assert "The source of this code cannot be read, so what cut its history off is not known." in finding.evidence
+        assert not finding.exact
+
+    def test_integers_are_named_as_such(self):
+        finding = explained("def count(): return eval('torch.tensor(3)')\nloss = count()\nloss.backward()\n")
+        assert "loss: int64 scalar, and integers and booleans never have a history." in finding.evidence
+
+
+def test_the_program_can_go_on_after_the_explanation():
+    x = torch.ones(2, requires_grad=True)
+    try:
+        x.detach().sum().backward()
+    except RuntimeError as error:
+        bs.explain(error)
+    x.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]

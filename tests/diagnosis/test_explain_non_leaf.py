@@ -1,0 +1,104 @@
+"""BS206: which tensor an optimizer refused, what computed it, and how to make it a leaf."""
+
+import pytest
+from failures import at, evidence, explained
+
+# The statement that makes `w`, and the same with the gradient asked for last.
+REWRITTEN = {
+    "w = torch.randn(3, requires_grad=True) * 0.1": "w = (torch.randn(3) * 0.1).requires_grad_()",
+    "w = torch.zeros(3, requires_grad=True).double()": "w = torch.zeros(3).double().requires_grad_()",
+    "w = torch.zeros(3).requires_grad_().double()": "w = torch.zeros(3).double().requires_grad_()",
+    "w = torch.nn.Parameter(torch.zeros(3)).double()": "w = torch.nn.Parameter(torch.zeros(3).double())",
+    "w = -torch.rand(3, requires_grad=True)": "w = (-torch.rand(3)).requires_grad_()",
+}
+
+
+@pytest.mark.parametrize("statement", REWRITTEN)
+def test_the_cure_is_the_same_statement_with_the_gradient_asked_for_last(statement):
+    source = f"{statement}  # here\noptimizer = torch.optim.SGD([w], lr=0.1)\n"
+    finding = explained(source)
+    assert finding.code == "BS206"
+    assert finding.title == "w is the result of a computation, and an optimizer can train leaves only."
+    assert finding.source == at(source)
+    assert finding.cure == f"Compute first, and ask for the gradient last: {REWRITTEN[statement]}."
+    assert finding.exact
+
+
+@pytest.mark.parametrize("statement", REWRITTEN)
+def test_the_cure_cures(statement):
+    import torch
+
+    names = {"torch": torch}
+    exec(REWRITTEN[statement], names)
+    assert names["w"].is_leaf and names["w"].requires_grad
+    torch.optim.SGD([names["w"]], lr=0.1)
+
+
+def test_every_refused_tensor_is_named_not_only_the_first():
+    finding = explained(
+        """
+        a = torch.ones(3, requires_grad=True) * 2
+        b = torch.ones(3, requires_grad=True)
+        c = torch.ones(3, requires_grad=True) / 2
+        torch.optim.Adam([a, b, c])
+        """
+    )
+    assert finding.title.startswith("a and c are results of computations")
+    assert finding.cure.endswith("; c likewise.")
+
+
+def test_a_name_given_to_what_was_computed_from_it():
+    source = """
+w = torch.zeros(3, requires_grad=True)
+w = w - w.mean()  # here
+torch.optim.SGD([w], lr=0.1)
+"""
+    finding = explained(source)
+    assert finding.source == at(source)
+    assert "from a leaf that requires grad but has no name of its own" in evidence(finding)
+    assert "w = w.detach().requires_grad_()" in finding.cure
+
+
+def test_a_result_whose_leaf_still_has_a_name():
+    finding = explained(
+        """
+        w = torch.ones(3, requires_grad=True)
+        unit = w / w.norm()
+        torch.optim.SGD([unit], lr=0.1)
+        """
+    )
+    assert finding.cure == "Give the optimizer the leaf itself, w, and compute unit from it in every step."
+
+
+def test_an_expression_without_a_name():
+    finding = explained(
+        "w = torch.ones(3, requires_grad=True)\ntorch.optim.SGD([{'params': [w / w.norm()]}], lr=0.1)\n"
+    )
+    assert finding.title.startswith("A float32 tensor of shape 3 that was given to the optimizer")
+    assert "Give the optimizer the leaf itself, w" in finding.cure
+
+
+def test_an_attribute_made_in_the_constructor():
+    source = """
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(3)).double()  # here
+
+    def optimizer(self):
+        return torch.optim.SGD([self.scale], lr=0.1)
+
+Model().optimizer()
+"""
+    finding = explained(source)
+    assert finding.title.startswith("self.scale is the result of a computation")
+    assert finding.source == at(source)
+    assert "self.scale = nn.Parameter(torch.zeros(3).double())." in finding.cure
+
+
+def test_code_without_source_still_names_the_tensor():
+    finding = explained("w = torch.ones(3, requires_grad=True) * 2\ntorch.optim.SGD([w], lr=0.1)\n", readable=False)
+    assert finding.title.startswith("w is the result of a computation")
+    assert finding.exact

@@ -1,0 +1,361 @@
+"""BS201: which variable joins a loss to a graph that was freed, in programs as people write them."""
+
+import threading
+
+import pytest
+import torch
+from failures import at, evidence, explained, failing
+
+import backsight as bs
+
+SETUP = """
+from torch import nn
+import torch.nn.functional as F
+rnn, head = nn.GRUCell(4, 8), nn.Linear(8, 1)
+optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.1)
+x = torch.randn(2, 4)
+"""
+
+HIDDEN_STATE = f"""{SETUP}
+hidden = torch.zeros(2, 8)
+for step in range(3):
+    hidden = rnn(x, hidden)  # here
+    loss = head(hidden).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+TWO_LOSSES = f"""{SETUP}
+features = rnn(x, torch.zeros(2, 8))
+first = head(features).mean()
+second = head(features).pow(2).mean()
+first.backward()  # first
+second.backward()  # here
+"""
+
+GAN = f"""{SETUP}
+generator, discriminator = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Linear(8, 1)
+g_optimizer = torch.optim.SGD(generator.parameters(), lr=0.1)
+d_optimizer = torch.optim.SGD(discriminator.parameters(), lr=0.1)
+for step in range(2):
+    fake = generator(x)
+    d_loss = discriminator(fake).pow(2).mean()  # here
+    d_optimizer.zero_grad()
+    d_loss.backward()
+    d_optimizer.step()
+    g_loss = -discriminator(fake).pow(2).mean()
+    g_loss.backward()
+"""
+
+
+class TestTheSameLoss:
+    def test_backward_twice_on_one_loss(self):
+        source = f"{SETUP}loss = head(rnn(x)).pow(2).mean()\nloss.backward()  # first\nloss.backward()  # here\n"
+        finding = explained(source)
+        assert finding.code == "BS201"
+        assert finding.title == "backward() runs on loss a second time."
+        assert finding.source == at(source)
+        assert f"{at(source, '# first')}  loss.backward()\n    ran first" in evidence(finding)
+        assert finding.exact
+
+    def test_a_loss_that_a_scaler_scales(self):
+        source = f"""{SETUP}
+scaler = torch.amp.GradScaler("cpu")
+loss = head(rnn(x)).pow(2).mean()
+scaler.scale(loss).backward()
+scaler.scale(loss).backward()  # here
+"""
+        finding = explained(source)
+        assert finding.title == "backward() runs on loss a second time."
+        assert finding.source == at(source)
+
+    def test_a_loss_computed_before_the_loop(self):
+        source = f"""{SETUP}
+loss = head(rnn(x)).pow(2).mean()  # here
+for step in range(3):
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+        finding = explained(source)
+        assert finding.title == "loss is computed once, and backward() runs on it in every iteration."
+        assert finding.source == at(source)
+        assert finding.cure.startswith("Compute loss inside the loop")
+
+    def test_a_loss_given_to_a_function_twice(self):
+        source = f"""{SETUP}
+def update(loss):
+    loss.backward()
+
+total = head(rnn(x)).pow(2).mean()
+for step in range(2):  # here
+    update(total)
+"""
+        finding = explained(source)
+        assert "total is computed once, and backward() runs on it in every iteration." in finding.title
+
+
+class TestTwoLosses:
+    def test_over_one_forward_pass(self):
+        finding = explained(TWO_LOSSES)
+        assert finding.title.startswith(
+            "first.backward() has freed the part of the graph behind features, which second"
+        )
+        assert "that first and second share, those behind features." in evidence(finding)
+        assert finding.source == at(TWO_LOSSES)
+        assert finding.cure.startswith("Add the losses and call backward once: (first + second).backward().")
+        assert finding.exact
+
+    def test_of_a_gan_are_told_apart_by_what_the_optimizer_steps(self):
+        finding = explained(GAN)
+        assert finding.source == at(GAN)
+        assert finding.cure.startswith("Compute d_loss from fake.detach()")
+        assert "does not train what made fake" in evidence(finding)
+
+    def test_that_retain_their_graph_are_not_blamed(self):
+        source = TWO_LOSSES.replace("first.backward()", "first.backward(retain_graph=True)")
+        finding = explained(f"{source}second.backward()  # again\n")
+        assert finding.title == "backward() runs on second a second time."
+
+
+class TestComputedOnce:
+    def test_a_result_from_before_the_loop(self):
+        source = f"""{SETUP}
+weights = F.softmax(head(torch.randn(5, 8)).flatten(), dim=0)  # here
+for step in range(3):
+    loss = (weights * torch.randn(5)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+        finding = explained(source)
+        assert finding.title.startswith("weights is computed once, before the loop")
+        assert finding.source == at(source)
+        assert finding.cure.startswith("Compute weights inside the loop.")
+
+    def test_on_purpose_and_without_an_optimizer_may_keep_its_graph(self):
+        source = f"""{SETUP}
+out = rnn(x)  # here
+for column in range(3):
+    out[:, column].pow(2).sum().backward()
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert "out[:, column].pow(2).sum().backward(retain_graph=True) in every iteration but the last" in finding.cure
+
+    def test_the_loop_is_in_the_caller(self):
+        source = f"""{SETUP}
+def step(weights):
+    loss = (weights * torch.randn(5)).sum()
+    loss.backward()
+
+def train():
+    weights = F.softmax(head(torch.randn(5, 8)).flatten(), dim=0)  # here
+    for _ in range(3):
+        step(weights)
+
+train()
+"""
+        finding = explained(source)
+        assert "weights is computed once" in finding.title
+        assert finding.source == at(source)
+
+    def test_a_list_that_nothing_empties(self):
+        source = f"""{SETUP}
+losses = []
+for step in range(3):
+    losses.append(head(rnn(x)).pow(2).mean())  # here
+    loss = torch.stack(losses).sum()
+    loss.backward()
+"""
+        finding = explained(source)
+        assert "losses still holds results of earlier iterations" in finding.title
+        assert finding.source == at(source)
+        assert finding.cure.startswith("Empty losses at the start of each iteration")
+
+
+class TestCarried:
+    def test_a_hidden_state(self):
+        finding = explained(HIDDEN_STATE)
+        assert finding.title.startswith(
+            "hidden, a tensor of shape 2×8, carries the graph of one iteration into the next"
+        )
+        assert finding.source == at(HIDDEN_STATE)
+        assert "hidden = hidden.detach()" in finding.cure
+        assert "retain_graph=True is no cure" in finding.cure
+        assert not finding.exact
+        assert "`backsight run`" in evidence(finding)
+
+    def test_is_exact_where_a_watch_takes_note_of_the_steps(self):
+        with bs.watch():
+            finding = explained(HIDDEN_STATE)
+        assert finding.exact
+        assert finding.source == at(HIDDEN_STATE)
+        assert "operations of this graph were made before the last optimizer step" in evidence(finding)
+        assert "`backsight run`" not in evidence(finding)
+
+    def test_a_tuple_of_states_is_detached_one_by_one(self):
+        source = f"""{SETUP}
+lstm, state = nn.LSTMCell(4, 8), None
+for step in range(3):
+    state = lstm(x, state)
+    loss = head(state[0]).mean()
+    loss.backward()
+"""
+        assert "state = tuple(h.detach() for h in state)" in explained(source).cure
+
+    def test_a_running_sum(self):
+        source = f"""{SETUP}
+total = 0.0
+for step in range(3):
+    total = total + head(rnn(x)).pow(2).mean()  # here
+    total.backward()
+"""
+        finding = explained(source)
+        assert finding.title.startswith("total adds up the losses of all iterations")
+        assert finding.source == at(source)
+        assert "once, after the loop" in finding.cure
+
+    def test_a_running_sum_with_an_augmented_assignment(self):
+        source = f"""{SETUP}
+total = 0.0
+for _ in range(3):
+    total += head(rnn(x)).pow(2).mean()  # here
+    total.backward()
+"""
+        assert explained(source).source == at(source)
+
+    def test_an_attribute_of_the_trainer(self):
+        source = f"""{SETUP}
+class Trainer:
+    def __init__(self):
+        self.hidden = torch.zeros(2, 8)
+
+    def step(self):
+        self.hidden = rnn(x, self.hidden)  # here
+        loss = head(self.hidden).mean()
+        loss.backward()
+
+trainer = Trainer()
+for _ in range(3):
+    trainer.step()
+"""
+        finding = explained(source)
+        assert finding.title.startswith(
+            "self.hidden, a tensor of shape 2×8, carries the graph of one call into the next"
+        )
+        assert finding.source == at(source)
+        assert "self.hidden = self.hidden.detach()" in finding.cure
+
+    def test_an_attribute_of_the_model_set_in_its_forward(self):
+        source = f"""{SETUP}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.hidden = nn.GRUCell(4, 8), None
+
+    def forward(self, x):
+        self.hidden = self.rnn(x, self.hidden)  # here
+        return self.hidden
+
+model = Model()
+
+def train():
+    for _ in range(3):
+        loss = model(x).mean()
+        loss.backward()
+
+train()
+"""
+        finding = explained(source)
+        assert finding.title.startswith("model.hidden, a tensor of shape 2×8, carries")
+        assert finding.source == at(source)
+        assert "self.hidden = self.hidden.detach()" in finding.cure
+
+    def test_a_variable_of_a_closure(self):
+        source = f"""{SETUP}
+def trainer():
+    hidden = torch.zeros(2, 8)
+
+    def step():
+        nonlocal hidden
+        hidden = rnn(x, hidden)  # here
+        loss = head(hidden).mean()
+        loss.backward()
+
+    for _ in range(3):
+        step()
+
+trainer()
+"""
+        finding = explained(source)
+        assert finding.title.startswith("hidden")
+        assert finding.source == at(source)
+        assert "hidden = hidden.detach()" in finding.cure
+
+    def test_the_loop_is_in_the_caller(self):
+        source = f"""{SETUP}
+def step(hidden):
+    hidden = rnn(x, hidden)
+    loss = head(hidden).mean()
+    loss.backward()
+    return hidden
+
+def train():
+    hidden = torch.zeros(2, 8)
+    for _ in range(3):
+        hidden = step(hidden)  # here
+
+train()
+"""
+        finding = explained(source)
+        assert finding.title.startswith("hidden")
+        assert finding.source == at(source)
+        assert "hidden = hidden.detach()" in finding.cure
+
+
+class TestElsewhere:
+    def test_in_a_thread(self):
+        caught = []
+        thread = threading.Thread(target=lambda: caught.append(failing(HIDDEN_STATE)))
+        thread.start()
+        thread.join()
+        finding = bs.explain(caught[0])
+        assert finding.source == at(HIDDEN_STATE)
+
+    def test_in_a_generator(self):
+        source = f"""{SETUP}
+def steps():
+    hidden = torch.zeros(2, 8)
+    while True:
+        hidden = rnn(x, hidden)  # here
+        loss = head(hidden).mean()
+        loss.backward()
+        yield loss.item()
+
+for number, value in enumerate(steps()):
+    assert number < 5
+"""
+        finding = explained(source)
+        assert finding.title.startswith("hidden")
+        assert finding.source == at(source)
+
+    def test_code_without_source(self):
+        finding = explained(HIDDEN_STATE, readable=False)
+        assert finding.code == "BS201"
+        assert not finding.exact
+        assert "hidden = hidden.detach()" in finding.cure
+
+    @pytest.mark.parametrize("program", [HIDDEN_STATE, TWO_LOSSES, GAN])
+    def test_the_gradients_are_left_as_they_are(self, program):
+        error = failing(program)
+        level = error.__traceback__
+        while level.tb_next and "head" not in level.tb_frame.f_globals:
+            level = level.tb_next
+        weights = [p for p in level.tb_frame.f_globals["head"].parameters() if p.grad is not None]
+        before = [(p.clone(), p.grad.clone()) for p in weights]
+        bs.explain(error)
+        assert all(
+            torch.equal(p, old) and torch.equal(p.grad, grad) for p, (old, grad) in zip(weights, before, strict=True)
+        )

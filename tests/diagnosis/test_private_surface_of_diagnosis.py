@@ -1,0 +1,119 @@
+"""What diagnosis takes from inside PyTorch is still there: each test names what would stop working."""
+
+import sys
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from backsight.diagnosis import _torch
+from backsight.diagnosis.evidence.failure import failure_of
+
+
+def levels(program):
+    try:
+        program()
+    except Exception as error:
+        return failure_of(error).levels
+    raise AssertionError("no error")
+
+
+class TestEngineCalls:
+    """Without them, no explanation knows what backward was called on."""
+
+    @pytest.mark.parametrize(
+        "program",
+        [
+            lambda x: x.backward(),
+            lambda x: torch.autograd.backward(x),
+            lambda x: torch.autograd.grad(x, x),
+        ],
+    )
+    def test_hold_the_roots(self, program):
+        x = torch.ones(3, requires_grad=True)
+        held = [
+            level.variables[_torch.ENGINE_CALLS[level.frame.f_code][1]]
+            for level in levels(lambda: program(x))
+            if level.frame.f_code in _torch.ENGINE_CALLS
+        ]
+        assert held
+        assert all(each is x or (len(each) == 1 and each[0] is x) for each in held)
+
+    def test_hold_the_inputs_of_grad_even_of_an_iterator(self):
+        x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+
+        def program():
+            torch.autograd.grad((x * 2).sum(), (each for each in (x, y)))
+
+        try:
+            program()
+        except RuntimeError as error:
+            failure = failure_of(error)
+        assert failure.call == "grad"
+        assert [each is y for each in failure.inputs] == [False, True]
+
+
+def test_an_optimizer_holds_the_group_that_it_refuses():
+    leaf = torch.ones(3, requires_grad=True)
+    result = leaf * 2
+    (level,) = [
+        level
+        for level in levels(lambda: torch.optim.Adam([leaf, result]))
+        if level.frame.f_code is _torch.ADD_PARAMETERS
+    ]
+    assert [each is result for each in level.variables["param_group"]["params"]] == [False, True]
+
+
+def test_ddp_has_a_forward_of_its_own_whose_self_holds_the_module():
+    assert _torch.DDP_FORWARD.co_name == "forward"
+    assert _torch.DDP_FORWARD.co_varnames[0] == "self"
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+def test_the_frames_of_checkpoint_lead_to_the_function(early_stop):
+    calls = []
+
+    def function(x):
+        calls.append(1)
+        return x.sin() if len(calls) == 1 else x.sin().cos().exp() if not early_stop else x * 2
+
+    def program():
+        x = torch.ones(3, requires_grad=True)
+        with torch.utils.checkpoint.set_checkpoint_early_stop(early_stop):
+            y = checkpoint(function, x, use_reentrant=False)
+        y.sum().backward()
+
+    found = [
+        _torch.checkpointed(dict(level.variables))
+        for level in levels(program)
+        if level.frame.f_code.co_filename == _torch.CHECKPOINT_FILE
+    ]
+    assert any(each is function for each in found)
+    assert all(each is function or each is None for each in found)
+
+
+def test_a_custom_node_leads_to_its_class():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    node = Double.apply(torch.ones(3, requires_grad=True)).grad_fn
+    assert _torch.forward_class(node) is Double
+    assert _torch.forward_class(torch.ones(3, requires_grad=True).exp().grad_fn) is None
+
+
+def test_overrides_are_kept_from_running():
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            raise SystemError("overridden")
+
+    x = torch.ones(3).as_subclass(Loud)
+    with _torch.no_torch_function():
+        assert x.requires_grad is False
+    assert sys.exc_info() == (None, None, None)

@@ -1,0 +1,189 @@
+"""BS101, BS107: leaves that collect gradients which nobody uses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from audits import codes, mlp, of, one
+from torch import nn
+
+import backsight as bs
+
+
+class TestLeafWithoutOptimizer:
+    def test_a_forgotten_leaf_is_named_with_its_cure(self) -> None:
+        model, delta = mlp(), torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = (model(torch.randn(3, 4)) + delta).mean()
+        finding = one(bs.audit(loss), "BS101")
+        assert (finding.severity, finding.title) == (
+            "warning",
+            "delta requires a gradient, but no optimizer will update it.",
+        )
+        assert finding.evidence == (
+            "It is a leaf of this loss (shape 1), reached by 1 edge, and not among the parameters of optimizer.",
+        )
+        assert finding.cure == (
+            "Add it to optimizer if it is to be learnt, or switch its gradient off with requires_grad_(False)."
+        )
+        del optimizer
+
+    def test_a_leaf_in_a_group_of_its_own_is_in_order(self) -> None:
+        model, delta = mlp(), torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD([{"params": model.parameters()}, {"params": [delta], "lr": 1.0}], lr=0.1)
+        assert not bs.audit((model(torch.randn(3, 4)) + delta).mean()).findings
+        del optimizer
+
+    def test_a_leaf_added_later_is_in_order(self) -> None:
+        model, delta = mlp(), torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.add_param_group({"params": [delta]})
+        assert not bs.audit((model(torch.randn(3, 4)) + delta).mean()).findings
+
+    def test_a_leaf_in_a_closure_is_named(self) -> None:
+        def offset_model() -> nn.Module:
+            offset = torch.zeros(1, requires_grad=True)
+
+            class Offset(nn.Module):
+                def forward(self, x: torch.Tensor) -> torch.Tensor:
+                    return x + offset
+
+            return Offset()
+
+        model = nn.Sequential(mlp(), offset_model())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS101")
+        assert finding.title.startswith("offset requires a gradient")
+        del optimizer
+
+    def test_a_whole_module_outside_is_one_finding(self) -> None:
+        model, extra = mlp(), nn.Linear(1, 1)
+        layers = [extra]  # a plain list: model.parameters() does not see it
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit(layers[0](model(torch.randn(3, 4))).mean()), "BS101")
+        assert finding.title == "extra.weight and 1 more require a gradient, but no optimizer will update them."
+        assert finding.evidence == (
+            "They are leaves of this loss (extra.weight and extra.bias), and not among the parameters of optimizer.",
+        )
+        del optimizer
+
+    def test_without_any_optimizer_there_is_nothing_to_say(self) -> None:
+        weight = torch.zeros(2, requires_grad=True)
+        assert not bs.audit((weight * 2).sum()).findings
+
+    def test_an_optimizer_of_another_model_is_not_held_against_a_leaf(self) -> None:
+        other = torch.optim.SGD(mlp().parameters(), lr=0.1)
+        weight = torch.zeros(2, requires_grad=True)
+        assert not bs.audit((weight * 2).sum()).findings
+        del other
+
+    def test_the_critic_of_another_optimizer_is_in_order_even_if_only_one_optimizer_was_given(self) -> None:
+        generator, critic = mlp(), nn.Linear(1, 1)
+        opt_g, opt_d = torch.optim.SGD(generator.parameters(), lr=0.1), torch.optim.SGD(critic.parameters(), lr=0.1)
+        loss = critic(generator(torch.randn(3, 4))).mean()
+        assert not bs.audit(loss, optimizer=opt_g).findings
+        del opt_d
+
+    def test_an_input_that_is_differentiated_is_a_note(self) -> None:
+        model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        place = torch.rand(3, 1, requires_grad=True)
+        (slope,) = torch.autograd.grad(model(place).sum(), place, create_graph=True)
+        finding = one(bs.audit(slope.pow(2).mean()), "BS101")
+        assert (finding.severity, finding.title) == (
+            "note",
+            "place requires a gradient, but no optimizer will update it.",
+        )
+        assert finding.evidence[1] == (
+            "This loss contains gradients (create_graph=True), which are taken with respect to such leaves."
+        )
+        assert finding.cure == (
+            "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
+        )
+        del optimizer
+
+    def test_a_leaf_that_is_updated_by_hand_is_a_note_that_says_where(self) -> None:
+        model, scale = mlp(), torch.ones(1, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit((scale * model(torch.randn(3, 4))).mean()), "BS101")
+        assert finding.severity == "note"
+        line = self.test_a_leaf_that_is_updated_by_hand_is_a_note_that_says_where.__code__.co_firstlineno + 8
+        assert finding.evidence[1] == f"Its gradient is used in line {line}."
+        with torch.no_grad():
+            scale -= 0 if scale.grad is None else scale.grad
+        del optimizer
+
+    def test_printing_the_gradient_of_a_forgotten_leaf_does_not_excuse_it(self) -> None:
+        model, bias = mlp(), torch.ones(1, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        assert one(bs.audit((bias * model(torch.randn(3, 4))).mean()), "BS101").severity == "warning"
+        print(bias.grad)
+        del optimizer
+
+    def test_a_new_leaf_in_each_step_is_an_input(self) -> None:
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        severities = []
+        for _ in range(3):
+            fresh = torch.randn(3, 4, requires_grad=True)
+            severities.append(one(bs.audit(model(fresh).mean()), "BS101").severity)
+        assert severities == ["warning", "note", "note"]
+        del optimizer
+
+
+class TestOverwrittenLeaf:
+    def test_a_variable_that_took_its_own_result(self) -> None:
+        model, delta = mlp(), torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        delta = delta / 2
+        finding = one(bs.audit((model(torch.randn(3, 4)) * delta).mean()), "BS107")
+        assert (finding.severity, finding.exact) == ("warning", False)
+        assert finding.title == "delta (overwritten) is a leaf that no variable holds any more."
+        assert finding.evidence[0].startswith("It is an operand of `delta = delta / 2`, ")
+        assert finding.evidence[1:] == (
+            "Its gradient cannot be read any more, and no optimizer updates it.",
+            "(Which variable held it is an inference from the graph and the source.)",
+        )
+        assert finding.cure == (
+            "Give the result another name and keep the leaf's, computing the result anew in each step."
+        )
+        del optimizer
+
+    def test_an_optimizer_that_still_holds_it_is_named(self) -> None:
+        delta = torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD([delta], lr=0.1)
+        delta = delta + 1
+        assert one(bs.audit(delta.mean()), "BS107").evidence[1] == (
+            "Its gradient cannot be read any more, and optimizer still updates it, unseen."
+        )
+        del optimizer
+
+    def test_a_result_with_a_name_of_its_own_is_in_order(self) -> None:
+        delta = torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD([delta], lr=0.1)
+        scaled = delta / 2
+        assert codes(bs.audit(scaled.mean())) == []
+        del optimizer
+
+    def test_a_parameter_of_a_module_is_never_lost(self) -> None:
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        weight = model[0].weight
+        weight = weight * 2
+        assert not of(bs.audit(weight.sum() + model(torch.randn(3, 4)).mean()), "BS107")
+        del optimizer
+
+
+@pytest.mark.parametrize("set_up", [torch.nn.Identity, torch.nn.Tanh])
+def test_a_hidden_state_made_in_a_function_that_has_returned_is_a_note(set_up: type[nn.Module]) -> None:
+    model, extra = mlp(), set_up()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def penalty() -> torch.Tensor:
+        mixed = torch.randn(3, 4).requires_grad_()
+        return extra(model(mixed)).mean()
+
+    finding = one(bs.audit(penalty()), "BS101")
+    assert finding.severity == "note"
+    assert finding.evidence[1] == "No variable holds it any more, so it lives for this step only."
+    del optimizer

@@ -1,0 +1,250 @@
+"""BS102, BS106, BS109: what an optimizer holds, and what the loss depends on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from audits import batches, codes, mlp, of, one
+from torch import nn
+
+import backsight as bs
+
+
+class Towers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor, cut: bool = True) -> torch.Tensor:
+        a = self.left(x)
+        b = F.normalize(self.right(x)).detach()
+        return (a * b).sum()
+
+
+class Heads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.first, self.second = nn.Linear(4, 3), nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(self.trunk(x))
+
+
+class TestParameterNotReached:
+    def test_a_detached_branch_is_shown_in_the_source(self) -> None:
+        model = Towers()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit(model(torch.randn(2, 4))), "BS102")
+        assert (finding.severity, finding.title) == (
+            "warning",
+            "optimizer holds parameters that are cut off from this loss.",
+        )
+        assert finding.evidence == (
+            "No path leads from the loss to model.right.weight and model.right.bias: 2 of its 4 trainable parameters.",
+            "Their result ends at `F.normalize(self.right(x)).detach()`: detach cuts the tensor off from the graph "
+            "that made it.",
+        )
+        assert finding.cure == (
+            "Remove it if they are to learn from this loss; else freeze them with requires_grad_(False) and leave them "
+            "out of the optimizer."
+        )
+        line = Towers.forward.__code__.co_firstlineno + 2
+        assert finding.source is not None and finding.source.endswith(f"test_rules_of_optimizers.py:{line}")
+        del optimizer
+
+    def test_the_same_branch_frozen_is_in_order(self) -> None:
+        model = Towers()
+        model.right.requires_grad_(False)
+        optimizer = torch.optim.SGD(model.left.parameters(), lr=0.1)
+        assert not bs.audit(model(torch.randn(2, 4))).findings
+        del optimizer
+
+    def test_an_encoder_that_ran_under_no_grad(self) -> None:
+        encoder, head = nn.Linear(4, 3), nn.Linear(3, 1)
+        optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+        with torch.no_grad():
+            features = encoder(torch.randn(2, 4))
+        loss = head(features).mean()
+        finding = one(bs.audit(loss), "BS102")
+        assert (finding.severity, finding.evidence[1]) == (
+            "warning",
+            "Their result ends at `torch.no_grad()`: nothing is recorded here, so what it computes has no history.",
+        )
+        assert finding.evidence[0].startswith("No path leads from the loss to encoder.weight and encoder.bias")
+        del optimizer
+
+    def test_an_unused_head_is_a_note(self) -> None:
+        model = Heads()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit(model(torch.randn(2, 4)).sum()), "BS102")
+        assert (finding.severity, finding.title) == (
+            "note",
+            "optimizer holds parameters that this loss does not depend on.",
+        )
+        assert finding.evidence == (
+            "No path leads from the loss to model.second.weight and model.second.bias: 2 of its 6 trainable "
+            "parameters.",
+        )
+        assert finding.cure == (
+            "Nothing to do if this step is not meant to use them. Else look between their result and the loss for "
+            ".detach(), .data, .item(), torch.no_grad(), or a result that is dropped."
+        )
+        del optimizer
+
+    def test_what_another_loss_trains_is_said_to_be_trained(self) -> None:
+        model = Heads()
+        optimizer = torch.optim.Adam(model.parameters())
+        model.second(model.trunk(torch.randn(2, 4))).sum().backward()
+        optimizer.step()
+        finding = one(bs.audit(model(torch.randn(2, 4)).sum()), "BS102")
+        assert finding.evidence[1] == "2 of them have a gradient or a past step, from another loss or batch."
+
+    def test_an_optimizer_for_another_loss_is_in_order(self) -> None:
+        model, other = mlp(), mlp()
+        optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, other)]
+        assert not bs.audit(model(torch.randn(3, 4)).mean()).findings
+        del optimizers
+
+    def test_tied_weights_are_reached_by_either_name(self) -> None:
+        table, head = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
+        head.weight = table.weight
+        optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+        assert not bs.audit(head(torch.randn(2, 4)).sum()).findings
+        del optimizer
+
+    def test_a_shared_module_is_reached_from_either_place(self) -> None:
+        shared = nn.Linear(4, 4)
+        model = nn.ModuleDict({"a": nn.Sequential(shared), "b": nn.Sequential(shared)})
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        assert not bs.audit(model["b"](torch.randn(2, 4)).sum()).findings
+        del optimizer
+
+    def test_only_the_given_optimizer_is_judged(self) -> None:
+        model = Heads()
+        all_of_it = torch.optim.SGD(model.parameters(), lr=0.1)
+        used = torch.optim.SGD([*model.trunk.parameters(), *model.first.parameters()], lr=0.1)
+        loss = model(torch.randn(2, 4)).sum()
+        assert not bs.audit(loss, model=model, optimizer=used).findings
+        assert codes(bs.audit(loss, model=model, optimizer={"all": all_of_it})) == ["BS102"]
+
+
+class TestParameterTwice:
+    def test_two_optimizers_are_a_note(self) -> None:
+        model = mlp()
+        a, b = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())
+        finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS106")
+        assert (finding.severity, finding.title) == ("note", "model.2.weight and 1 more stand in 2 optimizers.")
+        assert finding.evidence == ("Among the parameters of a and b.",)
+        assert finding.cure == (
+            "Nothing to do if they take turns; if all of them step after one backward(), each parameter moves 2 times: "
+            "give it to one of them."
+        )
+        del a, b
+
+    def test_two_optimizers_that_use_one_gradient_are_seen_under_a_watch(self) -> None:
+        model = mlp()
+        a, b = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())
+        with bs.watch():
+            for x in batches(2):
+                loss = model(x).mean()
+                report = bs.audit(loss)
+                a.zero_grad()
+                loss.backward()
+                a.step()
+                b.step()
+        finding = one(report, "BS106")
+        assert (finding.severity, finding.title) == ("warning", "model.2.weight and 1 more will be stepped 2 times.")
+        assert finding.cure == "Give each parameter to one group of one optimizer."
+
+    def test_two_optimizers_that_take_turns_stay_a_note(self) -> None:
+        model = mlp()
+        pair = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
+        with bs.watch():
+            for x, optimizer in zip(batches(4), pair * 2, strict=True):
+                loss = model(x).mean()
+                report = bs.audit(loss)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        assert one(report, "BS106").severity == "note"
+
+    def test_a_parameter_twice_in_one_optimizer(self) -> None:
+        model = mlp()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optimizer = torch.optim.SGD([*model.parameters(), model[0].weight], lr=0.1)
+        finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS106")
+        assert (finding.severity, finding.title) == ("warning", "model.0.weight will be stepped 2 times.")
+        assert finding.evidence == ("Among the parameters of optimizer (2 times).",)
+        del optimizer
+
+    def test_groups_of_one_optimizer_are_in_order(self) -> None:
+        model = mlp()
+        groups: list[dict[str, Any]] = [{"params": layer.parameters()} for layer in (model[0], model[2])]
+        optimizer = torch.optim.SGD(groups, lr=0.1)
+        assert not bs.audit(model(torch.randn(3, 4)).mean()).findings
+        del optimizer
+
+    def test_a_wrapper_of_an_optimizer_is_that_optimizer(self) -> None:
+        class Wrapper(torch.optim.Optimizer):
+            def __init__(self, inner: torch.optim.Optimizer) -> None:
+                self.inner = inner
+
+            @property
+            def param_groups(self) -> Any:
+                raise AssertionError("evaluated")
+
+        model = mlp()
+        optimizer = Wrapper(torch.optim.SGD(model.parameters(), lr=0.1))
+        assert not bs.audit(model(torch.randn(3, 4)).mean()).findings
+        del optimizer
+
+    def test_an_average_of_the_weights_is_no_second_holder(self) -> None:
+        model = mlp()
+        average = torch.optim.swa_utils.AveragedModel(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        assert not bs.audit(model(torch.randn(3, 4)).mean()).findings
+        del average, optimizer
+
+
+class TestFrozenInOptimizer:
+    def test_frozen_parameters_are_a_note(self) -> None:
+        model = mlp()
+        model[0].requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        report = bs.audit(model(torch.randn(3, 4)).mean())
+        finding = one(report, "BS109")
+        assert (finding.severity, finding.title) == ("note", "2 of the 4 parameters in optimizer are frozen.")
+        assert finding.evidence == (
+            "requires_grad is False for model.0.weight and model.0.bias. Without a gradient the optimizer passes over "
+            "them.",
+        )
+        assert finding.cure == (
+            "Nothing to do if that is meant; else unfreeze them with requires_grad_(True) before the forward pass."
+        )
+        assert codes(report) == ["BS109"]
+        report.raise_if("warning")
+        del optimizer
+
+    def test_a_gradient_from_before_the_freezing_goes_on_moving_a_parameter(self) -> None:
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        model(torch.randn(3, 4)).mean().backward()
+        model[2].weight.requires_grad_(False)
+        finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS109")
+        assert finding.title == "1 of the 4 parameters in optimizer is frozen."
+        assert finding.evidence == (
+            "requires_grad is False for model.2.weight. model.2.weight still has a gradient from before: step() "
+            "applies it, with momentum and weight decay, until it is None.",
+        )
+        del optimizer
+
+    def test_a_backbone_left_out_of_the_optimizer_is_in_order(self) -> None:
+        model = mlp()
+        model[0].requires_grad_(False)
+        optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+        assert not of(bs.audit(model(torch.randn(3, 4)).mean()), "BS109")
+        del optimizer

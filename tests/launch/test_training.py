@@ -1,0 +1,146 @@
+"""`backsight run`: unmodified training scripts, audited in their first steps and explained when they fail."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+LOOP = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(5):
+    loss = (model(torch.randn(16, 4)) - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(*(p.double().sum().item() for p in model.parameters()))
+"""
+
+QUIET = "backsight: 5 optimizer steps, the first 3 audited (8 operations and 4 leaves): nothing found\n"
+
+
+def observed(bench, source, *options, **more):
+    bench.write("train.py", source)
+    return bench.observed(*options, "train.py", **more)
+
+
+def said(ended):
+    """What backsight added to stderr."""
+    return re.split(r"backsight (?:found|explains)\n-+\n", ended.err)[-1]
+
+
+def test_a_healthy_script_gets_one_line(bench):
+    ended = observed(bench, LOOP)
+    assert (ended.status, ended.err) == (0, QUIET)
+    assert ended.out == bench.python("train.py").out  # the weights are bit-identical
+
+
+def test_and_none_when_asked_to_be_quiet(bench):
+    assert observed(bench, LOOP, "--quiet").err == ""
+
+
+def test_a_script_without_torch_is_left_alone(bench):
+    ended = observed(bench, "import sys\nprint('torch' in sys.modules, sys.argv)\nsys.exit(3)", flags=("-W", "error"))
+    assert (ended.status, ended.out, ended.err) == (3, "False ['train.py']\n", "")
+
+
+def test_a_script_that_imports_torch_late_and_in_a_function_is_observed(bench):
+    body = "".join(f"    {line}\n" for line in LOOP.strip().splitlines())
+    assert observed(bench, f"def main():\n{body}\nmain()\n").err == QUIET
+
+
+def test_a_module_is_run_as_python_does(bench):
+    bench.write("package/__init__.py", "")
+    bench.write("package/data.py", "SIZE = 4")
+    bench.write("package/train.py", LOOP.replace("import torch\n", "import torch\nfrom .data import SIZE\n", 1))
+    assert bench.observed("-m", "package.train").err == QUIET
+
+
+def test_an_error_is_explained_below_the_traceback_and_the_status_stays(bench):
+    bench.write("train.py", (EXAMPLES / "broken" / "01_second_backward_rnn.py").read_text())
+    plain, ended = bench.python("train.py"), bench.observed("train.py")
+    assert ended.status == plain.status == 1
+    assert ended.err.startswith(plain.err)
+    assert "train.py:38  logits, hidden = model(window[:, :-1], hidden)" in said(ended)
+    assert "hidden = hidden.detach()" in said(ended)
+
+
+def test_an_error_that_is_not_of_autograd_gets_no_comment(bench):
+    source = "import torch\ntorch.nn.Linear(4, 1)(torch.randn(8, 5))"
+    ended = observed(bench, source)
+    assert ended.status == 1
+    assert ended.err.splitlines()[-1] == bench.python("train.py").err.splitlines()[-1]  # torch's own frames differ
+
+
+def test_output_in_a_file_has_no_colour_and_no_trailing_spaces(bench):
+    ended = observed(bench, (EXAMPLES / "broken" / "18_forgotten_leaf.py").read_text(), env={"FORCE_COLOR": ""})
+    assert "\x1b" not in ended.err and not re.search(r" \n", ended.err)
+    assert "delta requires a gradient, but no optimizer will update it." in said(ended)
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        ("18_forgotten_leaf.py", "BS101  delta requires a gradient"),
+        ("19_stale_gradients.py", "gradients were not zeroed since self.optimizer.step()"),
+        ("20_overwritten_leaf.py", "delta (overwritten) is a leaf that no variable holds any more"),
+        ("21_detached_branch.py", "BS102  "),
+    ],
+)
+def test_scripts_that_run_and_learn_nothing(bench, example, words):
+    ended = observed(bench, (EXAMPLES / "broken" / example).read_text())
+    assert ended.status == 0 and words in said(ended)
+
+
+def test_a_derivative_inside_the_forward_pass_is_not_taken_for_the_step(bench):
+    source = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(net.parameters())
+for _ in range(4):
+    x = torch.rand(5, 1, requires_grad=True)
+    (slope,) = torch.autograd.grad(net(x).sum(), x, create_graph=True)
+    loss = (slope - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    assert "gradients were not zeroed" not in observed(bench, source).err
+
+
+def test_a_compiled_model_is_observed_without_a_warning(bench):
+    source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
+    source = source.replace("model(torch.randn", "compiled(torch.randn")
+    ended = observed(bench, source, flags=("-W", "error:Using:UserWarning"))
+    assert ended.status == 0 and ended.err.startswith("backsight: 5 optimizer steps, the first 3 audited")
+
+
+def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
+    source = LOOP.replace(
+        "for step",
+        "import backsight.launch.first_steps as ours\n"
+        "def fail(*args, **options): raise ValueError('inside backsight')\n"
+        "ours.audit_at = fail\n"
+        "for step",
+    )
+    ended = observed(bench, source)
+    assert ended.status == 0 and ended.out
+    assert ended.err == "backsight: audits stopped: ValueError: inside backsight\n"
+
+
+FROZEN = LOOP.replace("for step", "model[0].requires_grad_(False)\nfor step", 1)
+
+
+def test_what_is_only_worth_knowing_is_counted(bench):
+    assert observed(bench, FROZEN).err.endswith("nothing found, but 1 note (--notes shows it)\n")
+
+
+def test_and_shown_when_asked_for(bench):
+    ended = observed(bench, FROZEN, "--notes")
+    assert said(ended).startswith("note BS109  2 of the 4 parameters in optimizer are frozen.")

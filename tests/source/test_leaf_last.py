@@ -1,0 +1,52 @@
+"""Statements rewritten so that the gradient is asked for last, checked against what PyTorch makes of them."""
+
+import pytest
+import torch
+from torch import nn
+
+from backsight.source.leaf_last import leaf_last
+
+REWRITTEN = [
+    "w = torch.randn(3, requires_grad=True) * 0.1",
+    "w = 0.1 * torch.randn(3, requires_grad=True, dtype=torch.float64)",
+    "w = torch.randn(3, requires_grad=True).double()",
+    "w = torch.randn(3, 4, requires_grad=True)[0]",
+    "w = torch.stack([torch.zeros(3, requires_grad=True), torch.ones(3)])",
+    "w = torch.zeros(3).requires_grad_().double()",
+    "w = nn.Parameter(torch.zeros(3)).double()",
+    "w = torch.nn.Parameter(torch.zeros(3)) / 2",
+    "w: torch.Tensor = -torch.rand(3, requires_grad=True)",
+]
+
+
+@pytest.mark.parametrize("statement", REWRITTEN)
+def test_makes_a_leaf_with_the_same_values(body_of, statement):
+    text = leaf_last(body_of(f"{statement}\n"), "w", 1)
+    before, after = ({"torch": torch, "nn": nn} for _ in range(2))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        exec(statement, before)
+        torch.manual_seed(0)
+        exec(text, after)
+    assert not before["w"].is_leaf
+    assert after["w"].is_leaf and after["w"].requires_grad
+    assert torch.equal(before["w"], after["w"])
+    assert before["w"].dtype == after["w"].dtype
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "w = w * 2",
+        "w = v = torch.ones(3, requires_grad=True) * 2",
+        "w += 1",
+        "v = torch.ones(3, requires_grad=True) * 2",
+    ],
+)
+def test_what_is_not_plain_is_left(body_of, statement):
+    assert leaf_last(body_of(f"{statement}\n"), "w", 1) is None
+
+
+def test_hundreds_of_operands_do_no_harm(body_of):
+    text = "w = torch.ones(3, requires_grad=True)" + " + 1" * 400 + "\n"
+    assert leaf_last(body_of(text), "w", 1) is None

@@ -1,0 +1,155 @@
+"""Notes taken through PyTorch's own hooks: nothing is disturbed, and nothing stays behind."""
+
+import gc
+import threading
+import warnings
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+from torch.optim.optimizer import _global_optimizer_post_hooks
+
+import backsight as bs
+from backsight.tracing import current
+
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 1))
+
+
+def train(model, steps=4, **options):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, **options)
+    torch.manual_seed(1)
+    for _ in range(steps):
+        loss = model(torch.randn(16, 4)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return optimizer
+
+
+def test_weights_are_bit_identical():
+    plain, watched = small(), small()
+    train(plain)
+    with bs.watch():
+        train(watched)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), watched.parameters(), strict=True))
+
+
+def test_nothing_stays_behind():
+    def state():
+        return (
+            len(hooks._global_forward_hooks),
+            len(hooks._global_forward_pre_hooks),
+            len(_global_optimizer_post_hooks),
+            list(warnings.filters),
+        )
+
+    before = state()
+    with bs.watch(), bs.watch():
+        assert state() != before
+        train(small())
+    assert state() == before and current() is None
+
+
+def test_an_exception_ends_the_watch_too():
+    with pytest.raises(ZeroDivisionError), bs.watch():
+        1 / 0
+    assert current() is None
+
+
+def test_models_and_optimizers_are_not_kept_alive():
+    with bs.watch() as watch:
+        model = small()
+        optimizer = train(model)
+        gone = [weakref.ref(model), weakref.ref(optimizer), weakref.ref(model[0].weight)]
+        del model, optimizer
+        gc.collect()
+        assert [each() for each in gone] == [None, None, None]
+        assert watch.steps.count == 4
+
+
+def test_operations_lie_in_the_module_that_ran_them():
+    model = small()
+    with bs.watch():
+        loss = model(torch.randn(3, 4)).sum()
+        graph = bs.graph(loss)
+    assert [(node.op, node.module) for node in graph.nodes if node.op in ("Relu", "Addmm")] == [
+        ("Addmm", "3"),
+        ("Relu", "2"),
+        ("Addmm", "0"),
+    ]
+
+
+def test_a_watch_of_one_model_leaves_others_alone():
+    model, other = small(), nn.Tanh()
+    with bs.watch(model) as watch:
+        graph = bs.graph(other(model(torch.randn(3, 4))).sum(), model={"model": model, "other": other})
+    assert {node.module for node in graph.nodes if node.op == "Tanh"} == {"(outside)"}
+    assert not watch.calls.is_running()
+
+
+def test_gradients_left_over_from_two_steps_are_known():
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.watch() as watch:
+        for stale in (False, False, True):
+            assert watch.steps.is_stale(optimizer, model.weight) is stale
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        model.weight.grad.zero_()
+        assert not watch.steps.is_stale(optimizer, model.weight)
+
+
+def test_two_optimizers_that_use_one_gradient_are_seen():
+    model = nn.Linear(2, 1)
+    first, second = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+    with bs.watch() as watch:
+        for optimizer in (first, second):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            assert not watch.steps.consumed(optimizer, model.weight).shared  # they take turns
+        first.step()
+        assert watch.steps.consumed(first, model.weight).shared
+
+
+def test_steps_of_other_threads_do_not_move_the_mark_of_this_one():
+    with bs.watch() as watch:
+        train(small(), steps=1)
+        here = watch.steps.marks[threading.get_ident()]
+        thread = threading.Thread(target=train, args=(small(),))
+        thread.start()
+        thread.join()
+        assert watch.steps.marks[threading.get_ident()] == here and len(watch.steps.marks) == 2
+
+
+def test_compiled_modules_run_whole_and_without_a_warning():
+    model = small().eval()
+    step = torch.compile(model, backend="eager", fullgraph=True)
+    x = torch.randn(3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with bs.watch():
+            assert torch.equal(step(x), model(x))
+
+
+def test_a_filter_of_the_users_survives():
+    with warnings.catch_warnings():
+        with bs.watch():
+            warnings.filterwarnings("ignore", message="the user's own")
+            mine = warnings.filters[0]
+        assert mine in warnings.filters
+
+
+def test_what_is_not_a_model_is_refused():
+    with pytest.raises(TypeError, match=r"watch\(model=\.\.\.\) expects a torch\.nn\.Module or nothing, not list"):
+        bs.watch([nn.Linear(1, 1)])
+
+
+def test_a_watch_runs_once_at_a_time():
+    watch = bs.watch()
+    with watch, pytest.raises(RuntimeError, match="already running"):
+        watch.__enter__()
