@@ -6,7 +6,7 @@
 Each recorder is measured in pairs of blocks, bare and recorded in turn on two equal models, and the median of the
 ratios is told. Recorded are inputs, outputs, weights, gradients and the optimizer's state of every module at every
 step, where the recorder can; what it leaves out is in its line. The peers: `pip install wandb tensorboard
-torchexplorer`.
+torchember torchexplorer`. torchEmber needs `setuptools<80`, torchexplorer needs pygraphviz and with it graphviz.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import io
 import json
 import os
 import statistics
@@ -105,7 +106,7 @@ def naive(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> I
     def call(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:
             note(f"{name}.in", args[0])
-            note(f"{name}.out", out)
+            note(f"{name}.out", out[0] if isinstance(out, tuple) else out)
 
         return hook
 
@@ -159,9 +160,23 @@ def torchexplorer(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Pa
     """Histograms of inputs, outputs, their gradients, parameters and theirs, in memory."""
     import torchexplorer
 
-    torchexplorer.setup()
     torchexplorer.watch(model, log_freq=1, backend="none")
     yield lambda step: None
+
+
+@contextlib.contextmanager
+def torchember(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[AfterStep]:
+    """Mean, standard deviation, extremes and zeros of inputs, outputs, weights and gradients; logs under $HOME."""
+    home = os.environ.get("HOME", "")
+    os.environ["HOME"] = str(folder)
+    try:
+        from torchember.core import torchEmber
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            ember = torchEmber(model)
+        yield lambda step: ember.log_model()  # without it, weights and gradients are left out
+    finally:
+        os.environ["HOME"] = home
 
 
 RECORDERS: dict[str, tuple[str | None, Recorder]] = {
@@ -173,6 +188,7 @@ RECORDERS: dict[str, tuple[str | None, Recorder]] = {
     "four .item() statistics": (None, naive),
     "TensorBoard histograms": ("tensorboard", tensorboard),
     "wandb.watch offline": ("wandb", wandb),
+    "torchEmber": ("torchember", torchember),
     "torchexplorer": ("torchexplorer", torchexplorer),
 }
 

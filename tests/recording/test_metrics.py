@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from conftest import rows, train
 from torch import nn
+from trainings import rows, train
 
 import backsight as bs
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 import torch
-from conftest import rows
+from trainings import rows
 
 import backsight as bs
 

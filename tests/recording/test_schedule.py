@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import names, rows, train
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from trainings import names, rows, train
 
 import backsight as bs
 from backsight.recording.schedule import Schedule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import Net, rows, train
 from torch import nn
+from trainings import Net, rows, train
 
 import backsight as bs
 

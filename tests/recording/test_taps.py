@@ -7,8 +7,8 @@ from collections import OrderedDict, namedtuple
 
 import pytest
 import torch
-from conftest import Net, names, rows, train
 from torch import nn
+from trainings import Net, names, rows, train
 
 import backsight as bs
 
@@ -195,6 +195,40 @@ def test_gradients_that_are_freed_inside_of_the_backward_pass_are_seen(net, run)
     rec.step()
     rec.close()
     assert len(rows(run, kind="grad")) == 4
+
+
+def test_a_gradient_overwritten_inside_of_the_backward_pass_is_left_out_once_and_never_wrong(run):
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+    nn.init.constant_(model[1].weight, 2.0)
+    rec = bs.record(model, run=run)
+
+    def overwrite(parameter):
+        parameter.grad.fill_(-7)
+
+    model[0].weight.register_post_accumulate_grad_hook(overwrite)
+    for _ in range(3):
+        model.zero_grad()
+        model(torch.ones(1, 1)).sum().backward()
+        rec.step()
+    rec.close()
+    assert [(row["step"], row["mean"]) for row in rows(run, tensor="0.weight", kind="grad")] == [(1, 2.0), (2, 2.0)]
+    assert len(rows(run, tensor="1.weight", kind="grad")) == 3
+
+
+def test_a_backward_pass_that_raises_leaves_the_gradients_that_had_arrived(run):
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1, bias=False))
+    nn.init.constant_(model[0].weight, 3.0)
+    nn.init.zeros_(model[0].bias)
+
+    def refuse(grad):
+        raise ValueError("not this one")
+
+    with bs.record(model, run=run) as rec:
+        model[0].bias.register_hook(refuse)
+        with pytest.raises(ValueError, match="not this one"):
+            model(torch.ones(1, 1)).sum().backward()
+        rec.step()
+    assert of(run, "1.weight", kind="grad") == [3.0]
 
 
 def test_gradients_put_there_by_hand_are_taken_before_the_update(run):

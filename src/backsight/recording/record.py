@@ -68,7 +68,7 @@ def record(
 
     Under `torch.compile` the hooks vanish from what is compiled: recorded are weights, gradients, state, and the inputs
     and outputs of modules outside of compiled code, which include those of what `torch.compile(module)` returned if
-    that is what is recorded.
+    that is what is recorded. Nothing is compiled anew for a step; `disarm` and `close` may cause it once.
 
     The training is never stopped: what cannot be recorded is left out with one `RecordingWarning`. Numbers are the same
     to the last bit, and `deepcopy`, `pickle` and `state_dict` of the model carry nothing of the recorder.

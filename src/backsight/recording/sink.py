@@ -105,8 +105,12 @@ class Sink:
             return
         self._queue.append(item)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="backsight-recording", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="backsight-recording", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads, as at the end of a program: `close` writes what waits
+                return
+            self._thread = thread
 
     def _drop_oldest(self) -> None:
         for item in self._queue:

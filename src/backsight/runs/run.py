@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,17 @@ class Run:
         found = first_nonfinite(self._ranks(), self._known())
         self._warn()
         return found
+
+    def audit(self) -> Any:
+        """Look for what went wrong, by rules, and return a `backsight.Report`.
+
+            print(run.audit())
+
+        The rules and their codes (BS301 and on) are listed in `docs/codes/`.
+        """
+        # A convenience on the face of a run. This room stands below diagnosis and must not need it: it is looked up here,
+        # by name, when somebody asks.
+        return import_module("backsight.diagnosis").audit_run(self)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write all rows, ranks merged, to one file: .parquet (needs pyarrow), .csv or .jsonl, tensor by tensor."""

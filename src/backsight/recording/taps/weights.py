@@ -14,7 +14,7 @@ from backsight.recording.taps.tap import Tap
 class WeightTap(Tap):
     """Takes weights and buffers as the first module call of the step finds them: those that the step is made with.
 
-    Where no such call is seen (compiled, or not tapped), they are taken before the optimizer steps. So are sharded ones:
+    Where no such call is seen (compiled, not tapped), they are taken before the optimizer steps. So are sharded ones:
     FSDP puts them together for the forward, and a rank records its own shard.
     """
 

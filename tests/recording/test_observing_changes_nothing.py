@@ -11,8 +11,8 @@ import weakref
 
 import pytest
 import torch
-from conftest import Net, names, rows, train
 from torch import nn
+from trainings import Net, names, rows, train
 
 import backsight as bs
 

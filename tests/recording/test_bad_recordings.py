@@ -7,8 +7,8 @@ import threading
 
 import pytest
 import torch
-from conftest import Net, names, rows, train
 from torch import nn
+from trainings import Net, names, rows, train
 
 import backsight as bs
 from backsight.recording import sink as sink_module
