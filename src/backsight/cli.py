@@ -14,8 +14,12 @@ at every step. Exit status, stdout, signals and arguments stay the script's own.
 _RUNS = "List the recordings in a folder and the folders in it."
 
 _SHOW = """\
-Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with it.
-A run is named by its folder; those in ./runs by their names; without one it is the newest of these."""
+Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
+it. A run is named by its folder; those in ./runs by their names; without one it is the newest of these."""
+
+_AUDIT = (
+    "Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more."
+)
 
 _EXPORT = "Write all rows of a recording to one file that other programs read."
 
@@ -23,9 +27,11 @@ _EXPORT = "Write all rows of a recording to one file that other programs read."
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="backsight", description="An autograd debugger and observatory for PyTorch.", allow_abbrev=False
+        prog="backsight",
+        description="An autograd debugger and observatory for PyTorch.",
+        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"backsight {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"backsight {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_runs(commands)
@@ -40,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _words(arguments: list[str]) -> list[str]:
     """Join `runs show` to one word, as argparse does not know a command that has some of its own and a folder too."""
-    if arguments[:1] == ["runs"] and arguments[1:2] and arguments[1] in ("show", "export"):
+    if arguments[:1] == ["runs"] and arguments[1:2] and arguments[1] in ("show", "audit", "export"):
         return [" ".join(arguments[:2]), *arguments[2:]]
     return arguments
 
@@ -65,7 +71,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     runs = commands.add_parser("runs", help="list recordings", description=_RUNS, allow_abbrev=False)
-    runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs show ...\n       backsight runs export ..."
+    runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
     runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; ./runs if not given")
     show = commands.add_parser(
         "runs show", help="show the latest step of a recording", description=_SHOW, allow_abbrev=False
@@ -75,6 +81,10 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     show.add_argument("--kind", action="append", metavar="KIND", help="only these: input,output,weight,grad,state,...")
     show.add_argument("--stat", action="append", metavar="STAT", help="only these: mean,std,min,max,absmax,norm,...")
     show.add_argument("--all", action="store_true", help="every module, also where many are alike")
+    audit = commands.add_parser(
+        "runs audit", help="find what goes wrong in a recording", description=_AUDIT, allow_abbrev=False
+    )
+    audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
     export = commands.add_parser(
         "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
     )
@@ -107,6 +117,8 @@ def _runs(options: argparse.Namespace) -> int:
 
     if options.command == "runs":
         return tables.list_runs(options.folder)
+    if options.command == "runs audit":
+        return tables.audit_run(options.run)
     if options.command == "runs export":
         return tables.export_run(options.run, options.file)
     return tables.show_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,51 +40,59 @@ class Rows:
 
     def __init__(self) -> None:
         self._rows: list[tuple[Row, list[int] | None, int]] = []
-        """What a row says apart from statistics; the shape, if it has statistics; and which of those are its own."""
+        """What a row says apart from statistics, the shape, and which statistics are its own, or -1."""
         self._measured: list[Measured] = []
         self._count = 0
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
         """Tensors that have been measured, by id: with their version then, and which statistics are theirs."""
+        self._turn = threading.RLock()
+        """A model may be called by several threads."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, row: Row) -> None:
         """Add a row that says everything itself."""
-        self._rows.append((row, None, 0))
+        with self._turn:
+            self._rows.append((row, None, -1))
 
     def note(self, tensor: torch.Tensor, where: Row) -> None:
-        """Measure a tensor, which may be gone or modified in a moment, for the row that `where` begins.
+        """Measure a tensor, which may be gone or modified in a moment, for the row that ends with `where`.
 
         What one module returns the next is given: the same tensor at the same version is read once.
         """
-        known, now = self._known.get(id(tensor)), version(tensor)
-        if known is not None and known[1] == now and known[0]() is tensor:
-            self._rows.append((where, _shape(tensor), known[2]))
-            return
-        if now is not None:
-            self._known[id(tensor)] = weakref.ref(tensor), now, self._count
-        self.note_all([tensor], [where])
+        with self._turn:
+            known, now = self._known.get(id(tensor)), version(tensor)
+            if now is not None and known is not None and known[1] == now and known[0]() is tensor:
+                self._rows.append((where, _shape(tensor), known[2]))
+                return
+            if now is not None:
+                self._known[id(tensor)] = weakref.ref(tensor), now, self._count
+            self.note_all([tensor], [where])
 
     def note_all(self, tensors: Sequence[torch.Tensor], wheres: Sequence[Row]) -> None:
-        """Measure tensors that belong together in one pass. Nothing refers to them, as to those of `note`, afterwards.
+        """Measure the parameters or gradients of a module in one pass.
 
-        (A weak reference to a parameter would make `torch.utils.swap_tensors` refuse.)
+        They are not looked up: a weak reference to a parameter would make `torch.utils.swap_tensors` refuse.
         """
-        self._measured.append(measure(tensors, histogram=False))
-        for tensor, where in zip(tensors, wheres, strict=True):
-            self._rows.append((where, _shape(tensor), self._count))
-            self._count += 1
+        if not tensors:
+            return
+        with self._turn:
+            self._measured.append(measure(tensors, histogram=False))
+            for tensor, where in zip(tensors, wheres, strict=True):
+                self._rows.append((where, _shape(tensor), self._count))
+                self._count += 1
 
     def taken(self) -> list[Row]:
         """Return the rows, and forget them; waits for statistics that are on their way from another device."""
-        rows, measured = self._rows, self._measured
-        self._rows, self._measured, self._count = [], [], 0
-        self._known.clear()
+        with self._turn:
+            rows, measured = self._rows, self._measured
+            self._rows, self._measured, self._count = [], [], 0
+            self._known.clear()
         if not measured:
             return [row for row, _, _ in rows]
         said = _statistics(measured)
-        return [row if shape is None else {"shape": shape, **said[at], **row} for row, shape, at in rows]
+        return [row if at < 0 else {"shape": shape, **said[at], **row} for row, shape, at in rows]
 
 
 def plain(said: Mapping[str, Any]) -> Row:
@@ -121,8 +130,8 @@ def _statistics(measured: Sequence[Measured]) -> list[Row]:
     return said
 
 
-def _shape(tensor: torch.Tensor) -> list[int]:
+def _shape(tensor: torch.Tensor) -> list[int] | None:
     try:
         return list(tensor.shape)
     except RuntimeError:  # a nested tensor has none
-        return []
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -47,6 +48,7 @@ class emberTracker:
         self.marked: Row = {}
         self._held = held
         self._process = os.getpid()
+        self._turn = threading.RLock()
         self._whole = False
         """Whether the log is known to end with a whole line."""
         self._start = self._size()
@@ -60,13 +62,14 @@ class emberTracker:
     def mark(self, **tags: Any) -> None:
         """Add these as columns to the rows to come, until they are marked otherwise."""
         self.flush()
-        self.marked.update(plain(tags))
+        self.marked = {**self.marked, **plain(tags)}
 
     def __add__(self, row: Mapping[str, Any]) -> emberTracker:
         """Add a dict to the log; `track(row)` does the same."""
         added = plain(row)
-        self.flush()
-        self._write([added])
+        with self._turn:
+            self.flush()
+            self._write([added])
         return self
 
     __call__ = __add__
@@ -85,26 +88,29 @@ class emberTracker:
         """
         try:
             return json.loads(self._stored(name).read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise KeyError(name) from None
 
     def flush(self) -> None:
         """Write the rows that are held."""
         if os.getpid() == self._process:  # else they are those of the process that this one was forked off
-            self._write(self._held())
+            with self._turn:
+                self._write(self._held())
 
     def begin(self) -> None:
         """Begin what `latest` shows: no row before this moment belongs to it."""
-        self.flush()
-        self._start = self._size()
+        with self._turn:
+            self.flush()
+            self._start = self._size()
 
     def refresh(self, *, more: bool = False) -> Path:
         """Let `latest` show the rows since it was last refreshed; those to come join them if there are `more`."""
-        self.flush()
-        self.log.mkdir(parents=True, exist_ok=True)
-        _replace(self.latest, self._read(self._start))
-        if not more:
-            self._start = self._size()
+        with self._turn:
+            self.flush()
+            self.log.mkdir(parents=True, exist_ok=True)
+            _replace(self.latest, self._read(self._start))
+            if not more:
+                self._start = self._size()
         return self.latest
 
     def lines(self) -> list[Row]:
@@ -117,7 +123,7 @@ class emberTracker:
         self.flush()
         try:
             return _parsed(self.latest.read_bytes(), self.latest)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return _parsed(self._read(self._start), self.log_path)
 
     @property
@@ -137,6 +143,9 @@ class emberTracker:
             ImportError: if pandas is not installed.
         """
         return _frame("latest_df", "latest_line_list()", self.latest_line_list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return emberTracker, (self.fname,)
 
     def __repr__(self) -> str:
         return f"<torchember:{self.fname}>"
@@ -161,7 +170,7 @@ class emberTracker:
             with open(self.log_path, "rb") as log:
                 log.seek(start)
                 return log.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return b""
 
     def _size(self) -> int:
@@ -174,23 +183,35 @@ class emberTracker:
         return self.data / f"{_checked(name)}.json"
 
 
+def spelt(name: str) -> str:
+    """Return a name as that of a file: a class may be called anything."""
+    return re.sub(r"[^\w.+-]", "_", name)[-100:]
+
+
 def claimed(name: str) -> str:
-    """Return `name`, or that with a number if there is a log of it, made into one that a log can have and now has.
+    """Return `name`, or that with a number if there is a log of it, after making an empty log of this name.
 
     Raises:
         OSError: if nothing can be written there.
     """
-    base = re.sub(r"[^\w.+-]", "_", name)[-100:]
     folder = _home() / "log"
     folder.mkdir(parents=True, exist_ok=True)
     for number in count(1):
-        known = base if number == 1 else f"{base}-{number}"
+        known = name if number == 1 else f"{name}-{number}"
         try:
             (folder / known).touch(exist_ok=False)
         except FileExistsError:
             continue
         return known
     raise AssertionError("numbers do not end")
+
+
+def last_words(log: emberTracker) -> None:
+    """Write what a log still holds, where nobody is left to be told that it fails."""
+    try:
+        log.flush()
+    except OSError:
+        pass
 
 
 def _home() -> Path:

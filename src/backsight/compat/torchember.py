@@ -19,59 +19,53 @@ What differs from torchEmber 0.0 to 0.2 on purpose:
 
 - PyTorch's hooks are used, and no `forward` is replaced: what is not written in Python works, and `deepcopy`, `pickle`,
   `state_dict` and `torch.compile` of an armed model work. Inside of compiled code nothing is recorded.
-- Only the model itself gets an attribute, `disarm`, and only if it has none. It goes when the model is disarmed; that of
-  a copy just returns the copy.
+- Only the model itself gets an attribute, `disarm`, and only if it has none. It goes when the model is disarmed. A copy
+  of an armed model is not recorded, and its `disarm` just returns it.
 - Nothing stops the training: a function of yours that fails is dropped, a log that cannot be written disarms, each with
   one `RecordingWarning`. torchEmber raised, or, later, dropped the rows and said nothing.
-- Weights and gradients are those of every module, not only of modules without children. They are taken in each pass, as
-  torchEmber did first, until `log_model`, `record_weight` or `record_grad` is called: from then on only there, as it did
-  later. What these take belongs to the pass before, also in `latest_df`.
+- Weights and gradients are those of every module, not only of modules without children. They are taken in each pass,
+  as torchEmber did first, until `log_model`, `record_weight` or `record_grad` is called: from then on only there, as it
+  did later. What these take belongs to the pass before, also in `latest_df`.
 - Names of columns and kinds are those of torchEmber's first versions, which wrote `input` and `weight_grad` where later
   ones wrote `input_dt` and `grad`.
 - Tensors in tuples, lists, dicts and dataclasses have rows of their own: `hx[0]`, `output_1[0]`, `output_0.logits`.
 - `mark` adds columns to one log, where torchEmber began another file.
-- `nan` in the statistics means that not all is finite; the columns `nans` and `infs` then say how many are not.
-- Two models that are armed in the same second have a log each. There is no `module_tracker`, no `modules` and no web
-  page, and nothing is printed unless `verbose`.
+- Where not every element is finite the four statistics are `nan`, and columns `nans` and `infs` say how many are not.
+- Two models armed in the same second have a log each. There is no `module_tracker`, no `modules`, and no web page.
 
-For more than a look, see `backsight.record`, which stores a tenth of it a tensor and never waits for a device.
+A pass waits for its device once, at its end. `backsight.record` never does, and is the one to train with.
 
 Source: https://github.com/raynardj/torchember
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-import operator
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import torch
 
+from backsight.compat.ember_disarm import Disarm, attached
+from backsight.compat.ember_metrics import Metric, Metrics
+from backsight.compat.ember_modules import Found, Watched, survey
 from backsight.compat.ember_rows import Row, Rows, get_stats, plain
-from backsight.compat.ember_tracker import claimed, emberTracker
-from backsight.compat.ember_tree import Place, survey
-from backsight.recording._torch import in_backward, in_transform, is_uninitialized, registered
+from backsight.compat.ember_tracker import claimed, emberTracker, last_words, spelt
+from backsight.recording._torch import in_backward, in_transform
 from backsight.recording.hook import Hook
-from backsight.recording.nested import Arguments, arguments_of, tensors_in
 from backsight.recording.voice import Voice, told
 
 __all__ = ["emberTracker", "get_stats", "torchEmber"]
 
-Metric = Callable[[torch.Tensor], Mapping[str, Any]]
-
-MOST_ROWS = 1000
-"""Rows that wait to be written."""
-
-MOST_LOGGED = 10_000
-"""Entries of `mt_log`."""
+MOST_ROWS, MOST_LOGGED = 1_000, 10_000
+"""Rows that wait to be written, and entries of `mt_log`."""
 
 _METRICS = {"in": "input", "out": "output", "weight": "weight", "grad": "weight_grad", "weight_grad": "weight_grad"}
 """What `set_metric` calls each kind of row."""
+
+_is_tracing: Callable[[], bool] = torch.jit.is_tracing  # type: ignore[attr-defined]  # documented all the same
 
 
 class torchEmber:
@@ -95,23 +89,14 @@ class torchEmber:
     def __init__(self, model: torch.nn.Module, verbose: bool = False):
         if not issubclass(type(model), torch.nn.Module):
             raise TypeError(f"torchEmber takes an nn.Module, not an object of type {type(model).__qualname__}.")
-        former = _own(model).get("disarm")
-        if type(former) is Disarm:
+        if (former := attached(model)) is not None:
             former()
         self._model: Callable[[], torch.nn.Module | None] = weakref.ref(model)
         self._voice = Voice()
         self.model_name = type(model).__name__
-        self.fname = f"{self.model_name}_{datetime.now():%Y%m%d_%H%M%S}"
-        try:
-            self.fname = claimed(self.fname)
-        except OSError as failure:
-            self._begin()
-            self._failed(failure)
-            return
+        self.fname = spelt(f"{self.model_name}_{datetime.now():%Y%m%d_%H%M%S}")
         self._begin()
-        self.arm()
-        self.t[f"base_{self.fname}"] = {"start": self.t.ts}
-        self.t[f"structure_{self.fname}"] = self.mod_tree()
+        self._written(self._introduce)
         if verbose:
             print(f"{self.model_name} is recorded into {self.t.log_path}")
 
@@ -119,17 +104,14 @@ class torchEmber:
         rows = self._rows = Rows()
         self.t = emberTracker(self.fname, held=rows.taken)
         self.mt_log: list[str] = []
-        self._metrics: dict[str, Metric] = {}
+        self._metrics = Metrics(self._voice)
         self._extra: Row = {}
         self._tree: Row = {}
-        self._modules: list[_Module] = []
+        self._modules: list[Watched] = []
         self._handles: list[Any] = []
         self._disarm = Disarm(self)
-        self._asking = False
         self._in_passes = True
-        """Whether weights and gradients are taken in passes: until they are asked for."""
         self._process = os.getpid()
-        weakref.finalize(self, _last_words, self.t)
 
     @property
     def model(self) -> torch.nn.Module | None:
@@ -141,14 +123,14 @@ class torchEmber:
         model = self.model
         if model is None or self._handles:
             return
-        self._tree, places = survey(model)
-        self._modules = [_Module(self, place, module is model) for place, module in places]
-        for watched, (_, module) in zip(self._modules, places, strict=True):
+        self._tree, self._modules = survey(model)
+        for watched in self._modules:
+            watched.recording = self
+            module: Any = watched.module()
             enter, leave = Hook(watched.enter, self._failed), Hook(watched.leave, self._failed)
             self._handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
             self._handles.append(module.register_forward_hook(leave, with_kwargs=True))
-        if _is_free(model, "disarm"):
-            _own(model)["disarm"] = self._disarm
+        self._disarm.attach(model)
 
     def disarm(self) -> None:
         """Record nothing any more, and leave nothing on the model."""
@@ -188,7 +170,7 @@ class torchEmber:
             raise ValueError(f'there is no kind {ttype!r} of tensor; the kinds are "in", "out", "weight" and "grad".')
 
         def put(metric: Metric) -> Metric:
-            self._metrics[_METRICS[ttype]] = metric
+            self._metrics.put(_METRICS[ttype], metric)
             return metric
 
         return put
@@ -207,15 +189,15 @@ class torchEmber:
 
     def log_model(self) -> None:
         """Record the weights and gradients of the model as they are now, armed or not."""
-        self._record(_Module.weights, _Module.gradients)
+        self._record_now(values=True, gradients=True)
 
     def record_weight(self) -> None:
         """Record the weights of the model as they are now."""
-        self._record(_Module.weights)
+        self._record_now(values=True, gradients=False)
 
     def record_grad(self) -> None:
         """Record the gradients of the model as they are now."""
-        self._record(_Module.gradients)
+        self._record_now(values=False, gradients=True)
 
     def mod_tree(self) -> Row:
         """Return the modules as they are nested: dicts of `name`, `short`, and `children` where there are any."""
@@ -230,54 +212,72 @@ class torchEmber:
     def __setstate__(self, state: Row) -> None:
         """Become what a pickle can hold: the log, to read, and no model."""
         vars(self).update(state)
-        self._model, self._voice = _none, Voice()
+        self._model, self._voice = lambda: None, Voice()
         self._begin()
 
-    def __repr__(self) -> str:
-        return f"<torchEmber {'armed' if self._handles else 'disarmed'}, {self.fname}>"
+    def _introduce(self) -> None:
+        self.fname = claimed(self.fname)
+        self._begin()
+        weakref.finalize(self, last_words, self.t)
+        self.arm()
+        self.t[f"base_{self.fname}"] = {"start": self.t.ts}
+        self.t[f"structure_{self.fname}"] = self.mod_tree()
 
-    def _idle(self) -> bool:
-        """Whether calls are none of the training's: of a metric, of a forked process, recomputations, transforms."""
-        return self._asking or os.getpid() != self._process or in_backward() or in_transform()
+    def idle(self) -> bool:
+        """Whether calls are not the training's but a metric's, a fork's, a recomputation, a transform or a trace."""
+        if self._metrics.running or os.getpid() != self._process:
+            return True
+        return in_backward() or in_transform() or _is_tracing()
 
-    def _note(self, module: str, ttype: str, named: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Add a row for each tensor. Parameters and gradients are measured together."""
-        found, now = list(named), self.t.ts
-        wheres = [{"module": module, "ts": now, "ttype": ttype, "tname": name, **self._extra} for name, _ in found]
-        for (_, tensor), where in zip(found, wheres, strict=True):
-            said = self._ask(ttype, tensor)
+    def entered(self, module: Watched) -> None:
+        """Called when a module is called; a call of the model begins a pass."""
+        if module.root:
+            self.mt_log = []
+            self.t.begin()
+        self._log("enter", module)
+
+    def left(self, module: Watched) -> None:
+        """Called when a module has returned; so ends the pass, if it is the model."""
+        self._log("exit", module)
+        if module.root:
+            self.t.refresh(more=True)
+
+    def wants_weights(self) -> bool:
+        """Whether passes record weights and gradients: until they are asked for."""
+        return self._in_passes
+
+    def record(self, module: Watched, found: list[Found]) -> None:
+        """Add a row for each tensor."""
+        about = {"module": module.name, "ts": self.t.ts}
+        wheres = [{**about, "ttype": kind, "tname": name, **self._extra} for kind, name, _ in found]
+        kinds = {kind for kind, *_ in found}
+        if kinds <= {"weight", "weight_grad"} and not any(kind in self._metrics for kind in kinds):
+            self._rows.note_all([tensor for *_, tensor in found], wheres)
+            return
+        for (kind, _, tensor), where in zip(found, wheres, strict=True):
+            said = self._metrics.ask(kind, tensor)
             if said is not None:
                 self._rows.add({**said, **where})
-            elif ttype in ("input", "output"):
+            elif kind in ("input", "output"):
                 self._rows.note(tensor, where)
             else:
                 self._rows.note_all([tensor], [where])
         if len(self._rows) >= MOST_ROWS:
             self.t.flush()
 
-    def _ask(self, ttype: str, tensor: torch.Tensor) -> Row | None:
-        """Return what the user's function says of a tensor; None if there is none, or it fails, and is dropped."""
-        metric = self._metrics.get(ttype)
-        if metric is None:
-            return None
-        self._asking = True
-        try:
-            with torch.no_grad():
-                return plain(metric(tensor.detach()))
-        except Exception as failure:  # the user's function, in the middle of the user's training
-            del self._metrics[ttype]
-            name = getattr(metric, "__name__", type(metric).__name__)
-            self._voice.say(f"{ttype} {name}", f"the metric {name!r} for {ttype!r} failed and is dropped: {told(failure)}")
-            return None
-        finally:
-            self._asking = False
+    def _log(self, what: str, module: Watched) -> None:
+        if len(self.mt_log) < MOST_LOGGED:
+            self.mt_log.append(f"{what} {module.name}")
 
-    def _record(self, *kinds: Callable[[_Module], None]) -> None:
+    def _record_now(self, *, values: bool, gradients: bool) -> None:
         self._in_passes = False
-        for kind in kinds:
-            for module in self._modules:
-                kind(module)
-        self._written(lambda: self.t.refresh(more=True))
+        if os.getpid() == self._process:
+            self._written(lambda: self._take_weights(values, gradients))
+
+    def _take_weights(self, values: bool, gradients: bool) -> None:
+        for module in self._modules:
+            self.record(module, module.weights(values=values, gradients=gradients))
+        self.t.refresh(more=True)
 
     def _written(self, action: Callable[[], Any]) -> None:
         try:
@@ -295,30 +295,5 @@ class torchEmber:
             handle.remove()
         self._handles.clear()
         model = self.model
-        if model is not None and _own(model).get("disarm") is self._disarm:
-            del _own(model)["disarm"]
-
-
-class _Module:
-    """One module of the model, and what is taken of it."""
-
-    def __init__(self, ember: torchEmber, place: Place, root: bool):
-        self.ember = ember
-        self.name = place.name
-        self.root = root
-        self._place = place
-        self._arguments: tuple[type, Arguments] | None = None
-
-    def enter(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        ember = self.ember
-        if ember._idle():
-            return
-        if self.root:
-            ember.mt_log = []
-            ember.t.begin()
-        self._log("enter")
-        if self._arguments is None or self._arguments[0] is not type(module):  # a lazy module changes its type
-            self._arguments = type(module), arguments_of(module)
-        names = self._arguments[1]
-        given = [*((names.name(position), value) for position, value in enumerate(args)), *kwargs.items()]
-        ember._note(self.name, "input", (found for name, value in given for found in tensors_in(value, name)))
+        if model is not None:
+            self._disarm.detach(model)

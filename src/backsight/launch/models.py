@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -19,6 +20,8 @@ MOST = 32
 _CALL = torch.nn.Module._call_impl.__code__
 """The function through which every call of a module goes, be it with hooks or without."""
 
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
 _HELD = ("local", "global", "closure", "attribute", "item", "module")
 """Kinds of names that are a variable of the program, or an expression from one."""
 
@@ -28,9 +31,9 @@ Found = Callable[[str, torch.nn.Module, tuple[Any, ...]], None]
 class Models:
     """Tells of each module that is called by the program itself and not by another module, when that happens first.
 
-    `found` is called with the name of the variable that holds it, the module, and what it is being called with. What has
-    no parameters, as a loss function, counts only if a variable holds it. `failed` is called with what goes wrong, and
-    then nothing more is told.
+    `found` is called with the name of the variable that holds it, the module, and what it is being called with. What
+    has no parameters, as a loss function, counts only if a variable holds it. `failed` is called with what goes wrong,
+    and then nothing more is told.
     """
 
     def __init__(self, found: Found, failed: Callable[[Exception], None]):
@@ -84,8 +87,11 @@ class Models:
 def _variable(module: torch.nn.Module) -> str | None:
     """Return what the program calls a module: `generator`, or `critic` for what a method knows as `self.critic`."""
     for name in search([module], limit=8).names[0]:
-        if name.kind in _HELD and name.path != "self":
-            return name.path.removeprefix("self.")
+        path = name.path.removeprefix("self.")
+        of_torch = name.file is not None and name.file.startswith(_TORCH)  # whose functions are making the call
+        inside = "._" in path  # the innards of something, such as the notes of a watch
+        if name.kind in _HELD and path != "self" and not of_torch and not inside:
+            return path
     return None
 
 

@@ -82,7 +82,7 @@ class ProgramRecording:
 
 
 class _Lines(Voice):
-    """Says what a recorder has to say in a line, not as a warning of the program's own, which it could turn into errors."""
+    """Says in a line what a recorder has to say: a warning could be turned into an error, or hidden, by the program."""
 
     def __init__(self, say: Callable[[str], None]):
         super().__init__()

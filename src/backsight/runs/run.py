@@ -207,8 +207,8 @@ class Run:
 
         The rules and their codes (BS301 and on) are listed in `docs/codes/`.
         """
-        # A convenience on the face of a run. This room stands below diagnosis and must not need it: it is looked up here,
-        # by name, when somebody asks.
+        # A convenience on the face of a run. This room stands below diagnosis and must not need it, so it is looked up
+        # by name when somebody asks.
         return import_module("backsight.diagnosis").audit_run(self)
 
     def export(self, path: str | os.PathLike[str]) -> Path:

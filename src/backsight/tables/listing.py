@@ -40,9 +40,7 @@ def listed(run: Run, now: float | None = None) -> Listed:
     steps, tensors = len(run.steps), len(run.tensors)  # before `damage`, which tells what reading has met
     total, last, still_open = _files(run.path)
     state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
-    return Listed(
-        run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage)
-    )
+    return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))
 
 
 def table(runs: list[Listed], folder: Path) -> Table:

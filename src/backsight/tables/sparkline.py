@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.-=+*#@"
 GAP = "·"
 """In place of a step at which there was no finite number."""
 
@@ -14,7 +14,7 @@ STILL = 1e-9
 """A series that varies by less than this part of its size is flat."""
 
 
-def sparkline(values: Sequence[float], width: int, bars: str = BARS, gap: str = GAP) -> str:
+def sparkline(values: Sequence[float], width: int) -> str:
     """Return the values as bars between their least and greatest; of several in one place the one farthest out shows.
 
     >>> sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8)
@@ -22,18 +22,20 @@ def sparkline(values: Sequence[float], width: int, bars: str = BARS, gap: str = 
     """
     found = [value for value in values if math.isfinite(value)]
     low, high = min(found, default=0.0), max(found, default=0.0)
+    if math.isinf(high - low):
+        return sparkline([value / 4 for value in values], width)
     flat = high - low <= STILL * max(abs(low), abs(high))
     line = []
     for part in _parts(values, width):
         held = [value for value in part if math.isfinite(value)]
         if len(held) < len(part) or not held:
-            line.append(gap)
+            line.append(GAP)
         elif flat:
-            line.append(bars[0] if high == 0 else bars[len(bars) // 2 - 1])
+            line.append(BARS[0] if high == 0 else BARS[len(BARS) // 2 - 1])
         else:
             middle = (low + high) / 2
             farthest = max(held, key=lambda value: abs(value - middle))
-            line.append(bars[min(len(bars) - 1, int((farthest - low) / (high - low) * len(bars)))])
+            line.append(BARS[min(len(BARS) - 1, int((farthest - low) / (high - low) * len(BARS)))])
     return "".join(line)
 
 
@@ -41,4 +43,4 @@ def _parts(values: Sequence[float], width: int) -> list[Sequence[float]]:
     """Return the values in at most `width` parts of about equal length."""
     count = min(width, len(values))
     bounds = [k * len(values) // count for k in range(count + 1)] if count else []
-    return [values[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [values[start:end] for start, end in pairwise(bounds)]

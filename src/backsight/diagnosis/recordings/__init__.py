@@ -1,4 +1,4 @@
-"""The rules for a recording, each in a file of its own, in the order of their codes.
+"""The rules for a recording, each in a file of its own, one code each.
 
 A rule is a function from a `Recording` to findings:
 

@@ -16,9 +16,9 @@ def audit_run(run: Run) -> Report:
     print(backsight.open_run("runs/first").audit())
     ```
 
-    The rules and their codes (BS301 and on) are listed in `docs/codes/`. A rule speaks only of what was recorded: without
-    the tap "update", for instance, nothing is said of updates. Several ranks are looked at as one. Of a run with more
-    steps than `MOST_STEPS`, evenly chosen ones are looked at; where NaN came in is always exact.
+    The rules and their codes (BS301 and on) are listed in `docs/codes/`. A rule speaks only of what was recorded:
+    without the tap "update", for instance, nothing is said of updates. Several ranks are looked at as one. Of more than
+    2000 steps, 2000 evenly chosen ones are looked at; but NaN and infinity are found wherever they are.
 
     Returns:
         A `Report`: its `findings`, the gravest first.

@@ -10,21 +10,25 @@ from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.wording import counted
 
+_OF_ACTIVATIONS = (
+    "The units of a ReLU die where all they are given is negative: lower the learning rate, clip gradients, start with "
+    "biases of 0, or use LeakyReLU or GELU."
+)
+_OF_LAYERS = "Look at how its weights were initialized, whether they are trained, and whether weight decay has won."
+
 
 @rule("BS304")
 def dead_output(recording: Recording) -> Iterator[Finding]:
     """All of an output has been zero for ten steps up to the end, though the input of the module is not constant."""
     for silence in silences(recording, is_zero):
-        range_given = given(recording, silence.module)
         yield Finding(
             "BS304",
             "warning",
             f"{silence.module.label} has returned only zeros since step {silence.since}.",
             (
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
-                f"{counted(silence.steps, 'recorded step')}, to the end{', ' * bool(range_given)}{range_given}.",
+                f"{counted(silence.steps, 'recorded step')}, to the end{given(recording, silence.module)}.",
                 "What is before it in the network gets no gradient through it.",
             ),
-            "If it is a ReLU, its units have died: lower the learning rate, clip gradients, or use LeakyReLU or GELU. "
-            "If it is a layer, look at how its weights were initialized, and whether they are trained.",
+            _OF_LAYERS if silence.module.trains else _OF_ACTIVATIONS,
         )

@@ -1,4 +1,4 @@
-"""BS303: gradients explode on their way to the first layers."""
+"""BS303: gradients, or the signal, explode on their way through the layers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from backsight.diagnosis.recordings.registry import rule
 
 @rule("BS303")
 def exploding(recording: Recording) -> Iterator[Finding]:
-    """Norms of gradients grow from layer to layer towards the input, steadily and by ten thousand times or more."""
-    for depth in depths(recording):
-        if depth.powers >= FALL:
-            yield Finding(
-                "BS303",
-                "warning",
-                f"Gradients explode through the {len(depth.names)} layers: each has {depth.per_layer:.2g} times the norm "
-                "of the next.",
-                (f"Norms of gradients, median of {depth.steps} steps: {depth.shown()}.",),
-                "Start with smaller weights (torch.nn.init.kaiming_normal_ for ReLU), add normalization layers, or scale "
-                "the residual branches. Clipping the norm of all gradients leaves the last layers next to nothing.",
-            )
+    """They become larger from layer to layer, steadily, and all in all by ten thousand times or more."""
+    found = next((depth for depth in depths(recording) if depth.powers >= FALL), None)
+    if found is not None:
+        back = ("What goes back through these layers is multiplied like that as well.",)
+        yield Finding(
+            "BS303",
+            "warning",
+            found.title("explode"),
+            (found.shown(), *(back if found.what == "Activations" else ())),
+            "Start with smaller weights (torch.nn.init.kaiming_normal_ for ReLU, xavier_normal_ for tanh), add "
+            "normalization layers, or scale the residual branches. Clipping gradients does not cure it.",
+        )

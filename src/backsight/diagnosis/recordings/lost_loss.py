@@ -31,6 +31,6 @@ def lost_loss(recording: Recording) -> Iterator[Finding]:
                 if before
                 else f"It never was finite, in {counted(len(after), 'mark')}.",
             ),
-            "See BS301 for the tensor that it came from, if there is one; else look at the loss function: log(0), a division "
-            "by 0, or an empty batch.",
+            "See BS301 for the tensor that it came from, if there is one; else look at the loss function: log(0), a "
+            "division by 0, or an empty batch.",
         )

@@ -11,14 +11,17 @@ from backsight.runs import Run
 
 @dataclass(frozen=True)
 class Module:
-    """A module as the run describes it; `root` is the name of the model that it is part of."""
+    """A module as the run describes it.
+
+    root: the name of the model that it is part of.
+    trains: whether each of its own parameters requires a gradient, by the name of the parameter.
+    """
 
     name: str
     type: str
     root: str
     is_leaf: bool
     trains: Mapping[str, bool]
-    """Whether each of its own parameters requires a gradient, by the name of the parameter."""
 
     @property
     def label(self) -> str:
@@ -32,18 +35,17 @@ def modules_of(run: Run) -> dict[str, Module]:
     stack = [(branch, branch["name"]) for branch in reversed(run.tree or [])]
     while stack:
         branch, root = stack.pop()
-        children = branch.get("children", ())
         if "same_as" not in branch:
             found[branch["name"]] = _module(branch, root)
-        stack.extend((child, root) for child in reversed(children))
+            stack.extend((child, root) for child in reversed(branch["children"]))
     return found
 
 
-def order_of(run: Run, modules: Mapping[str, Module]) -> dict[str, int]:
-    """Return the place of each module in the forward pass; where that was not recorded, in the model as it is built."""
-    seen = [event.details.get("modules", []) for event in run.events if event.event == "order"]
-    entered = (name for what, name in (seen[-1] if seen else ()) if what == "enter")
-    return {name: k for k, name in enumerate(dict.fromkeys([*entered, *modules]))}
+def order_of(run: Run) -> dict[str, int]:
+    """Return the place of each module in the last forward pass that was recorded; empty if modules were not tapped."""
+    orders = [event.details["modules"] for event in run.events if event.event == "order"]
+    entered = (name for what, name in (orders[-1] if orders else ()) if what == "enter")
+    return {name: k for k, name in enumerate(dict.fromkeys(entered))}
 
 
 def _module(branch: dict[str, Any], root: str) -> Module:

@@ -29,15 +29,21 @@ class Silence:
 
 
 def silences(recording: Recording, quiet: Quiet) -> list[Silence]:
-    """Return the outputs that are quiet for STEADY steps up to the end though the module is given something that varies.
+    """Return the outputs that are quiet for STEADY steps up to the end, though what the module is given varies.
 
-    Modules that are given indices count if they have parameters of their own: the others make masks and positions.
+    A module that returns several tensors is quiet if all of them are. Modules that are given indices count if they have
+    parameters of their own: the others make masks and positions.
     """
-    found = []
+    outputs: dict[str, list[Rows]] = {}
     for module, rows in recording.outputs():
-        since = rows.lasting(quiet(rows) & (rows["count"] > 1))
-        if since is not None and _is_given_something(recording, module, since):
-            found.append(Silence(module, rows, since))
+        outputs.setdefault(module.name, []).append(rows)
+    found = []
+    for name, held in outputs.items():
+        module = recording.modules[name]
+        begins = [rows.lasting(quiet(rows) & (rows["count"] > 1)) for rows in held]
+        since = [begin for begin in begins if begin is not None]
+        if len(since) == len(held) and _is_given_something(recording, module, max(since)):
+            found.append(Silence(module, held[0], max(since)))
     return found
 
 
@@ -54,15 +60,15 @@ def is_zero(rows: Rows) -> Mask:
 
 
 def given(recording: Recording, module: Module) -> str:
-    """`given values from -3.1 to -0.2`: the range of what the module was given last, or nothing if that is not known."""
-    for rows in recording.inputs(module.name):
+    """`, though it was given values from -3.1 to -0.2`: its last input; nothing if that is not known."""
+    for rows in recording.inputs(module):
         if not is_constant(rows)[-1]:
-            return f"given values from {rows['min'][-1]:.2g} to {rows['max'][-1]:.2g}"
+            return f", though it was given values from {rows['min'][-1]:.4g} to {rows['max'][-1]:.4g}"
     return ""
 
 
 def _is_given_something(recording: Recording, module: Module, since: int) -> bool:
-    inputs = [rows.during(since) for rows in recording.inputs(module.name)]
+    inputs = [rows.during(since) for rows in recording.inputs(module)]
     inputs = [rows for rows in inputs if len(rows)]
     if not inputs:
         return bool(module.trains)

@@ -32,8 +32,8 @@ class Recording:
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """The place of each module in the forward pass."""
-        return order_of(self.run, self.modules)
+        """The place in the forward pass of each module that was seen there."""
+        return order_of(self.run)
 
     @cached_property
     def kinds(self) -> dict[str, list[Tensor]]:
@@ -53,14 +53,18 @@ class Recording:
         """Return the module that a tensor belongs to."""
         return self.modules.get(rows.tensor.module or "", _UNKNOWN)
 
-    def inputs(self, module: str) -> list[Rows]:
-        """Return what a module was given in training that has a fraction: masks of bits and indices are left out."""
-        return [rows for rows in self.rows("input").values() if rows.tensor.module == module and rows.is_float]
+    def place(self, rows: Rows) -> int:
+        """Return where in the forward pass the module of a tensor comes; those that were not seen there come last."""
+        return self.order.get(rows.tensor.module or "", len(self.order))
+
+    def inputs(self, module: Module) -> list[Rows]:
+        """Return what a module was given in training that is fractional: no indices, and no masks of bits."""
+        return [rows for rows in self.rows("input").values() if rows.tensor.module == module.name and rows.is_float]
 
     def outputs(self) -> Iterator[tuple[Module, Rows]]:
         """Yield what innermost modules returned in training, in the order of the forward pass; no single numbers."""
         held = (rows for rows in self.rows("output").values() if rows.is_float and rows["count"].max() > 1)
-        for rows in sorted(held, key=lambda rows: self.order.get(rows.tensor.module or "", len(self.order))):
-            module = self.module(rows)
-            if module.is_leaf:
+        for rows in sorted(held, key=self.place):
+            module = self.modules.get(rows.tensor.module or "")
+            if module is not None and module.is_leaf:
                 yield module, rows

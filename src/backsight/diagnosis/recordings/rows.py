@@ -31,8 +31,8 @@ Columns = dict[str, NDArray[Any]]
 class Rows:
     """The rows of one tensor in the order of steps and calls, as columns: `step`, `call` and statistics.
 
-    `nonfinite` are all of its rows with NaN or infinity, those of steps that were not chosen too; `began` is the step of
-    its first row.
+    nonfinite: all of its rows with NaN or infinity, those of steps that were not chosen too.
+    began: the step of its first row.
     """
 
     tensor: Tensor
@@ -63,15 +63,11 @@ class Rows:
         return Rows(self.tensor, _chosen(self.columns, last), self.nonfinite, self.began)
 
     def lasting(self, holds: Mask) -> int | None:
-        """Return the step from which on `holds` is true of every row to the end, if that is for STEADY steps or more."""
-        broken = np.flatnonzero(~holds)
-        start = int(broken[-1]) + 1 if len(broken) else 0
+        """Return the step from which on `holds` is true of every row, to the end; None if not for STEADY steps."""
         steps = self["step"]
-        if (
-            len(broken) and start < len(steps) and steps[start] == steps[start - 1]
-        ):  # another call of that step broke it
-            start = int(np.searchsorted(steps, steps[start], "right"))
-        return int(steps[start]) if len(np.unique(steps[start:])) >= STEADY else None
+        broken = steps[~holds]
+        last = steps[steps > broken[-1]] if len(broken) else steps
+        return int(last[0]) if len(np.unique(last)) >= STEADY else None
 
     def during(self, first: int) -> Rows:
         """Only the rows from this step on."""
@@ -97,17 +93,12 @@ def read(run: Run, tensors: Sequence[Tensor], steps: int) -> Iterator[Rows]:
 
 
 def _rows(tensor: Tensor, columns: Columns) -> Rows:
-    strange = columns["nans"] + columns["infs"] > 0
+    strange = _chosen(columns, columns["nans"] + columns["infs"] > 0)
     steps = np.unique(columns["step"])
     if len(steps) > MOST_STEPS:
         kept = steps[np.linspace(0, len(steps) - 1, MOST_STEPS).astype("<i8")]
-        return Rows(
-            tensor,
-            _chosen(columns, np.isin(columns["step"], kept)),
-            _chosen(columns, strange),
-            int(steps[0]),
-        )
-    return Rows(tensor, columns, _chosen(columns, strange), int(steps[0]))
+        columns = _chosen(columns, np.isin(columns["step"], kept))
+    return Rows(tensor, columns, strange, int(steps[0]))
 
 
 def _chosen(columns: Columns, which: NDArray[Any]) -> Columns:

@@ -10,7 +10,6 @@ from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
-from backsight.diagnosis.wording import counted
 
 USUAL = "between 1e-4 and 1e-2"
 LARGE = 1e-1
@@ -24,8 +23,8 @@ _Ratio = tuple[float, str]
 def update_ratio(recording: Recording) -> Iterator[Finding]:
     """The norm of the update over the norm of the weight, median over the steps; needs the tap "update".
 
-    A decade beyond the usual range is a note, as is two decades below it: small updates may be meant, as at the end of a
-    schedule. Updates of half the weight are a warning. Biases and other vectors are left out: many begin at 0.
+    A decade above the usual range is a note, and so are two decades below it: small updates may be meant, as at the end
+    of a schedule. Updates of half the weight are a warning. Biases and other vectors are left out: many begin at 0.
     """
     ratios = sorted(_ratios(recording))
     large = [ratio for ratio in ratios if ratio[0] > LARGE][::-1]
@@ -34,7 +33,7 @@ def update_ratio(recording: Recording) -> Iterator[Finding]:
         severity: Severity = "warning" if large[0][0] > HUGE else "note"
         yield _finding(severity, "large", large, len(ratios), "Lower the learning rate, or warm it up.")
     if small:
-        cure = "Raise the learning rate, or see why the gradients are so small; nothing to do if the training is at its end."
+        cure = "Raise the learning rate, or see why the gradients are so small; nothing to do at the end of a training."
         yield _finding("note", "small", small, len(ratios), cure)
 
 
@@ -44,7 +43,7 @@ def _finding(severity: Severity, what: str, found: list[_Ratio], of: int, cure: 
     return Finding(
         "BS307",
         severity,
-        f"Updates are very {what} for {len(found)} of the {counted(of, 'weight matrix').replace('matrixs', 'matrices')}.",
+        f"Updates are very {what} for {len(found)} of {of} weight {'matrix' if of == 1 else 'matrices'}.",
         (f"Norm of the update over norm of the weight, median over the steps; usual is {USUAL}: {shown}{more}.",),
         cure,
     )

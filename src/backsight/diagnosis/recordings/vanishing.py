@@ -1,4 +1,4 @@
-"""BS302: gradients vanish on their way to the first layers."""
+"""BS302: gradients, or the signal, vanish on their way through the layers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from backsight.diagnosis.recordings.registry import rule
 
 @rule("BS302")
 def vanishing(recording: Recording) -> Iterator[Finding]:
-    """Norms of gradients fall from layer to layer towards the input, steadily and by ten thousand times or more."""
-    for depth in depths(recording):
-        if depth.powers <= -FALL:
-            yield Finding(
-                "BS302",
-                "warning",
-                f"Gradients vanish through the {len(depth.names)} layers: each has {depth.per_layer:.2g} times the norm "
-                "of the next.",
-                (
-                    f"Norms of gradients, median of {depth.steps} steps: {depth.shown()}.",
-                    "The first layers hardly learn what the last ones do.",
-                ),
-                "Use ReLU or GELU instead of sigmoid or tanh, an initialization for the activation "
-                "(torch.nn.init.kaiming_normal_), normalization layers, or residual connections.",
-            )
+    """They become smaller from layer to layer, steadily, and all in all by ten thousand times or more."""
+    found = next((depth for depth in depths(recording) if depth.powers <= -FALL), None)
+    if found is not None:
+        lost = "last layers hardly see the data" if found.what == "Activations" else "first layers hardly learn"
+        yield Finding(
+            "BS302",
+            "warning",
+            found.title("vanish"),
+            (found.shown(), f"The {lost}."),
+            "Use ReLU or GELU instead of sigmoid or tanh, weights initialized for the activation "
+            "(torch.nn.init.kaiming_normal_), normalization layers, or residual connections.",
+        )
