@@ -116,6 +116,22 @@ def test_two_optimizers_that_use_one_gradient_are_seen():
         assert watch.steps.consumed(first, model.weight).shared
 
 
+def test_an_optimizer_that_is_gone_has_left_no_step():
+    model = nn.Linear(2, 1)
+    first, second = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+    with bs.watch() as watch:
+        model(torch.ones(1, 2)).sum().backward()
+        first.step()
+        model.bias.grad = None
+        first.step()
+        del first
+        gc.collect()
+        model(torch.ones(1, 2)).sum().backward()
+        second.step()
+        assert not watch.steps.consumed(second, model.weight).shared
+        assert not watch.steps.consumed(second, model.bias).shared
+
+
 def test_steps_of_other_threads_do_not_move_the_mark_of_this_one():
     with bs.watch() as watch:
         train(small(), steps=1)
@@ -149,7 +165,9 @@ def test_what_is_not_a_model_is_refused():
         bs.watch([nn.Linear(1, 1)])
 
 
-def test_a_watch_runs_once_at_a_time():
+def test_a_watch_runs_once():
     watch = bs.watch()
-    with watch, pytest.raises(RuntimeError, match="already running"):
+    with watch, pytest.raises(RuntimeError, match="is running or has ended"):
+        watch.__enter__()
+    with pytest.raises(RuntimeError, match="is running or has ended"):
         watch.__enter__()

@@ -9,7 +9,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from backsight.tape import CallLog, announce
+from backsight.tape import CallLog, announce, modules_in
 from backsight.tracing.compiled import Hushed
 from backsight.tracing.steps import StepLog
 
@@ -31,12 +31,14 @@ class Watch:
         self.steps = StepLog()
         self._model = model
         self._handles: list[Any] = []
+        self._used = False
 
     def __enter__(self) -> Watch:
-        if self._handles:
-            raise RuntimeError("this watch is already running; make another with backsight.watch().")
+        if self._used:
+            raise RuntimeError("this watch is running or has ended; make another with backsight.watch().")
+        self._used = True
         announce(self.calls)
-        of_interest = None if self._model is None else _modules(self._model)
+        of_interest = None if self._model is None else {id(module) for _, module in modules_in(self._model)}
 
         def enter(module: torch.nn.Module, args: Any) -> None:
             # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
@@ -71,17 +73,6 @@ class Watch:
         self._handles.clear()
         self.calls.close()
         _current.remove(self)
-
-
-def _modules(model: torch.nn.Module) -> set[int]:
-    """Return the ids of `model` and of all modules inside of it; `Module.modules` would ask each for its hash."""
-    found, stack = {id(model)}, [model]
-    for outer in stack:  # grows as we go
-        for child in object.__getattribute__(outer, "__dict__").get("_modules", {}).values():
-            if child is not None and id(child) not in found:
-                found.add(id(child))
-                stack.append(child)
-    return found
 
 
 def watch(model: torch.nn.Module | None = None) -> Watch:
