@@ -171,3 +171,15 @@ def test_a_watch_runs_once():
         watch.__enter__()
     with pytest.raises(RuntimeError, match="is running or has ended"):
         watch.__enter__()
+
+
+def test_a_failure_of_ours_is_a_warning_and_not_the_end():
+    log = []
+    with bs.watch() as watch:
+        watch.steps.stepped = lambda optimizer: 1 / 0
+        for _ in range(3):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                train(small(), steps=1)
+            log += [str(each.message) for each in caught]
+    assert log == ["backsight: nothing more is watched, ZeroDivisionError: division by zero"]

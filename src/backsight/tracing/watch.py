@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -31,7 +33,7 @@ class Watch:
         self.steps = StepLog()
         self._model = model
         self._handles: list[Any] = []
-        self._used = False
+        self._used = self._failed = False
 
     def __enter__(self) -> Watch:
         if self._used:
@@ -41,15 +43,10 @@ class Watch:
         of_interest = None if self._model is None else {id(module) for _, module in modules_in(self._model)}
 
         def enter(module: torch.nn.Module, args: Any) -> None:
-            # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
-            if torch.compiler.is_compiling():
-                return
             if of_interest is None or id(module) in of_interest:
                 self.calls.enter(module)
 
         def leave(module: torch.nn.Module, args: Any, output: Any) -> None:
-            if torch.compiler.is_compiling():
-                return
             if of_interest is None or id(module) in of_interest:
                 self.calls.leave(module)
 
@@ -57,9 +54,9 @@ class Watch:
             self.steps.stepped(optimizer)
 
         self._handles = [
-            register_module_forward_pre_hook(enter),
-            register_module_forward_hook(leave, always_call=True),
-            register_optimizer_step_post_hook(stepped),
+            register_module_forward_pre_hook(self._guarded(enter)),
+            register_module_forward_hook(self._guarded(leave), always_call=True),
+            register_optimizer_step_post_hook(self._guarded(stepped)),
             Hushed(),
         ]
         _current.append(self)
@@ -73,6 +70,30 @@ class Watch:
         self._handles.clear()
         self.calls.close()
         _current.remove(self)
+
+    def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Keep a failure of ours from the training: it is told once, and nothing more is noted."""
+
+        def guarded(*given: Any) -> None:
+            # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
+            if torch.compiler.is_compiling() or self._failed:
+                return
+            try:
+                hook(*given)
+            except Exception as failure:
+                self._give_up(failure)
+
+        return guarded
+
+    def _give_up(self, failure: Exception) -> None:
+        # The hooks stay until the end: an optimizer iterates over the live dict of its hooks while it calls this one.
+        self._failed = True
+        self.calls.close()
+        try:
+            text = f"backsight: nothing more is watched, {type(failure).__name__}: {failure}"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+        except Exception:  # warnings are errors here, or the failure's text raises: neither may end the training
+            return
 
 
 def watch(model: torch.nn.Module | None = None) -> Watch:

@@ -8,10 +8,10 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
-from backsight.source import Place, assignments
+from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, uses
-from backsight.source.body import statement_at
+from backsight.source.definitions import flow_of
 from backsight.source.leaf_last import asks_for_gradient
 
 
@@ -32,12 +32,12 @@ def _update(level: Level, name: str) -> tuple[Place, Place] | None:
     """The statement that asks for the gradient of `name`, and the one that replaces it by what it computes from it."""
     assert level.body is not None
     made = update = None
-    for place in assignments(level.body, name):
-        statement = statement_at(level.body, *place.position)
-        if statement is not None and asks_for_gradient(statement):
-            made = made or place
-        elif statement is not None and {Use(name, True), Use(f"{name}.grad", False)} <= set(uses(statement)):
-            update = place
+    flow = flow_of(level.body.node)
+    for spot, _ in reversed(flow.touched(name, 0, len(flow.spots))):
+        if asks_for_gradient(spot.node):
+            made = made or level.body.place(spot.node)
+        elif {Use(name, True), Use(f"{name}.grad", False)} <= set(uses(spot.node)):
+            update = level.body.place(spot.node)
     return (made, update) if made and update else None
 
 
