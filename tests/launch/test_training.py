@@ -22,7 +22,7 @@ for step in range(5):
 print(*(p.double().sum().item() for p in model.parameters()))
 """
 
-QUIET = "backsight: 5 optimizer steps, the first 3 audited (8 operations and 4 leaves): nothing found\n"
+QUIET = "backsight: 5 optimizer steps, 3 losses audited (the last: 8 operations and 4 leaves): nothing found\n"
 
 
 def observed(bench, source, *options, **more):
@@ -118,7 +118,7 @@ def test_a_compiled_model_is_observed_without_a_warning(bench):
     source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
     source = source.replace("model(torch.randn", "compiled(torch.randn")
     ended = observed(bench, source, flags=("-W", "error:Using:UserWarning"))
-    assert ended.status == 0 and ended.err.startswith("backsight: 5 optimizer steps, the first 3 audited")
+    assert ended.status == 0 and ended.err.startswith("backsight: 5 optimizer steps, 3 losses audited")
 
 
 def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
@@ -158,7 +158,7 @@ for step in range(5):
     optimizer.step()
 """
 
-AUDITED = "backsight: 5 optimizer steps, the first 3 audited (2 operations and 1 leaf): nothing found\n"
+AUDITED = "backsight: 5 optimizer steps, 3 losses audited (the last: 2 operations and 1 leaf): nothing found\n"
 
 
 def test_a_training_without_modules_is_audited_at_its_steps(bench):
@@ -200,7 +200,7 @@ print(looks)
 """
     ended = observed(bench, source)
     assert ended.out == f"{[None] * 8}\n"
-    assert ended.err == "backsight: 50 optimizer steps; no loss was seen to audit\n"
+    assert ended.err == "backsight: 50 optimizer steps; no loss was seen to audit (that is done in the first steps of an optimizer)\n"
 
 
 def test_outputs_of_an_odd_class_are_left_alone(bench):
@@ -237,3 +237,19 @@ output.sum().backward()
     ended = observed(bench, source, "--quiet", flags=("-W", "error"))
     assert (ended.status, ended.err) == (0, "")
     assert ended.out == bench.python("train.py").out
+
+
+def test_each_backward_of_a_program_is_audited_also_with_several_optimizers(bench):
+    source = """
+import torch
+a, b = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in (a, b)]
+for _ in range(6):
+    a(torch.randn(4, 2)).square().mean().backward()
+    optimizers[0].step()
+    b(torch.randn(4, 2)).square().mean().backward()
+    optimizers[1].step()
+"""
+    found = said(observed(bench, source))
+    assert "2 gradients were not zeroed since optimizers[0].step()." in found
+    assert "2 gradients were not zeroed since optimizers[1].step()." in found

@@ -3,5 +3,6 @@
 from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
+from backsight.diagnosis.history import Site
 
-__all__ = ["UNKNOWN", "AuditFailed", "Finding", "Report", "audit", "audit_at", "explain", "explaining"]
+__all__ = ["UNKNOWN", "AuditFailed", "Finding", "Report", "Site", "audit", "audit_at", "explain", "explaining"]

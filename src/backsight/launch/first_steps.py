@@ -13,15 +13,18 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from backsight.diagnosis import Finding, Report, audit_at
+from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours
 from backsight.tape import grad_fn, no_torch_function, sequence_number, tensors_in
 from backsight.tracing import watch
 
-STEPS = 3
-"""Steps that are audited: the first shows most, and what is left over from step to step shows by the third."""
+PASSES = 3
+"""Passes that are audited of each backward in the program: what is left over from step to step shows by the third."""
+
+_MOST_STEPS = 32
+"""Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
 
 _MOST_LOOKS = 8
 """Optimizer steps at which a loss is looked for in vain: a look takes milliseconds, of every step."""
@@ -54,27 +57,32 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
 
 
 class FirstSteps:
-    """Watches a training and audits the first backward of each of the first steps.
+    """Watches a training and audits the first passes of every backward in its first steps.
 
     A hook on what the outermost module returns is called within the backward; the stack above it shows which tensor
     backward was called on, and where. A training without modules is audited just before its optimizer steps, from the
-    loss that a variable holds. After `STEPS` audits, a failure, or if no loss is to be found, only the optimizer steps
-    are noted.
+    loss that a variable holds. After some steps, a failure, or if no loss is to be found, only the optimizer steps are
+    noted.
     """
 
     def __init__(self) -> None:
         self.findings: dict[tuple[str, str], Finding] = {}
-        self.audits = 0
         self.failed = False
         self.looked_at = ""
         self.watch = watch()
         self.watch.__enter__()
         self._auditing = True
-        self._last_step = -1
+        self._passes: dict[Site, list[int]] = {}
+        self._in_backwards = False
         self._looks = 0
         self._marked: list[Any] = []
         self._forward_hook = register_module_forward_hook(self._forward_done)
         self._step_hook = register_optimizer_step_pre_hook(self._before_step)
+
+    @property
+    def audits(self) -> int:
+        """How many losses were audited."""
+        return sum(map(len, self._passes.values()))
 
     @property
     def steps(self) -> int:
@@ -109,14 +117,15 @@ class FirstSteps:
             handle.remove()
         self._marked.clear()
 
-    @property
-    def _due(self) -> bool:
-        return self._auditing and self._last_step != self.steps
+    def _is_due(self, site: Site) -> bool:
+        """Whether the backward at this place is one of its first, and the first since the last optimizer step."""
+        passes = self._passes.get(site, [])
+        return self._auditing and len(passes) < PASSES and self.steps not in passes
 
     @_guarded
     def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         outermost = not self.watch.calls.is_running()
-        if self._due and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
+        if self._auditing and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
             for tensor in tensors_in(output):
                 node = grad_fn(tensor) if isinstance(tensor, torch.Tensor) else None
                 if node is not None:  # a hook on the tensor itself would be seen by who saves or overrides it
@@ -124,33 +133,33 @@ class FirstSteps:
 
     @_guarded
     def _in_backward(self, gradients: Any) -> None:
-        if self._due:
-            call = _backward_call()
-            if call is not None:
-                roots, frame = call
-                self._audit(roots, frame, "during backward")
+        call = _backward_call() if self._auditing else None
+        if call is not None:
+            roots, frame = call
+            self._in_backwards = True
+            self._audit(roots, frame, "during backward")
 
     @_guarded
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if self._due:
-            loss = _newest_loss()
+        self._unmark()
+        if self._auditing and not self._in_backwards:
+            loss = _newest_loss() if self._is_due(_site(_caller())) else None
             if loss is not None:
                 self._audit(loss, _caller(), "before step")
-                return
-            self._looks += 1
-            if self._looks >= _MOST_LOOKS:
-                self._stop_auditing()
+            else:
+                self._looks += 1
+        if self.steps >= _MOST_STEPS or self._looks >= _MOST_LOOKS:
+            self._stop_auditing()
 
     def _audit(self, roots: Any, frame: FrameType, moment: Any) -> None:
-        self._unmark()
-        self._last_step = self.steps
-        report = audit_at((frame.f_code.co_filename, frame.f_lineno), (roots,), moment=moment)
-        self.audits += 1
+        site = _site(frame)
+        if not self._is_due(site):
+            return
+        self._passes.setdefault(site, []).append(self.steps)
+        report = audit_at(site, (roots,), moment=moment)
         self.looked_at = report.looked_at
         for finding in report.findings:
             self.findings.setdefault((finding.code, finding.title), finding)
-        if self.audits >= STEPS:
-            self._stop_auditing()
 
 
 def _backward_call() -> tuple[Any, FrameType] | None:
@@ -171,6 +180,10 @@ def _backward_call() -> tuple[Any, FrameType] | None:
                 return (outermost.f_locals[holds_roots], here) if holds_roots else None
             here = here.f_back
     return None
+
+
+def _site(frame: FrameType) -> Site:
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def _caller() -> FrameType:

@@ -205,7 +205,12 @@ def leaf_name(leaf: Leaf, module: str = "") -> str:
         return f"unnamed {dimensions(leaf.shape)}"
     name = leaf.name
     if module:
-        name = name.rpartition(".")[2] if leaf.module == module else name.removeprefix(f"{module}.")
+        inside = f"{leaf.module}."
+        if inside.startswith(f"{module}."):  # its own, or that of a module inside whose forward was not called
+            steps = inside.count(".") - module.count(".")
+            name = ".".join(name.split(".")[-steps:])
+        else:
+            name = name.removeprefix(f"{module}.")
     return f"{name}, overwritten" if leaf.kind == "overwritten" and "overwritten" not in name else name
 
 

@@ -16,14 +16,16 @@ from backsight.tape import Leaf
 def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     """A leaf of the loss requires grad, optimizers were found, and none of them holds it.
 
-    A leaf whose gradient the program itself wants is a note.
+    A leaf whose gradient the program itself wants is a note, and so are the parameters of models through which an
+    input is optimised: an image, a perturbation, a latent code.
     """
     if not any(leaf.owner for leaf in scene.graph.leaves):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
     alone = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
     parameters = [leaf for leaf in alone if leaf.kind == "parameter"]
     if parameters:
-        yield _finding(scene, parameters, "warning", "")
+        kept = _only_passed_through(scene)
+        yield _finding(scene, parameters, "note" if kept else "warning", kept)
     for leaf in alone:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
@@ -50,7 +52,26 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     )
 
 
+def _only_passed_through(scene: Scene) -> str:
+    """Say that the optimizers hold inputs of the models alone; empty if they hold a parameter of one."""
+    owned = [leaf for leaf in scene.graph.leaves if leaf.owner]
+    held = {id(p) for optimizer in scene.optimizers.values() for p in parameters_of(optimizer)}
+    if not scene.models or any(leaf.module is not None for leaf in owned):
+        return ""
+    if any(id(p) in held for model in scene.models.values() for p in registered(model)):
+        return ""
+    return (
+        f"Only {listed([leaf.label for leaf in owned], 3)} is optimised here, and no parameter of "
+        f"{listed(list(scene.models), 3)}."
+    )
+
+
 def _cure(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
+    if wanted and leaves[0].kind == "parameter":
+        return (
+            f"Nothing to do if {listed(list(scene.models), 3)} is to stay as it is: requires_grad_(False) on it saves "
+            "the time and memory for its gradients."
+        )
     if wanted:
         return "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
     unseen = _in_plain_container(scene, leaves)

@@ -20,7 +20,7 @@ from backsight.diagnosis.errors.second_backward.losses import another_loss, same
 from backsight.diagnosis.errors.second_backward.once import computed_once
 from backsight.diagnosis.evidence.failure import Failure, Level
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import listed, shown, were
 from backsight.snapshot import survey
 from backsight.source import assignments
 
@@ -60,8 +60,8 @@ def _steps(case: Case) -> Iterable[str]:
     if case.joints:
         names = listed([case.graph.nodes[i].name for i in case.joints], 3)
         yield (
-            f"{counted(len(case.old), 'operation')} of this graph were made before the last optimizer step; the new "
-            f"part reaches them through {names}."
+            f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step; the new part "
+            f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}."
         )
 
 

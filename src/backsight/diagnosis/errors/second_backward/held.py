@@ -5,7 +5,7 @@ from __future__ import annotations
 from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.evidence.holders import node_of, results_held
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.diagnosis.wording import counted, listed, shaped, shown, were
 
 
 def held_since_step(case: Case) -> Finding | None:
@@ -31,8 +31,8 @@ def held_since_step(case: Case) -> Finding | None:
         f"{'them' if several else 'it'}.",
         (
             shown(case.failure.user.place, f"goes back through {listed([path for _, _, path in held], 3)}."),
-            f"{counted(len(case.old), 'operation')} of this graph were made before the last optimizer step, as the "
-            "running watch has noted.",
+            f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step, as the running "
+            "watch has noted.",
         ),
         _cure(name, len({node for node, _, _ in held})),
         source=case.failure.source,
