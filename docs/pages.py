@@ -32,7 +32,7 @@ _HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
 
 @dataclass(frozen=True)
 class Run:
-    """What a program said under `backsight run`: its stdout, its own stderr, and what backsight added."""
+    """What a program said, under `backsight run` unless it imports backsight itself: its stdout, its own stderr, and what backsight added."""
 
     status: int
     out: str
@@ -82,10 +82,11 @@ def program(text: str, heading: str) -> str:
 
 @lru_cache(None)
 def _run(source: str, name: str) -> Run:
+    command = [] if "import backsight" in source else ["-m", "backsight", "run", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_text(source, encoding="utf-8")
         ended = subprocess.run(
-            [sys.executable, "-m", "backsight", "run", "--quiet", name],
+            [sys.executable, *command, name],
             cwd=folder,
             capture_output=True,
             encoding="utf-8",

@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING, Any
 from backsight._version import __version__
 
 if TYPE_CHECKING:
-    from backsight.diagnosis import Finding, Report, audit, explain, explaining
+    from backsight.diagnosis import AuditFailed, Finding, Report, audit, explain, explaining
     from backsight.naming import Name
     from backsight.recording import Recorder, RecordingWarning, record
     from backsight.runs import Run, RunError, open_run, runs_in
     from backsight.snapshot import graph, name, names
-    from backsight.tape import Graph, NothingToCapture
+    from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
 
 __all__ = [
+    "AuditFailed",
     "Finding",
     "Graph",
     "Name",
+    "NotInGraph",
     "NothingToCapture",
     "Recorder",
     "RecordingWarning",
@@ -50,9 +52,11 @@ __all__ = [
 
 # Loaded when first used: importing backsight costs next to nothing, and `backsight run` must not import torch.
 _HOME = {
+    "AuditFailed": "diagnosis",
     "Finding": "diagnosis",
     "Graph": "tape",
     "Name": "naming",
+    "NotInGraph": "tape",
     "NothingToCapture": "tape",
     "Recorder": "recording",
     "RecordingWarning": "recording",

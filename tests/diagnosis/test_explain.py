@@ -428,3 +428,12 @@ def test_every_error_is_explained_from_its_text_alone_too():
         assert not finding.exact
         assert "could not look closer" not in "".join(finding.evidence)
         assert finding.title and finding.cure
+
+
+def test_an_error_that_passes_two_explainings_is_explained_once():
+    x = torch.ones(2, requires_grad=True)
+    loss = x.square().sum()
+    with pytest.raises(RuntimeError) as caught, bs.explaining(), bs.explaining():
+        loss.backward()
+        loss.backward()
+    assert len(caught.value.__notes__) == 1

@@ -359,3 +359,74 @@ for number, value in enumerate(steps()):
         assert all(
             torch.equal(p, old) and torch.equal(p.grad, grad) for p, (old, grad) in zip(weights, before, strict=True)
         )
+
+
+class TestWhatAWatchKnowsToBeOld:
+    """Where the text does not lead to a variable, the one that holds the joint with the last step's graph is named."""
+
+    def test_a_list_that_is_never_emptied(self):
+        source = """
+        policy = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+        log_probs = []
+        def play():
+            for _ in range(3):
+                log_probs.append(policy(torch.randn(4)).log_softmax(0)[0])
+        def finish():
+            loss = -torch.stack(log_probs).sum()
+            loss.backward()  # here
+            optimizer.step()
+        for episode in range(2):
+            play()
+            finish()
+        """
+        with bs.watch():
+            finding = explained(source)
+        assert finding.title == (
+            "log_probs still holds 3 results from before the last optimizer step, and an earlier backward() has freed "
+            "what computed them."
+        )
+        assert "log_probs.clear()" in finding.cure
+        assert finding.exact
+        assert finding.source == at(source)
+
+    def test_data_that_was_encoded_once(self):
+        with bs.watch():
+            finding = explained("""
+            encoder, head = torch.nn.Linear(5, 3), torch.nn.Linear(3, 1)
+            optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+            class Batches:
+                def __init__(self):
+                    self.codes = torch.sigmoid(encoder(torch.randn(4, 5)))
+                def __iter__(self):
+                    yield from (head(self.codes).mean() for _ in range(2))
+            batches = Batches()
+            for loss in batches:
+                loss.backward()
+                optimizer.step()
+            """)
+        assert finding.title.startswith("batches.codes, a tensor of shape 4×3, is a result from before the last")
+        assert "torch.no_grad()" in finding.cure
+
+    def test_an_attribute_whose_last_value_the_loss_does_not_need(self):
+        """An LSTM returns its state beside its output, so the new state is no part of the graph; the old one is."""
+        with bs.watch():
+            finding = explained("""
+            class Net(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.lstm, self.state = torch.nn.LSTM(3, 4, batch_first=True), None
+                def forward(self, x):
+                    out, self.state = self.lstm(x, self.state)
+                    return out[:, -1]
+            net = Net()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            def step(x):
+                loss = net(x).mean()
+                loss.backward()
+                optimizer.step()
+            for _ in range(2):
+                step(torch.randn(2, 5, 3))
+            """)
+        assert finding.title.startswith("net.state carries the graph of one call into the next")
+        assert finding.exact

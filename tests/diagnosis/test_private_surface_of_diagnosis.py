@@ -117,3 +117,29 @@ def test_overrides_are_kept_from_running():
     with _torch.no_torch_function():
         assert x.requires_grad is False
     assert sys.exc_info() == (None, None, None)
+
+
+def test_attributes_are_read_past_those_of_a_subclass():
+    class Liar(torch.Tensor):
+        shape = grad_fn = requires_grad = is_leaf = _base = "a lie"
+
+    tensor = (torch.ones(3, requires_grad=True) * 2)[:2].as_subclass(Liar)
+    read = {name: getattr(_torch.TENSOR, name).__get__(tensor) for name in ("shape", "requires_grad", "is_leaf")}
+    assert read == {"shape": (2,), "requires_grad": True, "is_leaf": False}
+    assert _torch.TENSOR.grad_fn.__get__(tensor).name() == "AliasBackward0"
+    assert isinstance(_torch.TENSOR._base.__get__(tensor), torch.Tensor)
+    assert _torch.TENSOR.untyped_storage(tensor)._cdata == tensor.untyped_storage()._cdata
+
+
+def test_a_custom_node_tells_which_arguments_need_a_gradient():
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient, None
+
+    node = Scale.apply(torch.ones(3, requires_grad=True), 2.0).grad_fn
+    assert _torch.NEEDS_INPUT_GRAD.__get__(node) == (True, False)

@@ -28,6 +28,25 @@ class TestLeafWithoutOptimizer:
         )
         del optimizer
 
+    def test_modules_in_a_plain_list_are_to_be_registered(self) -> None:
+        class Net(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers, self.head = [nn.Linear(4, 4), nn.Linear(4, 4)], nn.Linear(4, 1)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.head(self.layers[1](self.layers[0](x)))
+
+        net = Net()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
+        assert finding.title.startswith("net.layers[0].weight and 3 more require a gradient")
+        assert finding.cure == (
+            "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: of a plain list or dict, "
+            "net.parameters() does not see what is inside."
+        )
+        del optimizer
+
     def test_a_leaf_in_a_group_of_its_own_is_in_order(self) -> None:
         model, delta = mlp(), torch.zeros(1, requires_grad=True)
         optimizer = torch.optim.SGD([{"params": model.parameters()}, {"params": [delta], "lr": 1.0}], lr=0.1)

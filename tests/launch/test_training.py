@@ -22,7 +22,7 @@ for step in range(5):
 print(*(p.double().sum().item() for p in model.parameters()))
 """
 
-QUIET = "backsight: 5 optimizer steps, the first 3 audited (8 operations and 4 leaves): nothing found\n"
+QUIET = "backsight: 5 optimizer steps, 3 losses audited (the last: 8 operations and 4 leaves): nothing found\n"
 
 
 def observed(bench, source, *options, **more):
@@ -118,7 +118,7 @@ def test_a_compiled_model_is_observed_without_a_warning(bench):
     source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
     source = source.replace("model(torch.randn", "compiled(torch.randn")
     ended = observed(bench, source, flags=("-W", "error:Using:UserWarning"))
-    assert ended.status == 0 and ended.err.startswith("backsight: 5 optimizer steps, the first 3 audited")
+    assert ended.status == 0 and ended.err.startswith("backsight: 5 optimizer steps, 3 losses audited")
 
 
 def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
@@ -144,3 +144,115 @@ def test_what_is_only_worth_knowing_is_counted(bench):
 def test_and_shown_when_asked_for(bench):
     ended = observed(bench, FROZEN, "--notes")
     assert said(ended).startswith("note BS109  2 of the 4 parameters in optimizer are frozen.")
+
+
+PLAIN = """
+import torch
+
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+for step in range(5):
+    optimizer.zero_grad()
+    loss = (w * 2).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+AUDITED = "backsight: 5 optimizer steps, 3 losses audited (the last: 2 operations and 1 leaf): nothing found\n"
+
+
+def test_a_training_without_modules_is_audited_at_its_steps(bench):
+    assert observed(bench, PLAIN).err == AUDITED
+
+
+def test_a_script_that_first_asks_whether_torch_is_there_is_observed(bench):
+    asking = "import importlib.util\nprint(importlib.util.find_spec('torch').loader.get_filename())\n"
+    ended = observed(bench, asking + PLAIN)
+    assert (ended.out, ended.err) == (bench.python("train.py").out, AUDITED)
+
+
+def test_hooks_of_the_script_on_every_optimizer_step_go_on(bench):
+    hook = """
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+register_optimizer_step_pre_hook(lambda *_: print('step'))
+"""
+    ended = observed(bench, hook + PLAIN)
+    assert (ended.status, ended.out, ended.err) == (0, "step\n" * 5, AUDITED)
+
+
+def test_a_loss_that_is_never_to_be_seen_is_looked_for_a_few_times_only(bench):
+    source = """
+import torch
+import backsight.launch.first_steps as ours
+
+looks, look = [], ours._newest_loss
+ours._newest_loss = lambda: looks.append(look()) or looks[-1]
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+
+def backward():
+    (w * 2).sum().backward()
+
+for _ in range(50):
+    backward()
+    optimizer.step()
+print(looks)
+"""
+    ended = observed(bench, source)
+    assert ended.out == f"{[None] * 8}\n"
+    assert (
+        ended.err
+        == "backsight: 50 optimizer steps; no loss was seen to audit (that is done in the first steps of an optimizer)\n"
+    )
+
+
+def test_outputs_of_an_odd_class_are_left_alone(bench):
+    source = """
+import torch
+
+class Odd(torch.Tensor):
+    @property
+    def grad_fn(self): raise RuntimeError("asked")
+    def register_hook(self, hook): raise RuntimeError("asked")
+
+model = torch.nn.Linear(2, 1)
+print(model(torch.ones(1, 2).as_subclass(Odd)).shape)
+"""
+    assert observed(bench, source, "--quiet") == bench.python("train.py")
+
+
+def test_an_output_is_saved_and_overridden_as_without_us(bench):
+    source = """
+import io, torch
+from torch.overrides import TorchFunctionMode
+
+class Calls(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), options=None):
+        print(function.__name__)
+        return function(*args, **(options or {}))
+
+model = torch.nn.Linear(2, 1)
+with Calls():
+    output = model(torch.ones(1, 2))
+torch.save(output, io.BytesIO())
+output.sum().backward()
+"""
+    ended = observed(bench, source, "--quiet", flags=("-W", "error"))
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out == bench.python("train.py").out
+
+
+def test_each_backward_of_a_program_is_audited_also_with_several_optimizers(bench):
+    source = """
+import torch
+a, b = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in (a, b)]
+for _ in range(6):
+    a(torch.randn(4, 2)).square().mean().backward()
+    optimizers[0].step()
+    b(torch.randn(4, 2)).square().mean().backward()
+    optimizers[1].step()
+"""
+    found = said(observed(bench, source))
+    assert "2 gradients were not zeroed since optimizers[0].step()." in found
+    assert "2 gradients were not zeroed since optimizers[1].step()." in found

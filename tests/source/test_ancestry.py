@@ -1,6 +1,7 @@
 """What a value may be computed from, by the text alone."""
 
 from backsight.source.ancestry import ancestors
+from backsight.source.definitions import MOST, flow_of
 
 LOOP = """
 def train(batches, hidden):
@@ -61,3 +62,23 @@ def test_an_expression_of_the_line_may_be_asked_for(body_of):
 
 def test_a_line_outside_of_the_text_has_none(body_of):
     assert ancestors(body_of("a = 1\n"), "a", 99) == {}
+
+
+def test_of_several_statements_on_a_line_the_last_that_reads_it_counts(body_of):
+    body = body_of("x = f(a); loss = g(x); loss.backward(); optimizer.step()")
+    assert set(ancestors(body, "loss", 1)) == {"loss", "g", "x", "f", "a"}
+
+
+def test_a_question_about_a_name_looks_at_its_own_statements_alone(body_of):
+    """What a long flat script needs: every other statement would be asked for every name."""
+    lines = [f"x{number} = x{number - 1} + w" for number in range(1, 1000)]
+    flow = flow_of(body_of("\n".join(lines)).node)
+    assert [spot.node.lineno for spot, _ in flow.touched("x7", 0, len(lines))] == [7]
+    assert flow.touched("w", 0, len(lines)) == []
+
+
+def test_assignments_that_may_be_passed_by_are_followed_up_to_a_limit(body_of):
+    lines = ["x = start"] + [f"if c: x = x + {number}" for number in range(2 * MOST)] + ["x.backward()"]
+    found = ancestors(body_of("\n".join(lines)), "x", len(lines))
+    assert found["x"].entering
+    assert len(found["x"].bound) >= MOST

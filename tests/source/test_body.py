@@ -168,6 +168,16 @@ class TestStatementAt:
         body = body_of(self.SOURCE, "train")
         assert body.text(statement_at(body, line_of(body, "a = 1"))) == "a = 1"
 
+    def test_is_the_one_at_the_column_of_several_on_one_line(self, body_of):
+        body = body_of("""
+        ä = "ä"; loss.backward(); optimizer.step()
+        if c: x = f(
+            1); y = 2
+        """)
+        found = [statement_at(body, 1, column) for column in (0, 11, 28)]
+        assert [body.text(each) for each in found] == ['ä = "ä"', "loss.backward()", "optimizer.step()"]
+        assert [body.text(statement_at(body, 3, column)) for column in (4, 8)] == ["x = f(1)", "y = 2"]
+
     def test_goes_into_nested_functions(self, body_of):
         body = body_of("def outer():\n    def inner():\n        return 1\n")
         assert isinstance(statement_at(body, 3), ast.Return)

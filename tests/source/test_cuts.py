@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from backsight.source.cuts import cuts
+from backsight.source import statement_at
+from backsight.source.cuts import cuts, lets_through
 
 CUTTING = {
     "x.detach() * 2": "detach",
@@ -326,3 +327,26 @@ class TestFrozen:
 
     def test_turning_it_on_is_not(self, body_of):
         assert cuts(body_of("x.requires_grad_(True)\nx.requires_grad = True\nloss = x.sum()\n"), "x.sum()", 3) == ()
+
+
+class TestLetsThrough:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "h = cell(x, h)",
+            "h += x",
+            "h = [f(each) for each in h]",
+            "for each in h: pass",
+            "h = h.detach() + h",
+            "h = g(h.a)",
+        ],
+    )
+    def test_a_history_that_is_read_on(self, body_of, text):
+        assert lets_through(statement_at(body_of(text), 1), "h")
+
+    @pytest.mark.parametrize(
+        "text",
+        ["h = cell(x, h.detach())", "h = tuple(each.detach() for each in h)", "log(h.item())", "n = h.shape[0]"],
+    )
+    def test_a_history_that_is_cut_off(self, body_of, text):
+        assert not lets_through(statement_at(body_of(text), 1), "h")

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from backsight.source.leaf_last import leaf_last
+from backsight.source import statement_at
+from backsight.source.leaf_last import asks_for_gradient, leaf_last
 
 REWRITTEN = [
     "w = torch.randn(3, requires_grad=True) * 0.1",
@@ -50,3 +51,17 @@ def test_what_is_not_plain_is_left(body_of, statement):
 def test_hundreds_of_operands_do_no_harm(body_of):
     text = "w = torch.ones(3, requires_grad=True)" + " + 1" * 400 + "\n"
     assert leaf_last(body_of(text), "w", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("w = torch.ones(3, requires_grad=True)", True),
+        ("w = torch.ones(3).requires_grad_()", True),
+        ("w = nn.Parameter(torch.ones(3))", True),
+        ("w = torch.ones(3, requires_grad=False)", False),
+        ("w = w - w.grad", False),
+    ],
+)
+def test_what_asks_for_a_gradient(body_of, text, asks):
+    assert asks_for_gradient(statement_at(body_of(text), 1)) is asks

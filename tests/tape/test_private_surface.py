@@ -153,3 +153,12 @@ def test_parameters_are_told_without_asking_them():
     assert not _torch.is_parameter(torch.ones(1))
     assert _torch.is_parameter(torch.nn.Parameter(torch.ones(1)))
     assert _torch.is_parameter(torch.nn.Parameter(torch.ones(1).as_subclass(Deaf)))
+
+
+def test_a_module_keeps_its_parts_in_three_dicts():
+    inner = torch.nn.BatchNorm1d(2, affine=False)
+    outer = torch.nn.Sequential(inner, torch.nn.Linear(2, 1))
+    assert _torch.registered(outer, "_modules") == {"0": inner, "1": outer[1]}
+    assert list(_torch.registered(inner, "_buffers")) == ["running_mean", "running_var", "num_batches_tracked"]
+    assert list(_torch.registered(outer[1], "_parameters")) == ["weight", "bias"]
+    assert _torch.registered(torch.nn.Module.__new__(torch.nn.Module), "_modules") == {}

@@ -119,6 +119,7 @@ def other_graph():
         ),
         (lambda: leaf(2).exp(), NotInGraph, "the tensor of shape (2,) is neither a leaf of this graph nor made in it."),
         (1.5, TypeError, "a place in a graph is a tensor, leaf, node, name or index, not float."),
+        (True, TypeError, "a place in a graph is a tensor, leaf, node, name or index, not bool."),
         (None, TypeError, "a place in a graph is a tensor, leaf, node, name or index, not NoneType."),
     ],
 )
@@ -219,3 +220,8 @@ def test_a_wide_and_deep_graph_is_queried_without_recursion():
     g = capture(y, details=False)
     assert len(g.path(w, y)) == len(g.between(w, y)) == len(g) == 20_002
     assert g.count_paths(w, y) == 1
+
+
+def test_an_answer_says_which_nodes_it_holds():
+    w = leaf(1)
+    assert repr(capture(w.sin()).path(0, w)) == "(<node 0: SinBackward0>, <node 1: unnamed leaf of shape 1>)"

@@ -116,6 +116,22 @@ def test_two_optimizers_that_use_one_gradient_are_seen():
         assert watch.steps.consumed(first, model.weight).shared
 
 
+def test_an_optimizer_that_is_gone_has_left_no_step():
+    model = nn.Linear(2, 1)
+    first, second = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+    with bs.watch() as watch:
+        model(torch.ones(1, 2)).sum().backward()
+        first.step()
+        model.bias.grad = None
+        first.step()
+        del first
+        gc.collect()
+        model(torch.ones(1, 2)).sum().backward()
+        second.step()
+        assert not watch.steps.consumed(second, model.weight).shared
+        assert not watch.steps.consumed(second, model.bias).shared
+
+
 def test_steps_of_other_threads_do_not_move_the_mark_of_this_one():
     with bs.watch() as watch:
         train(small(), steps=1)
@@ -149,7 +165,21 @@ def test_what_is_not_a_model_is_refused():
         bs.watch([nn.Linear(1, 1)])
 
 
-def test_a_watch_runs_once_at_a_time():
+def test_a_watch_runs_once():
     watch = bs.watch()
-    with watch, pytest.raises(RuntimeError, match="already running"):
+    with watch, pytest.raises(RuntimeError, match="is running or has ended"):
         watch.__enter__()
+    with pytest.raises(RuntimeError, match="is running or has ended"):
+        watch.__enter__()
+
+
+def test_a_failure_of_ours_is_a_warning_and_not_the_end():
+    log = []
+    with bs.watch() as watch:
+        watch.steps.stepped = lambda optimizer: 1 / 0
+        for _ in range(3):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                train(small(), steps=1)
+            log += [str(each.message) for each in caught]
+    assert log == ["backsight: nothing more is watched, ZeroDivisionError: division by zero"]

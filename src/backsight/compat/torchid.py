@@ -37,7 +37,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -47,6 +47,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from backsight.naming import Name, search
+from backsight.tape import grad_fn as read_grad_fn
 from backsight.tape.walk import Walk, walk
 
 __all__ = ["find_intersection", "find_leaves", "identify_tensors", "tag_model"]
@@ -55,9 +56,6 @@ UNIDENTIFIED = "unidentified"
 
 _HOLDERS = 8
 """How many names of a tensor are asked for: enough that those of the caller's own list of leaves crowd nothing out."""
-
-_grad_fn: Callable[[torch.Tensor], Any] = inspect.getattr_static(torch.Tensor, "grad_fn").__get__
-"""Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""
 
 _tags: MutableMapping[torch.Tensor, list[str]] = WeakTensorKeyDictionary()
 """Tags by parameter. `.nmm` cannot serve as their store: in it they are mixed with names that may be out of date."""
@@ -227,7 +225,7 @@ def _producers(named: Iterable[tuple[Any, Name]]) -> dict[Any, str]:
     producers: dict[Any, str] = {}
     with torch._C.DisableTorchFunctionSubclass():  # reading grad_fn would call a subclass's __torch_function__
         for tensor, name in named:
-            node = _grad_fn(tensor)
+            node = read_grad_fn(tensor)
             if node is not None:
                 producers.setdefault(node, _text(name))
     return producers

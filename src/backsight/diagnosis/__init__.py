@@ -3,6 +3,18 @@
 from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
+from backsight.diagnosis.history import Site
 from backsight.diagnosis.recordings import audit_run
 
-__all__ = ["UNKNOWN", "AuditFailed", "Finding", "Report", "audit", "audit_at", "audit_run", "explain", "explaining"]
+__all__ = [
+    "UNKNOWN",
+    "AuditFailed",
+    "Finding",
+    "Report",
+    "Site",
+    "audit",
+    "audit_at",
+    "audit_run",
+    "explain",
+    "explaining",
+]

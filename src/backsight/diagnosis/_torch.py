@@ -31,6 +31,13 @@ CHECKPOINT_FILE: str = checkpoint.__file__
 """The frames of a recomputation stand in this file."""
 
 
+TENSOR: Any = torch._C.TensorBase
+"""Where the attributes of tensors really are: its descriptors read them past whatever a subclass overrides."""
+
+NEEDS_INPUT_GRAD: Any = torch._C._FunctionBase.needs_input_grad
+"""`ctx.needs_input_grad`, past an attribute of the same name that a custom Function may have set on its `ctx`."""
+
+
 def no_torch_function() -> AbstractContextManager[None]:
     """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
     return torch._C.DisableTorchFunction()

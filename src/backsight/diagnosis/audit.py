@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,14 +14,12 @@ from backsight.diagnosis.history import Site, recall, remember
 from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene
 from backsight.diagnosis.wording import counted
-from backsight.snapshot import optimizers_by_name, owned, survey
-from backsight.tape import NothingToCapture, tensors_in
+from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
+from backsight.tape import Models, NothingToCapture, tensors_in
 from backsight.tracing import current
 
-Optimizers = torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer] | None
 
-
-def audit(*roots: Any, model: torch.nn.Module | None = None, optimizer: Optimizers = None) -> Report:
+def audit(*roots: Any, model: Models = None, optimizer: Optimizers = None) -> Report:
     """Look for what is wrong with a training step, just before its backward.
 
     ```python
@@ -36,7 +33,7 @@ def audit(*roots: Any, model: torch.nn.Module | None = None, optimizer: Optimize
 
     Args:
         roots: the loss, or several; what `backsight.graph` takes.
-        model: the model, if only this one is to be looked at.
+        model: the model, or models by name, if only these are to be looked at.
         optimizer: the optimizer, or optimizers by name, if only these are to be looked at.
 
     Returns:
@@ -44,6 +41,7 @@ def audit(*roots: Any, model: torch.nn.Module | None = None, optimizer: Optimize
 
     Raises:
         NothingToCapture: if the roots have no graph.
+        TypeError: if `model` or `optimizer` is something else.
     """
     caller = sys._getframe(1)
     try:
@@ -55,7 +53,7 @@ def audit(*roots: Any, model: torch.nn.Module | None = None, optimizer: Optimize
 def audit_at(
     site: Site,
     roots: tuple[Any, ...],
-    model: torch.nn.Module | None = None,
+    model: Models = None,
     optimizer: Optimizers = None,
     moment: Moment = "before backward",
 ) -> Report:

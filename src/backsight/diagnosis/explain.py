@@ -72,10 +72,19 @@ class explaining:
         if error is None:
             return
         try:
-            if _culprit(error) is not None:
-                _add_note(error, f"\nbacksight: {explain(error)}")
+            if _culprit(error) is not None and not _is_explained(error):
+                _add_note(error, f"{_HEAD}{explain(error)}")
         except Exception as ours:  # the user's own error must pass, whatever is wrong with us
             _add_note(error, f"\nbacksight could not explain this error: {type(ours).__name__} in {_where(ours)}")
+
+
+_HEAD = "\nbacksight: "
+
+
+def _is_explained(error: BaseException) -> bool:
+    """Whether an `explaining` within this one has added its note already."""
+    notes = object.__getattribute__(error, "__dict__").get("__notes__", ())
+    return issubclass(type(notes), list) and any(type(note) is str and note.startswith(_HEAD) for note in notes)
 
 
 def _at_hand() -> BaseException:

@@ -57,7 +57,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of one audit, the gravest first."""
+    """The findings of one audit, the gravest first. `looked_at` says how much there was to look at.
+
+    ```python
+    report = backsight.audit(loss)
+    print(report)                           # each finding with its evidence and cure
+    [finding.code for finding in report]    # ['BS101', 'BS109']
+    report.raise_if("warning")
+    ```
+    """
 
     findings: tuple[Finding, ...]
     looked_at: str = ""

@@ -26,6 +26,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def were(number: int, nouns: str) -> str:
+    """`1 operation of this graph was`, `2 operations of this graph were`; `nouns` is the plural."""
+    first, _, rest = nouns.partition(" ")
+    return " ".join(filter(None, [counted(number, first.removesuffix("s")), rest, "was" if number == 1 else "were"]))
+
+
 def listed(items: Sequence[str], limit: int = 6) -> str:
     """`a, b and c`; what goes beyond `limit` is counted."""
     shown = [*items[:limit], *([f"{len(items) - limit} more"] if len(items) > limit else [])]

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 
 def when_imported(name: str, then: Callable[[], None]) -> None:
-    """Call `then` once the module `name` has been imported; at once if it has been already.
+    """Call `then` once the top-level module `name` has been imported; at once if it has been already.
 
     An entry in `sys.meta_path`, Python's own mechanism for this (PEP 302, PEP 451), which removes itself.
     """
@@ -22,6 +22,8 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
+    """Stays in place until the module has run: many only ask whether it is there, by `importlib.util.find_spec`."""
+
     def __init__(self, name: str, then: Callable[[], None]):
         self.name, self.then = name, then
 
@@ -30,18 +32,25 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self.name:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((each for each in found if each is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self.then)
+            spec.loader = _Loader(spec.loader, self)
         return spec
+
+    def imported(self) -> None:
+        """Called by the loader when the module has run."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self.then()
 
 
 class _Loader(Loader):
     """Loads the module with its own loader, gives that back to it, and then tells."""
 
-    def __init__(self, loader: Loader, then: Callable[[], None]):
-        self.loader, self.then = loader, then
+    def __init__(self, loader: Loader, finder: _Finder):
+        self.loader, self.finder = loader, finder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)
@@ -51,4 +60,8 @@ class _Loader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
         self.loader.exec_module(module)
-        self.then()
+        self.finder.imported()
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer as the module's own loader would to whoever has only looked for the module (`get_filename`)."""
+        return getattr(self.loader, name)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
 from types import CodeType, FrameType
 from typing import Any
 
@@ -10,14 +13,21 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from backsight.diagnosis import Finding, Report, audit_at
+from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.launch.voice import failed
 from backsight.naming import search
-from backsight.tape import tensors_in
+from backsight.naming.roots import is_library, is_ours
+from backsight.tape import grad_fn, no_torch_function, sequence_number, tensors_in
 from backsight.tracing import watch
 
-STEPS = 3
-"""Steps that are audited: the first shows most, and what is left over from step to step shows by the third."""
+PASSES = 3
+"""Passes that are audited of each backward in the program: what is left over from step to step shows by the third."""
+
+_MOST_STEPS = 32
+"""Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
+
+_MOST_LOOKS = 8
+"""Optimizer steps at which a loss is looked for in vain: a look takes milliseconds, of every step."""
 
 _MOST_MARKS = 256
 """Outputs that may wait for a backward; beyond that (evaluation with gradients on) the optimizer step is waited for."""
@@ -30,27 +40,49 @@ _CALLS: dict[CodeType, str | None] = {
 """The functions that run a backward, and the argument that holds its roots; None where it is not the step's own."""
 
 
+def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
+    """Keep a failure of ours from the training: it is told once, and nothing more is looked at."""
+
+    @wraps(hook)
+    def guarded(self: FirstSteps, *given: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        try:
+            with no_torch_function():
+                hook(self, *given)
+        except Exception as failure:
+            self.give_up(failure)
+
+    return guarded
+
+
 class FirstSteps:
-    """Watches a training and audits the first backward of each of the first steps.
+    """Watches a training and audits the first passes of every backward in its first steps.
 
     A hook on what the outermost module returns is called within the backward; the stack above it shows which tensor
     backward was called on, and where. A training without modules is audited just before its optimizer steps, from the
-    loss that a variable holds. After `STEPS` audits, or a failure, only the optimizer steps are noted.
+    loss that a variable holds. After some steps, a failure, or if no loss is to be found, only the optimizer steps are
+    noted.
     """
 
     def __init__(self) -> None:
         self.findings: dict[tuple[str, str], Finding] = {}
-        self.audits = 0
         self.failed = False
         self.looked_at = ""
         self.watch = watch()
         self.watch.__enter__()
-        self._last_step = -1
+        self._auditing = True
+        self._passes: dict[Site, list[int]] = {}
+        self._in_backwards = False
+        self._looks = 0
         self._marked: list[Any] = []
-        self._hooks = [
-            register_module_forward_hook(self._forward_done),
-            register_optimizer_step_pre_hook(self._before_step),
-        ]
+        self._forward_hook = register_module_forward_hook(self._forward_done)
+        self._step_hook = register_optimizer_step_pre_hook(self._before_step)
+
+    @property
+    def audits(self) -> int:
+        """How many losses were audited."""
+        return sum(map(len, self._passes.values()))
 
     @property
     def steps(self) -> int:
@@ -64,58 +96,70 @@ class FirstSteps:
     def stop(self) -> None:
         """Remove every hook."""
         self._stop_auditing()
+        self._step_hook.remove()
         self.watch.__exit__(None, None, None)
 
+    def give_up(self, failure: Exception) -> None:
+        """Say that an audit has failed, and make no more."""
+        failed("audits stopped", failure)
+        self.failed = True
+        self._stop_auditing()
+
     def _stop_auditing(self) -> None:
-        for handle in (*self._hooks, *self._marked):
-            handle.remove()
-        self._hooks.clear()
-        self._marked.clear()
+        # The hook of the optimizer steps stays: this may be called from it, and `Optimizer.step` iterates over the live
+        # dict of these hooks, so that one removed there ends the user's step with a RuntimeError.
+        self._auditing = False
+        self._forward_hook.remove()
+        self._unmark()
 
-    @property
-    def _due(self) -> bool:
-        return bool(self._hooks) and self._last_step != self.steps
-
-    def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        outermost = not self.watch.calls.is_running()
-        if self._due and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
-            for tensor in tensors_in(output):
-                if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
-                    self._marked.append(tensor.register_hook(self._in_backward))  # type: ignore[no-untyped-call]  # torch's
-
-    def _in_backward(self, gradient: torch.Tensor) -> None:
-        if self._due:
-            call = _backward_call()
-            if call is not None:
-                roots, frame = call
-                self._audit(roots, frame, "during backward")
-
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if self._due:
-            loss = _newest_loss()
-            if loss is not None:
-                self._audit(loss, sys._getframe(1), "before step")
-
-    def _audit(self, roots: Any, frame: FrameType, moment: Any) -> None:
+    def _unmark(self) -> None:
         for handle in self._marked:
             handle.remove()
         self._marked.clear()
-        self._last_step = self.steps
-        try:
-            report = audit_at((frame.f_code.co_filename, frame.f_lineno), (roots,), moment=moment)
-        except Exception as failure:  # a failure of ours is not a failure of the training: say so once and stop looking
-            failed("audits stopped", failure)
-            self.failed = True
+
+    def _is_due(self, site: Site) -> bool:
+        """Whether the backward at this place is one of its first, and the first since the last optimizer step."""
+        passes = self._passes.get(site, [])
+        return self._auditing and len(passes) < PASSES and self.steps not in passes
+
+    @_guarded
+    def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        outermost = not self.watch.calls.is_running()
+        if self._auditing and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
+            for tensor in tensors_in(output):
+                node = grad_fn(tensor) if isinstance(tensor, torch.Tensor) else None
+                if node is not None:  # a hook on the tensor itself would be seen by who saves or overrides it
+                    self._marked.append(node.register_prehook(self._in_backward))
+
+    @_guarded
+    def _in_backward(self, gradients: Any) -> None:
+        call = _backward_call() if self._auditing else None
+        if call is not None:
+            roots, frame = call
+            self._in_backwards = True
+            self._audit(roots, frame, "during backward")
+
+    @_guarded
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        self._unmark()
+        if self._auditing and not self._in_backwards:
+            loss = _newest_loss() if self._is_due(_site(_caller())) else None
+            if loss is not None:
+                self._audit(loss, _caller(), "before step")
+            else:
+                self._looks += 1
+        if self.steps >= _MOST_STEPS or self._looks >= _MOST_LOOKS:
             self._stop_auditing()
+
+    def _audit(self, roots: Any, frame: FrameType, moment: Any) -> None:
+        site = _site(frame)
+        if not self._is_due(site):
             return
-        self.audits += 1
+        self._passes.setdefault(site, []).append(self.steps)
+        report = audit_at(site, (roots,), moment=moment)
         self.looked_at = report.looked_at
         for finding in report.findings:
             self.findings.setdefault((finding.code, finding.title), finding)
-        if self.audits >= STEPS:
-            self._stop_auditing()
 
 
 def _backward_call() -> tuple[Any, FrameType] | None:
@@ -123,7 +167,9 @@ def _backward_call() -> tuple[Any, FrameType] | None:
 
     On a GPU, hooks run in a thread of the engine's: then it is another thread's stack that shows the call.
     """
-    for frame in (sys._getframe(1), *sys._current_frames().values()):
+    this = threading.get_ident()  # our own frame, in a variable of its own, would be a cycle
+    others = [frame for thread, frame in sys._current_frames().items() if thread != this]
+    for frame in (sys._getframe(1), *others):
         outermost = None
         here: FrameType | None = frame
         while here is not None:
@@ -136,8 +182,20 @@ def _backward_call() -> tuple[Any, FrameType] | None:
     return None
 
 
+def _site(frame: FrameType) -> Site:
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def _caller() -> FrameType:
+    """Return the innermost frame of the user's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (is_ours(frame.f_code.co_filename) or is_library(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return frame
+
+
 def _newest_loss() -> torch.Tensor | None:
     """Return the newest scalar with a graph that a variable holds."""
     found = [t for t, _ in search((), collect=(torch.Tensor,)).found if isinstance(t, torch.Tensor)]
-    losses = [t for t in found if t.grad_fn is not None and t.numel() == 1]
-    return max(losses, key=lambda t: t.grad_fn._sequence_nr(), default=None)  # type: ignore[union-attr]  # not None: see losses
+    losses = [t for t in found if t.numel() == 1 and grad_fn(t) is not None]
+    return max(losses, key=lambda t: sequence_number(grad_fn(t)), default=None)

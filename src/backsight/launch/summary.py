@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 def summary(run: FirstSteps, notes: int = 0) -> str:
-    """Return `backsight: 90 optimizer steps, the first 3 audited (45 operations and 14 leaves): nothing found`.
+    """Return `backsight: 90 optimizer steps, 3 losses audited (the last: 45 operations and 14 leaves): nothing found`.
 
     `notes` counts what was found and is only worth knowing.
     """
     steps = f"{run.steps:,} optimizer step{'s' * (run.steps != 1)}"
     if not run.audits:
-        return f"backsight: {steps}; no loss was seen to audit"
-    audited = f"the first {run.audits}" if run.audits > 1 else "the first"
+        return f"backsight: {steps}; no loss was seen to audit (that is done in the first steps of an optimizer)"
+    audited = f"{run.audits} losses audited (the last: " if run.audits > 1 else "1 loss audited ("
     aside = f", but {notes} note{'s' * (notes != 1)} (--notes shows {'it' if notes == 1 else 'them'})" if notes else ""
-    return f"backsight: {steps}, {audited} audited ({run.looked_at}): nothing found{aside}"
+    return f"backsight: {steps}, {audited}{run.looked_at}): nothing found{aside}"

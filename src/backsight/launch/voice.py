@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+_WIDEST = 110
+"""Columns of a frame: longer lines are hard to read."""
+
 
 def say(line: str) -> None:
     """Print one line on stderr; nothing if the program has closed or removed it (`print` would then use stdout)."""
@@ -33,6 +36,7 @@ def show(what: Any, title: str) -> None:
 
     console = Console(stderr=True, highlight=False, emoji=False, markup=False)
     if console.is_terminal:
+        console.width = min(console.width, _WIDEST)
         console.print(Panel(what, title=title, title_align="left", border_style="cyan", padding=(1, 2)))
     else:
         say(f"\n{title}\n{'-' * len(title)}\n{what}")

@@ -13,6 +13,8 @@ from functools import cache
 from types import FrameType, ModuleType
 from typing import Any, Literal
 
+import torch
+
 from .frames import is_function, locals_of
 from .plain import namespace as namespace_of
 
@@ -174,12 +176,17 @@ def is_ours(filename: str) -> bool:
     return path.startswith(_PACKAGE) and not path.startswith(_DEMO)
 
 
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
+"""Folders that hold installed packages wherever they lie: other environments that were put on the path."""
+
+
 @cache
 def is_library(filename: str) -> bool:
     """True for the standard library and for installed packages."""
     if filename.startswith("<frozen"):
         return True
-    return os.path.abspath(filename).startswith(_library_folders())
+    path = os.path.abspath(filename)
+    return path.startswith(_library_folders()) or not _INSTALLED.isdisjoint(path.split(os.sep))
 
 
 @cache
@@ -187,6 +194,7 @@ def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(os.__file__)}
+    folders.add(os.path.dirname(torch.__file__))  # which may come by PYTHONPATH or a .pth file
     return tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
 
 

@@ -3,6 +3,6 @@
 from backsight.snapshot._torch import groups
 from backsight.snapshot.graph import graph
 from backsight.snapshot.names import name, names
-from backsight.snapshot.survey import Survey, optimizers_by_name, owned, survey
+from backsight.snapshot.survey import Optimizers, Survey, optimizers_by_name, owned, survey
 
-__all__ = ["Survey", "graph", "groups", "name", "names", "optimizers_by_name", "owned", "survey"]
+__all__ = ["Optimizers", "Survey", "graph", "groups", "name", "names", "optimizers_by_name", "owned", "survey"]

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-
-
-def no_torch_function() -> AbstractContextManager[None]:
-    """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
-    return torch._C.DisableTorchFunction()
-
-
-def registered(module: torch.nn.Module, registry: str) -> list[object]:
-    """Return what a module has in its `_parameters` or `_modules`, past whatever its class overrides.
-
-    A module whose `__init__` never called that of `nn.Module` has no registries.
-    """
-    held = object.__getattribute__(module, "__dict__").get(registry)
-    return [value for value in dict.values(held) if value is not None] if issubclass(type(held), dict) else []
 
 
 def groups(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -36,11 +36,15 @@ def name(tensor: torch.Tensor, *, deep: bool = False) -> Name:
 
 
 def names(tensors: Iterable[torch.Tensor], *, deep: bool = False) -> tuple[Name, ...]:
-    """Return what the program calls each of `tensors`, all found in one pass. See `name`.
+    """Return what the program calls each of `tensors`, in their order, all found in one pass. See `name`.
 
     ```python
     [n.path for n in backsight.names(model.parameters())]    # ['model.0.weight', 'model.0.bias']
     ```
+
+    Args:
+        tensors: any tensors; the container that they come in counts as a name, if a variable holds it.
+        deep: also look into the modules of installed libraries, which may take a second.
 
     Raises:
         TypeError: if `tensors` is not an iterable of tensors.

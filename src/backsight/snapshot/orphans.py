@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import torch
 
 from backsight.naming import Name, Search, search
-from backsight.snapshot._torch import no_torch_function
 from backsight.snapshot.overwritten import Approximation, approximations, by_node, live_results
-from backsight.tape import Graph, capture
+from backsight.tape import Graph, capture, no_torch_function
 from backsight.tape.saved import memory
 
 

@@ -10,9 +10,8 @@ from types import FrameType
 import torch
 
 from backsight.naming import Name, Search, search
-from backsight.snapshot._torch import no_torch_function
 from backsight.source import Place, rebinding
-from backsight.tape import Graph, Leaf, NotInGraph
+from backsight.tape import Graph, Leaf, NotInGraph, no_torch_function
 from backsight.tape.queries import locate
 
 _MOST = 1000

@@ -11,9 +11,19 @@ from typing import Any, TypeVar
 import torch
 
 from backsight.naming import Name, Search, search
-from backsight.snapshot._torch import groups, no_torch_function, registered
+from backsight.snapshot._torch import groups
 from backsight.snapshot.overwritten import name_overwritten
-from backsight.tape import Graph, Leaf, Models, capture, tensors_in, with_models
+from backsight.tape import (
+    Graph,
+    Leaf,
+    Models,
+    capture,
+    modules_in,
+    no_torch_function,
+    registered,
+    tensors_in,
+    with_models,
+)
 
 Optimizers = torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer] | None
 
@@ -102,7 +112,7 @@ def optimizers_by_name(given: Optimizers) -> dict[str, torch.optim.Optimizer]:
 def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
     """Return the outermost modules found that own a leaf of the graph."""
     modules = [(m, name) for m, name in found.found if isinstance(m, torch.nn.Module)]
-    inner = {id(child) for module, _ in modules for child in _inside(module)[1:]}
+    inner = {id(child) for module, _ in modules for path, child in modules_in(module) if path}
     leaves = {id(leaf.tensor()) for leaf in captured.leaves}
     own = [(m, name) for m, name in modules if id(m) not in inner and leaves & _parameters(m)]
     return _by_path(own)
@@ -124,20 +134,10 @@ def _by_path(found: Iterable[tuple[_T, Name]]) -> dict[str, _T]:
     return by_path
 
 
-def _inside(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return `module` and all modules inside of it; `Module.modules` could be overridden."""
-    stack, seen = [module], {id(module)}
-    for outer in stack:  # grows as we go
-        for child in registered(outer, "_modules"):
-            if isinstance(child, torch.nn.Module) and id(child) not in seen:
-                seen.add(id(child))
-                stack.append(child)
-    return stack
-
-
 def _parameters(module: torch.nn.Module) -> set[int]:
     """Return the ids of the parameters of a module and of all modules inside of it."""
-    return {id(parameter) for each in _inside(module) for parameter in registered(each, "_parameters")}
+    held = (parameter for _, each in modules_in(module) for parameter in registered(each, "_parameters").values())
+    return {id(parameter) for parameter in held if parameter is not None}
 
 
 def _named(leaves: Iterable[Leaf], named: Mapping[int, Sequence[Name]]) -> list[Leaf]:

@@ -4,7 +4,7 @@ from backsight.source.bindings import assignments, rebinding
 from backsight.source.body import Body, Place, function_at, statement_at
 from backsight.source.calls import backward_calls, calls, receiver_of_backward
 from backsight.source.changes import inplace_changes, optimizer_steps
-from backsight.source.cuts import Cut, cuts
+from backsight.source.cuts import Cut, cuts, lets_through
 from backsight.source.loops import LoopFacts, loop_facts
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "cuts",
     "function_at",
     "inplace_changes",
+    "lets_through",
     "loop_facts",
     "optimizer_steps",
     "rebinding",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
-from backsight.source.bindings import prefixes, spots, uses
-from backsight.source.body import Body, Place, dotted, expressions, statement_at
-from backsight.source.definitions import reaching
+from backsight.source.bindings import Spot, prefixes, uses
+from backsight.source.body import Body, Place, dotted
+from backsight.source.definitions import Definition, flow_of, reaching
 
 
 @dataclass(frozen=True)
@@ -29,31 +29,55 @@ def ancestors(body: Body, expression: str, line: int) -> dict[str, Ancestor]:
     >>> list(ancestors(body, "loss", 41))       # logits, hidden = model(x, hidden); loss = f(logits, y)
     ['loss', 'f', 'logits', 'y', 'model', 'x', 'hidden']
     """
-    every = spots(body.node)
-    statement = statement_at(body, line)
-    start = next((spot for spot in every if spot.node is statement), None)
+    flow = flow_of(body.node)
+    start, root = flow.read_at(body, expression, line)
     if start is None:
         return {}
-    root = next((node for node in expressions(start.node) if body.text(node) == expression), None)
     names = _read(root) if root is not None else [expression]
-    found: dict[str, Ancestor] = {}
+    places = _Places(body)
+    found: dict[str, _Found] = {}
     queue = [(name, start) for name in names]
     seen: set[tuple[str, int]] = set()
+    followed: set[Definition] = set()
     for name, spot in queue:  # grows as we go
         if (name, spot.order) in seen:
             continue
         seen.add((name, spot.order))
-        definitions, complete = reaching(every, name, spot)
-        places = tuple(body.place(each.spot.node) for each in definitions)
-        nearest = found.get(name)
-        if nearest is None:
-            found[name] = Ancestor(name, body.place(spot.node), tuple(dict.fromkeys(places)), not complete)
-        else:  # read again further back: `hidden = rnn(x, hidden)`
-            bound = tuple(dict.fromkeys((*nearest.bound, *places)))
-            found[name] = replace(nearest, bound=bound, entering=nearest.entering or not complete)
-        for each in definitions:
-            queue += [(read, each.spot) for value in each.values for read in _read(value)]
-    return found
+        definitions, complete = reaching(flow, name, spot)
+        # A name may be read again further back: `hidden = rnn(x, hidden)`.
+        each = found.setdefault(name, _Found(spot))
+        each.bound |= dict.fromkeys(definition.spot for definition in definitions)
+        each.entering |= not complete
+        for definition in definitions:
+            if definition not in followed:
+                followed.add(definition)
+                queue += [(read, definition.spot) for value in definition.values for read in _read(value)]
+    return {
+        name: Ancestor(name, places.of(each.read), tuple(places.of(spot) for spot in each.bound), each.entering)
+        for name, each in found.items()
+    }
+
+
+@dataclass
+class _Found:
+    """An ancestor while it is being put together."""
+
+    read: Spot
+    bound: dict[Spot, None] = field(default_factory=dict)
+    entering: bool = False
+
+
+class _Places:
+    """The places of statements, each written out once."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._known: dict[Spot, Place] = {}
+
+    def of(self, spot: Spot) -> Place:
+        if spot not in self._known:
+            self._known[spot] = self._body.place(spot.node)
+        return self._known[spot]
 
 
 def _read(node: ast.expr) -> list[str]:

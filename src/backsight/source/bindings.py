@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, statements
@@ -30,6 +31,11 @@ class Spot:
     node: ast.stmt
     order: int
     arms: tuple[tuple[ast.stmt, str], ...]
+
+    @cached_property
+    def branches(self) -> tuple[tuple[ast.stmt, str], ...]:
+        """The blocks around it that may be skipped: a `with` block never is."""
+        return tuple(arm for arm in self.arms if not isinstance(arm[0], ast.With | ast.AsyncWith))
 
 
 def assignments(body: Body, name: str, before: int | None = None) -> tuple[Place, ...]:

@@ -14,6 +14,7 @@ import linecache
 import os
 import types
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -42,6 +43,12 @@ class Place:
     file: str
     line: int
     text: str
+    column: int = field(default=0, compare=False, repr=False)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Line and column, which tell the order of statements on one line: `loss.backward(); opt.step()`."""
+        return self.line, self.column
 
     def __str__(self) -> str:
         return f"{_short_path(self.file)}:{self.line}"
@@ -57,7 +64,7 @@ class Body:
 
     def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
         """Where `node` stands; a compound statement is shown by its first line alone."""
-        return Place(self.file, node.lineno, self.text(node) if text is None else text)
+        return Place(self.file, node.lineno, self.text(node) if text is None else text, node.col_offset)
 
     def text(self, node: ast.stmt | ast.expr) -> str:
         """The source of `node` in one line: verbatim where it fits on one line, normalised where it does not."""
@@ -102,13 +109,27 @@ def body_around(file: str, line: int) -> Body | None:
     return Body(file, max(covering, key=_first), lines) if covering else None
 
 
-def statement_at(body: Body, line: int) -> ast.stmt | None:
-    """The innermost statement that covers `line`, nested functions included; the first where several share the line."""
+def statement_at(body: Body, line: int, column: int | None = None) -> ast.stmt | None:
+    """The innermost statement that covers `line`, nested functions included.
+
+    Where several share the line, the one at `column` (in bytes, as the syntax tree counts), else the first.
+    """
     found: ast.stmt | None = None
     block = body.node.body
-    while statement := next((each for each in block if _covers(each, line)), None):
+    while statement := _covering(block, line, column):
         found = statement
         block = [child for _, inner in blocks(statement) for child in inner]
+    return found
+
+
+def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt | None:
+    """The statement of a block that covers a line, by bisection: a flat script is one long block."""
+    at, found = bisect_right(block, line, key=_first) - 1, None
+    while at >= 0 and _covers(block[at], line):  # backwards: several may share the line
+        if found is not None and column is not None and _end(block[at]) <= (line, column):
+            break
+        found = block[at]
+        at -= 1
     return found
 
 
@@ -212,6 +233,10 @@ def _scopes(source: str) -> dict[tuple[str, int], Scope]:
 def _first(node: Scope | ast.stmt) -> int:
     decorators = getattr(node, "decorator_list", None)
     return min(each.lineno for each in decorators) if decorators else getattr(node, "lineno", 0)
+
+
+def _end(node: ast.stmt) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
 def _covers(node: Scope | ast.stmt, line: int) -> bool:

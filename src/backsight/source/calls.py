@@ -30,13 +30,15 @@ def calls(body: Body, line: int) -> tuple[str, ...]:
     return tuple(body.text(node) for node in nodes if isinstance(node, ast.Call))
 
 
-def receiver_of_backward(body: Body, line: int) -> str | None:
+def receiver_of_backward(body: Body, line: int, column: int | None = None) -> str | None:
     """The source of the expression that backward is run on by the statements at `line`; None where none is run.
+
+    Of several statements on the line the one at `column` is asked first.
 
     >>> receiver_of_backward(body, 14)      # scaler.scale(loss / 4).backward()
     'loss / 4'
     """
-    for statement in _statements_at(body, line):
+    for statement in _statements_at(body, line, column):
         for node in expressions(statement):
             if isinstance(node, ast.Call) and (root := _root_of_backward(node)):
                 return body.text(root)
@@ -73,9 +75,9 @@ def _root_of_backward(call: ast.Call) -> ast.expr | None:
     return None if receiver is None else _unscaled(receiver)
 
 
-def _statements_at(body: Body, line: int) -> list[ast.stmt]:
+def _statements_at(body: Body, line: int, column: int | None = None) -> list[ast.stmt]:
     """The innermost statement at `line`, and its equals on the same line: `loss = f(x); loss.backward()`."""
-    innermost = statement_at(body, line)
+    innermost = statement_at(body, line, column)
     if innermost is None:
         return []
     on_line = [each for each in statements(body.node) if each.lineno == each.end_lineno == line]

@@ -212,5 +212,8 @@ def _carrying_arguments(call: ast.Call) -> Iterator[ast.expr]:
 def _comprehension_carriers(node: ast.expr) -> Iterator[tuple[ast.expr, frozenset[str]]]:
     generators: list[ast.comprehension] = getattr(node, "generators", [])
     local = target_names(*(generator.target for generator in generators))
-    yield node.value if isinstance(node, ast.DictComp) else getattr(node, "elt", node), local
+    element = node.value if isinstance(node, ast.DictComp) else getattr(node, "elt", node)
+    yield element, local
+    if (rule := rule_of(element)) and rule.always:  # `h.detach() for h in hidden`: no element passes any on
+        return
     yield from ((generator.iter, local if number else frozenset()) for number, generator in enumerate(generators))

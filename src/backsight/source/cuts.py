@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backsight.source.bindings import Spot, prefixes, spots
-from backsight.source.body import Body, Place, dotted, expressions, statement_at
+from backsight.source.bindings import Spot, prefixes
+from backsight.source.body import Body, Place, dotted
 from backsight.source.cut_rules import FROZEN, Kind, Rule, carriers, gives_indices, grad_mode, reads_form, rule_of
-from backsight.source.definitions import Definition, reaching
+from backsight.source.definitions import Definition, Flow, flow_of, reaching
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,11 @@ def cuts(body: Body, name: str, line: int) -> tuple[Cut, ...]:
     >>> [cut.expression for cut in cuts(body, "loss", 14)]
     ['logits.argmax(1)']
     """
-    every = spots(body.node)
-    statement = statement_at(body, line)
-    use = next((spot for spot in every if spot.node is statement), None)
+    flow = flow_of(body.node)
+    use, root = flow.read_at(body, name, line)
     if use is None:
         return ()
-    walk = _Walk(body, every)
-    root = next((node for node in expressions(use.node) if body.text(node) == name), None)
+    walk = _Walk(body, flow)
     if root is not None:
         walk.enter(Definition(use, (root,)))
     else:
@@ -51,12 +49,27 @@ def cuts(body: Body, name: str, line: int) -> tuple[Cut, ...]:
     return walk.run()
 
 
+def lets_through(statement: ast.stmt, name: str) -> bool:
+    """Whether the text of `statement` passes the history of `name` on; True where it does not show.
+
+    >>> lets_through(statement, "hidden")       # out, hidden = rnn(x, hidden.detach())
+    False
+    """
+    values = [each for each in (getattr(statement, "value", None), getattr(statement, "iter", None)) if each]
+    if not values or isinstance(statement, ast.AugAssign):
+        return True
+    names: list[str] = []
+    for value in values:
+        _scan(value, None, [], names)
+    return any(each == name or each.startswith(f"{name}.") for each in names)
+
+
 class _Walk:
     """A breadth-first walk from a value to the definitions behind it."""
 
-    def __init__(self, body: Body, every: list[Spot]) -> None:
+    def __init__(self, body: Body, flow: Flow) -> None:
         self._body = body
-        self._every = every
+        self._flow = flow
         self._found: dict[tuple[int, str], Cut] = {}
         self._queue: deque[Definition] = deque()
         self._seen: set[tuple[int, int | None, tuple[int, ...]]] = set()
@@ -75,7 +88,7 @@ class _Walk:
     def follow(self, name: str, use: Spot) -> None:
         """Enters what `name` may have its value from: `out.loss` is `out`'s unless it was assigned itself."""
         for prefix in reversed(prefixes(name)):
-            found, complete = reaching(self._every, prefix, use)
+            found, complete = reaching(self._flow, prefix, use)
             for definition in found:
                 self.enter(definition)
             if complete:

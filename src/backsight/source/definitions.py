@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from operator import itemgetter
 
-from backsight.source.bindings import Spot, bound, target_names
-from backsight.source.body import LOOPS, callee, dotted, expressions, is_constant
+from backsight.source.bindings import Spot, bound, spots, target_names
+from backsight.source.body import LOOPS, Body, Scope, callee, dotted, expressions, is_constant, statement_at
+
+MOST = 200
+"""How many assignments of one name are told apart: more stand in generated code only."""
 
 # Methods that put their arguments into a container.
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault"})
-_WITHS = (ast.With, ast.AsyncWith)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Definition:
     """A statement that gives a name its value, or a part of it.
 
@@ -31,29 +37,85 @@ class Definition:
     freezes: bool = False
 
 
-def reaching(every: list[Spot], name: str, use: Spot) -> tuple[list[Definition], bool]:
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """The statements of a function, and for each name those that do something to it.
+
+    `spots` is every statement in source order, `touching` has for each name what defines or fills it, with its rank.
+    """
+
+    spots: tuple[Spot, ...]
+    touching: Mapping[str, tuple[tuple[int, tuple[Definition, ...]], ...]]
+
+    def read_at(self, body: Body, expression: str, line: int) -> tuple[Spot | None, ast.expr | None]:
+        """The statement at `line` that reads `expression`, and where it does: of several on one line the last.
+
+        Where none reads it, the first statement at the line and None.
+        """
+        statement = statement_at(body, line)
+        first = next((spot for spot in self.spots if spot.node is statement), None)
+        if first is None:
+            return None, None
+        beside = takewhile(lambda spot: spot.node.lineno == line, self.spots[first.order + 1 :])
+        for spot in reversed([first, *beside]):
+            for node in expressions(spot.node):
+                if not isinstance(getattr(node, "ctx", None), ast.Store) and body.text(node) == expression:
+                    return spot, node
+        return first, None
+
+    def touched(self, name: str, start: int, end: int) -> list[tuple[Spot, tuple[Definition, ...]]]:
+        """The statements ranked from `start` to before `end` that do something to `name`, and what, the last first."""
+        known = self.touching.get(name, ())
+        first, last = (bisect_left(known, rank, key=itemgetter(0)) for rank in (start, end))
+        return [(self.spots[rank], here) for rank, here in reversed(known[first:last])]
+
+
+@lru_cache(maxsize=64)  # of one failure the same few functions are asked again and again
+def flow_of(scope: Scope) -> Flow:
+    """Read a function once, so that every question about a name looks at that name's statements alone."""
+    every = tuple(spots(scope))
+    touching: dict[str, list[tuple[int, tuple[Definition, ...]]]] = {}
+    for spot in every:
+        for name in _names(spot):
+            if here := tuple(definitions(spot, name)):
+                touching.setdefault(name, []).append((spot.order, here))
+    return Flow(every, {name: tuple(known) for name, known in touching.items()})
+
+
+def reaching(flow: Flow, name: str, use: Spot) -> tuple[list[Definition], bool]:
     """The definitions that `name` may have its value from at `use`, the nearest first, and whether they are all.
 
     Walks backwards to the first assignment that cannot be passed by; inside a loop that has none, assignments further
-    down count as well, for the iteration before.
+    down count as well, for the iteration before. Ends after some hundred that may be passed by, and then says that
+    these are not all.
     """
     found: list[Definition] = []
     last: Spot | None = None
-    for spot in reversed(every[: use.order]):
+    for spot, here in flow.touched(name, 0, use.order):
         if _excluded(spot, use):
             continue
-        here = list(definitions(spot, name))
         found += here
-        if any(each.replaces for each in here) and _plain_arms(spot) == _plain_arms(use)[: len(_plain_arms(spot))]:
+        if any(each.replaces for each in here) and spot.branches == use.branches[: len(spot.branches)]:
             last = spot
             break
+        if len(found) >= MOST:
+            return found, False
     for loop, label in reversed(use.arms):
         if last is not None and (last.node is loop or (loop, "body") in last.arms):
             break
         if label == "body" and isinstance(loop, LOOPS):
-            later = [spot for spot in every[use.order :] if (loop, "body") in spot.arms]
-            found += [each for spot in reversed(later) for each in definitions(spot, name)]
+            for spot, here in flow.touched(name, use.order, len(flow.spots)):
+                found += here if (loop, "body") in spot.arms else ()
     return found, last is not None
+
+
+def _names(spot: Spot) -> set[str]:
+    """The names for which `definitions` has something to say at `spot`, and perhaps a few more."""
+    named = [target.value if isinstance(target, ast.Subscript) else target for target, _, _ in _targets(spot.node)]
+    match spot.node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver))):
+            named.append(receiver)
+    return {name for each in named if (name := dotted(each))} | {*_frozen(spot), *bound(spot.node)}
 
 
 def definitions(spot: Spot, name: str) -> Iterator[Definition]:
@@ -141,11 +203,6 @@ def _frozen(spot: Spot) -> Iterator[str]:
             receiver, method = callee(loop.iter)
             if method in ("parameters", "named_parameters"):
                 yield dotted(receiver) or ""
-
-
-def _plain_arms(spot: Spot) -> list[tuple[ast.stmt, str]]:
-    """The blocks around a statement that may be skipped: a `with` block never is."""
-    return [arm for arm in spot.arms if not isinstance(arm[0], _WITHS)]
 
 
 def _excluded(spot: Spot, use: Spot) -> bool:

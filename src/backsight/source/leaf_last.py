@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 
-from backsight.source.body import Body, callee, dotted, is_constant, keyword, statement_at
+from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at
 
 
 def leaf_last(body: Body, name: str, line: int) -> str | None:
@@ -25,6 +25,11 @@ def leaf_last(body: Body, name: str, line: int) -> str | None:
     except RecursionError:  # an expression of some thousand operands
         return None
     return f"{name} = {rewritten}" if rewritten else None
+
+
+def asks_for_gradient(statement: ast.stmt) -> bool:
+    """Whether a statement makes a tensor that requires grad: `requires_grad=True`, `.requires_grad_()`, `Parameter`."""
+    return any(isinstance(node, ast.Call) and _without_gradient(node) is not None for node in expressions(statement))
 
 
 def _rewritten(value: ast.expr) -> str | None:

@@ -1,10 +1,12 @@
 """What autograd recorded, as plain data."""
 
-from backsight.tape._torch import next_sequence_number
+from backsight.tape._torch import grad_fn, next_sequence_number, no_torch_function, registered, sequence_number
+from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
 from backsight.tape.errors import NothingToCapture
-from backsight.tape.graph import Edge, Graph, Node, NodeType
-from backsight.tape.modules import CallLog, Models, announce, with_models
+from backsight.tape.graph import Graph
+from backsight.tape.modules import Models, modules_in, with_models
+from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
 from backsight.tape.tensors import Leaf, Output, Saved
 
@@ -22,7 +24,12 @@ __all__ = [
     "Saved",
     "announce",
     "capture",
+    "grad_fn",
+    "modules_in",
     "next_sequence_number",
+    "no_torch_function",
+    "registered",
+    "sequence_number",
     "tensors_in",
     "with_models",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from inspect import getattr_static
 from operator import methodcaller
 from typing import Any
 
@@ -18,6 +19,10 @@ NO_SEQUENCE = 2**64 - 1
 
 sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 """Return the per-thread creation number of a node; sorting by it is a topological sort within a thread."""
+
+
+grad_fn: Callable[[torch.Tensor], Any] = getattr_static(torch.Tensor, "grad_fn").__get__
+"""Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""
 
 
 def next_sequence_number() -> int:
@@ -43,6 +48,15 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 def no_torch_function() -> AbstractContextManager[None]:
     """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
     return torch._C.DisableTorchFunction()
+
+
+def registered(module: torch.nn.Module, registry: str) -> dict[str, object]:
+    """Return a module's `_modules`, `_parameters` or `_buffers`, past whatever its class overrides.
+
+    A module whose `__init__` never called that of `nn.Module` has none.
+    """
+    held = object.__getattribute__(module, "__dict__").get(registry)
+    return dict(dict.items(held)) if issubclass(type(held), dict) else {}
 
 
 RAW = "_raw_saved_"

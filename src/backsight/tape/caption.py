@@ -40,6 +40,11 @@ def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
     return _line(parts, width, color=color)
 
 
+def _is_inferred(graph: Graph, rows: Rows) -> bool:
+    """Whether modules are shown that no logged call confirms."""
+    return any(rows.module) and not graph.calls
+
+
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -62,6 +67,7 @@ def legend(graph: Graph, rows: Rows, folds: Sequence[Fold], *, lanes_cut: bool, 
     parts += ["‹leaf›"] if any(rows.chips) else []
     parts += ["saved: kept for backward, counted once"] if any(rows.saved) else []
     parts += ["hooked: packed, size unknown"] if "hooked" in rows.state else []
+    parts += ["modules inferred from their leaves; exact under bs.watch()"] if _is_inferred(graph, rows) else []
     parts += ["… more lanes"] if lanes_cut else []
     parts += ["⟳ unfold: g.text(fold=False)"] if folds else []
     parts += [f"{_count(rows.hidden, 'view')} hidden: g.text(views=True)"] if rows.hidden else []

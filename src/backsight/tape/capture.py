@@ -15,8 +15,9 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from backsight.tape._torch import forward_class, input_metadata, is_parameter, no_torch_function
 from backsight.tape.errors import NothingToCapture
-from backsight.tape.graph import Columns, Graph, Kind, NodeType
+from backsight.tape.graph import Columns, Graph
 from backsight.tape.modules import Models, with_models
+from backsight.tape.node import Kind, NodeType
 from backsight.tape.saved import memory, saved_by
 from backsight.tape.tensors import Leaf, Output, Saved, ref_to
 from backsight.tape.walk import Walk, walk

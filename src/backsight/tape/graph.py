@@ -1,4 +1,4 @@
-"""The autograd graph as plain data: `Graph` and the views on it that people hold (`Node`, `Edge`, `Leaf`, `Saved`).
+"""The autograd graph as plain data.
 
 The graph is stored in columns, because a million nodes as a million objects cost seconds; a `Node` is a graph and an
 index. Nothing here keeps a tensor or an autograd node alive, and everything pickles.
@@ -9,173 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.tape.node import Edge, Node, Nodes, NodeType
 from backsight.tape.tensors import Leaf, Output, Saved
 
 if TYPE_CHECKING:
-    import torch
-
     from backsight.tape.queries import Place
-
-Kind = Literal["op", "leaf", "custom", "compiled", "checkpoint"]
-
-
-class Edge(NamedTuple):
-    """An input of a node: the node that made it, and which of that node's outputs it is."""
-
-    node: Node
-    output: int
-
-
-@dataclass(frozen=True)
-class Node:
-    """One node of the autograd graph: the backward of one operation, or the gradient accumulation of a leaf."""
-
-    graph: Graph = field(repr=False)
-    index: int
-
-    @property
-    def name(self) -> str:
-        """Autograd's name, such as `MulBackward0`."""
-        return self._type.name
-
-    @property
-    def op(self) -> str:
-        """The operation's name: autograd's without `Backward0`."""
-        return op_name(self.name)
-
-    @property
-    def kind(self) -> Kind:
-        return self._type.kind
-
-    @property
-    def source(self) -> str | None:
-        """`file:line` of a custom Function's class; None for other nodes."""
-        return self._type.source
-
-    @property
-    def _type(self) -> NodeType:
-        return self.graph.types[int(self.graph.columns.type[self.index])]
-
-    @property
-    def inputs(self) -> tuple[Edge | None, ...]:
-        """The node's inputs in the order of its backward's results; None for an input that needs no gradient."""
-        c = self.graph.columns
-        span = slice(c.start[self.index], c.start[self.index + 1])
-        pairs = zip(c.inputs[span].tolist(), c.input_outputs[span].tolist(), strict=True)
-        return tuple(Edge(Node(self.graph, i), output) if i >= 0 else None for i, output in pairs)
-
-    @property
-    def outputs(self) -> tuple[Output | None, ...]:
-        """What the operation produced; empty if the capture was made without details."""
-        return self.graph.outputs[self.index] if self.graph.outputs else ()
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        first = self._first_output
-        return first.shape if first else None
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        first = self._first_output
-        return first.dtype if first else None
-
-    @property
-    def device(self) -> torch.device | None:
-        first = self._first_output
-        return first.device if first else None
-
-    @property
-    def _first_output(self) -> Output | None:
-        return next((o for o in self.outputs if o is not None), None)
-
-    @property
-    def saved(self) -> tuple[Saved, ...]:
-        """The tensors kept for backward; empty if there are none or the capture was made without details."""
-        return self.graph.saved.get(self.index, ())
-
-    @property
-    def saved_bytes(self) -> int:
-        """Bytes of the storages that this node is the first to save, leaves not counted; rows add up to the graph's."""
-        return self.graph.saved_bytes_by_node.get(self.index, 0)
-
-    @property
-    def freed(self) -> bool:
-        """Whether a backward has released what this node saved."""
-        return any(s.state == "freed" for s in self.saved)
-
-    @property
-    def module(self) -> str | None:
-        """The path of the module whose forward made this node; None where that is not known."""
-        return self.graph.modules[self.index] if self.graph.modules else None
-
-    @property
-    def call(self) -> int:
-        """Which call of the module it was: 0 for the first."""
-        return self.graph.calls[self.index] if self.graph.calls else 0
-
-    @property
-    def sequence(self) -> int | None:
-        """The per-thread creation number; None for leaves."""
-        return int(self.graph.columns.sequence[self.index]) if self.kind != "leaf" else None
-
-    @property
-    def leaf(self) -> Leaf | None:
-        """The leaf, where this is a leaf's node."""
-        at = self.graph.leaf_at.get(self.index)
-        return None if at is None else self.graph.leaves[at]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and other.graph is self.graph and other.index == self.index
-
-    def __hash__(self) -> int:
-        return hash((id(self.graph), self.index))
-
-    def __str__(self) -> str:
-        return self.leaf.label if self.leaf else f"{self.name} #{self.index}"
-
-
-def op_name(name: str) -> str:
-    """Return `Mul` for `MulBackward0`, and other names as they are."""
-    head, _, tail = name.rpartition("Backward")
-    return head if head and (not tail or tail.isdigit()) else name
-
-
-class Nodes(Sequence[Node]):
-    """All nodes of a graph in backward order: a consumer stands before what it consumes, leaves come last."""
-
-    def __init__(self, graph: Graph):
-        self._graph = graph
-
-    def __len__(self) -> int:
-        return len(self._graph)
-
-    @overload
-    def __getitem__(self, index: int) -> Node: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Node, ...]: ...
-    def __getitem__(self, index: int | slice) -> Node | tuple[Node, ...]:
-        span = range(len(self))[index]
-        return Node(self._graph, span) if isinstance(span, int) else tuple(Node(self._graph, i) for i in span)
-
-    def __iter__(self) -> Iterator[Node]:
-        return (Node(self._graph, i) for i in range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} nodes>"
-
-
-@dataclass(frozen=True)
-class NodeType:
-    """What all nodes of one class have in common. `source` is the `file:line` of a custom Function's class."""
-
-    name: str
-    kind: Kind
-    source: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +48,9 @@ class Graph:
     g.leaves[0].name, g.saved_bytes
     g.path("model.0.weight", "loss")    # the nodes between them
     ```
+
+    It is read by its properties: `nodes`, `roots`, `leaves`, `edges`. The other fields are what lies behind these:
+    `types`, `outputs`, `saved` (by node), and `modules` and `calls` (empty where not known).
     """
 
     columns: Columns = field(repr=False)
@@ -263,25 +109,58 @@ class Graph:
         return len(self.columns.type)
 
     def path(self, a: Place, b: Place) -> tuple[Node, ...]:
-        """Return the nodes of a shortest path from `a` to `b`, both included; empty if there is none."""
+        """Return the nodes of a shortest path from `a` to `b`, both included; empty if there is none.
+
+        ```python
+        g.path(loss, "model.0.weight")      # (<node 0: MseLossBackward0>, ..., <node 9: model.0.weight>)
+        ```
+
+        Args:
+            a, b: places in the graph: a live tensor, a leaf or node of this graph, the name of a leaf, a root or a
+                node, or the index of a node. Either may come first.
+
+        Raises:
+            NotInGraph: if the graph does not contain a place, or if a name fits several nodes.
+            TypeError: if a place is none of these things.
+        """
         from backsight.tape import queries
 
         return queries.path(self, a, b)
 
     def between(self, a: Place, b: Place) -> tuple[Node, ...]:
-        """Return every node that lies on some path between `a` and `b`, in backward order."""
+        """Return every node that lies on some path between `a` and `b`, in backward order; empty if there is none.
+
+        Places are given, and refused, as in `path`.
+        """
         from backsight.tape import queries
 
         return queries.between(self, a, b)
 
     def count_paths(self, a: Place, b: Place) -> int:
-        """Return how many different paths join `a` and `b`, exactly, however many there are."""
+        """Return how many different paths join `a` and `b`, exactly, however many there are.
+
+        ```python
+        g.count_paths(loss, x)      # 262144: in a network of 18 residual blocks, two ways past each
+        ```
+
+        Places are given, and refused, as in `path`.
+        """
         from backsight.tape import queries
 
         return queries.count_paths(self, a, b)
 
     def shared(self, other: Graph) -> tuple[Node, ...]:
-        """Return this graph's operations that `other` contains too, in backward order."""
+        """Return this graph's operations that `other` contains too, in backward order.
+
+        ```python
+        backsight.graph(loss_g).shared(backsight.graph(loss_d))     # what both losses go back through
+        ```
+
+        Both must have been captured in one process, while the operations of both were alive.
+
+        Raises:
+            TypeError: if `other` is not a Graph.
+        """
         from backsight.tape import queries
 
         return queries.shared(self, other)

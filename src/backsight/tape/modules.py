@@ -10,24 +10,22 @@ Two ways (measured against a record of every call on ResNet-18, GPT-2 and an unr
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from backsight.tape._torch import NO_SEQUENCE, next_sequence_number
-from backsight.tape.graph import Columns, Graph, NodeType, op_name
+from backsight.tape._torch import NO_SEQUENCE, registered
+from backsight.tape.calls import Call, active
+from backsight.tape.graph import Columns, Graph
+from backsight.tape.node import NodeType
+from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.tensors import Leaf
 
-PASS_THROUGH = frozenset(
-    {"T", "View", "Transpose", "Permute", "Expand", "UnsafeView", "ReshapeAlias", "ToCopy", "AsStrided"}
-    | {"Squeeze", "Unsqueeze", "Alias", "Clone"}
-)
+PASS_THROUGH = VIEWS | {"ToCopy", "Clone"}
 """Operations that only hand a parameter on: what they feed belongs to its module too."""
 
 OUTSIDE = "(outside)"
@@ -44,7 +42,7 @@ class ModelTree:
         self._tensors: dict[int, list[str]] = {}
         self._alive: list[Any] = []  # while this tree lives no id can be given to another object
         for prefix, model in models.items():
-            for path, module in _modules(model, prefix):
+            for path, module in modules_in(model, prefix):
                 self._alive.append(module)
                 self._paths.setdefault(id(module), path)
                 for name, tensor in _tensors(module):
@@ -77,8 +75,11 @@ class ModelTree:
         return tuple(self._tensors.get(id(tensor), ()))
 
 
-def _modules(model: torch.nn.Module, prefix: str) -> Iterator[tuple[str, torch.nn.Module]]:
-    """Yield (path, module), parents first. `named_modules` would run the user's overrides of it."""
+def modules_in(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.nn.Module]]:
+    """Yield `model` and all modules inside of it as (path, module), parents first, each once.
+
+    `named_modules` would run the user's overrides of it, and ask each module for its hash.
+    """
     stack, seen = [(prefix, model)], set()
     while stack:
         path, module = stack.pop()
@@ -86,84 +87,15 @@ def _modules(model: torch.nn.Module, prefix: str) -> Iterator[tuple[str, torch.n
             continue
         seen.add(id(module))
         yield path, module
-        children = module.__dict__.get("_modules") or {}
-        stack += [(f"{path}.{k}" if path else k, m) for k, m in reversed(children.items()) if m is not None]
+        children = reversed(registered(module, "_modules").items())
+        stack += [(f"{path}.{k}" if path else k, m) for k, m in children if isinstance(m, torch.nn.Module)]
 
 
 def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for kind in ("_parameters", "_buffers"):
-        for name, tensor in (module.__dict__.get(kind) or {}).items():
-            if tensor is not None:
+        for name, tensor in registered(module, kind).items():
+            if isinstance(tensor, torch.Tensor):
                 yield name, tensor
-
-
-@dataclass(slots=True)
-class Call:
-    """One module call: the sequence numbers at its entry and exit (-1 while it runs), and how deep it is nested."""
-
-    module: weakref.ref[torch.nn.Module]
-    enter: int
-    exit: int
-    depth: int
-
-
-class CallLog:
-    """The module calls of each thread, in order of entry. Bounded: the older half goes when `limit` is reached."""
-
-    def __init__(self, limit: int = 200_000):
-        self.limit = limit
-        self._calls: dict[int, list[Call]] = {}
-        self._open: dict[int, list[tuple[torch.nn.Module, Call]]] = {}
-        self._end: int | None = None
-
-    def enter(self, module: torch.nn.Module) -> None:
-        """Note that a call of `module` begins in this thread."""
-        thread = threading.get_ident()
-        calls, stack = self._calls.setdefault(thread, []), self._open.setdefault(thread, [])
-        if not stack and len(calls) >= self.limit:
-            del calls[: len(calls) // 2]
-        call = Call(weakref.ref(module), next_sequence_number(), -1, len(stack))
-        calls.append(call)
-        stack.append((module, call))
-
-    def leave(self, module: torch.nn.Module) -> bool:
-        """Note that the call of `module` ends; return whether it was the outermost one."""
-        thread = threading.get_ident()
-        calls, stack = self._calls.get(thread, []), self._open.get(thread, [])
-        if all(inner is not module for inner, _ in stack):
-            return False  # this log began in the middle of the call
-        # A call that an exception ended may have missed its exit: it ended no later than the one around it.
-        while stack:
-            inner, call = stack.pop()
-            call.exit = next_sequence_number()
-            if calls[-1] is call and call.enter == call.exit:
-                calls.pop()  # no node was made in it: evaluation, or a module that only hands things on
-            if inner is module:
-                break
-        return not stack
-
-    def is_running(self) -> bool:
-        """Whether a module call is open in this thread."""
-        return bool(self._open.get(threading.get_ident()))
-
-    def close(self) -> None:
-        """Note that nothing is logged any more: nodes made in this thread from now on are not covered."""
-        self._end = next_sequence_number()
-
-    def covering(self, newest: int) -> Sequence[Call]:
-        """Return the calls of this thread, or of the only one with any, if they cover the node numbered `newest`."""
-        own = self._calls.get(threading.get_ident())
-        calls = own if own else next(iter(self._calls.values())) if len(self._calls) == 1 else []
-        covered = calls and calls[0].enter <= newest and (self._end is None or newest < self._end)
-        return calls if covered else ()
-
-
-_active: weakref.WeakSet[CallLog] = weakref.WeakSet()
-
-
-def announce(log: CallLog) -> None:
-    """Let captures use `log` for as long as somebody holds it."""
-    _active.add(log)
 
 
 def with_models(graph: Graph, model: Models) -> Graph:
@@ -190,41 +122,44 @@ def _assign(
 ) -> tuple[tuple[str | None, ...], tuple[int, ...]]:
     """Return the module path and call number of every node; two empty tuples when nothing is known."""
     order = np.flatnonzero(columns.sequence != NO_SEQUENCE)[::-1].tolist()  # forward order
-    for log in list(_active) if order else ():
-        calls = log.covering(int(columns.sequence[order[-1]]))
+    for log in active() if order else ():
+        begin, calls = log.covering(*columns.sequence[[order[0], order[-1]]].tolist())
         if calls:
-            return _by_calls(columns, order, calls, tree)
+            return _by_calls(columns, order, begin, calls, tree)
     return _by_leaves(columns, types, order, leaves) if tree else ((), ())
 
 
 def _by_calls(
-    columns: Columns, order: Sequence[int], calls: Sequence[Call], tree: ModelTree
+    columns: Columns, order: Sequence[int], begin: int, calls: Sequence[Call], tree: ModelTree
 ) -> tuple[tuple[str | None, ...], tuple[int, ...]]:
     """Give each node to the innermost call whose interval holds its sequence number: one sweep over both."""
     modules: list[str | None] = [None] * len(columns.type)
     numbers = [0] * len(columns.type)
+    number_of: dict[int, int] = {}
     met: Counter[str] = Counter()
     open_calls: list[tuple[float, str, int]] = []
-    upcoming = iter(calls)
-    call = next(upcoming, None)
+    upcoming = iter(enumerate(calls))
+    at, call = next(upcoming)
     for i in order:
         sequence = int(columns.sequence[i])
         while True:
             if open_calls and open_calls[-1][0] <= sequence:
                 open_calls.pop()
-            elif call is not None and call.enter <= sequence:
+            elif at >= 0 and call.enter <= sequence:
                 end = call.exit if call.exit >= 0 else float("inf")
-                path = _path(call, tree)
-                if path is not None:
-                    if end > sequence:
-                        open_calls.append((end, path, met[path]))
-                    met[path] += 1
-                call = next(upcoming, None)
+                name = _path(call, tree) if end > sequence else None
+                if name is not None:
+                    open_calls.append((end, name, at))
+                at, call = next(upcoming, (-1, call))
             else:
                 break
         if open_calls:
-            _, modules[i], numbers[i] = open_calls[-1]
-        else:
+            _, path, made_in = open_calls[-1]
+            if made_in not in number_of:
+                number_of[made_in] = met[path]
+                met[path] += 1
+            modules[i], numbers[i] = path, number_of[made_in]
+        elif sequence >= begin:
             modules[i] = OUTSIDE
     return tuple(modules), tuple(numbers)
 

@@ -7,7 +7,8 @@ import torch
 
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tape.capture import root_edges
-from backsight.tape.graph import Graph, Node
+from backsight.tape.graph import Graph
+from backsight.tape.node import Node
 from backsight.tape.tensors import Leaf
 
 Place = torch.Tensor | Leaf | Node | str | int
@@ -35,7 +36,7 @@ def locate(graph: Graph, place: Place) -> int:
         return _tensor_node(graph, place)
     if isinstance(place, str):
         return _named(graph, place)
-    if isinstance(place, int):
+    if isinstance(place, int) and not isinstance(place, bool):
         if not 0 <= place < len(graph):
             raise NotInGraph(f"there is no node {place}: the graph has {len(graph)} nodes, numbered from 0.")
         return place

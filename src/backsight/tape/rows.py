@@ -9,34 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from backsight.tape.graph import Graph, op_name
+from backsight.tape.graph import Graph
 from backsight.tape.modules import OUTSIDE
+from backsight.tape.ops import VIEWS, op_name
 from backsight.tape.tensors import Leaf, Output, Saved
-
-VIEWS = frozenset(
-    (
-        "T",
-        "View",
-        "Transpose",
-        "Permute",
-        "Expand",
-        "UnsafeView",
-        "ReshapeAlias",
-        "Alias",
-        "AsStrided",
-        "Squeeze",
-        "Squeeze0",
-        "Squeeze1",
-        "Squeeze2",
-        "SqueezeMultiple",
-        "Unsqueeze",
-        "Unsqueeze0",
-    )
-)
-"""Operations that hand every value on unchanged and only look at it in another shape.
-
-Slice, Select and Split choose values and Clone copies them, so these stay visible.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +205,12 @@ def leaf_name(leaf: Leaf, module: str = "") -> str:
         return f"unnamed {dimensions(leaf.shape)}"
     name = leaf.name
     if module:
-        name = name.rpartition(".")[2] if leaf.module == module else name.removeprefix(f"{module}.")
+        inside = f"{leaf.module}."
+        if inside.startswith(f"{module}."):  # its own, or that of a module inside whose forward was not called
+            steps = inside.count(".") - module.count(".")
+            name = ".".join(name.split(".")[-steps:])
+        else:
+            name = name.removeprefix(f"{module}.")
     return f"{name}, overwritten" if leaf.kind == "overwritten" and "overwritten" not in name else name
 
 

@@ -55,11 +55,15 @@ def ref_to(tensor: torch.Tensor) -> Ref:
 class Saved:
     """One tensor that a node keeps for its backward.
 
+    ```python
+    [(s.name, s.shape, s.state) for s in graph.nodes[0].saved]      # [('self', (8, 4), 'alive')]
+    ```
+
     `state` is `"alive"`, `"freed"` (a backward has released it), `"modified"` (changed in place since: `version` is not
     the `expected` one, and backward will raise), `"hooked"` (packed by saved-tensor hooks or checkpointing; never
     unpacked here) or `"unread"` (this PyTorch gives no way to look at it without unpacking it).
-    `bytes` is the size of the tensor; `storage` says which saved tensors share memory. `finite` is known only if the
-    capture was asked for it.
+    `bytes` is the size of the tensor, `storage_bytes` that of the memory it lies in; `storage` says which saved tensors
+    share memory. `finite` says whether all values are, and is known only if the capture was asked for it.
     """
 
     name: str
@@ -85,9 +89,15 @@ class Saved:
 class Leaf:
     """A tensor at which the graph ends, and whose `.grad` backward fills.
 
+    ```python
+    [leaf.name for leaf in graph.leaves if leaf.owner is None]      # ['delta']: no optimizer will update it
+    ```
+
     `name` is the best name known and `names` all of them; `owner` names the optimizer that holds it; `module` is the
     path of the module whose parameter it is; `near` says where a leaf without a variable stands. `uses` counts the
-    edges that lead to it. Saved tensors with the same `storage` share its memory.
+    edges that lead to it. `index` is its position in `graph.leaves`, `node` that of its node in `graph.nodes`. Saved
+    tensors with the same `storage` share its memory. `kind` is "overwritten" for a leaf whose variable holds something
+    else by now, and "unknown" where no variable was found or looked for.
     """
 
     index: int

@@ -12,8 +12,9 @@ from backsight.tape import lanes, remarks
 from backsight.tape.caption import MARKS, ROOT, heading, legend, size
 from backsight.tape.cells import Style, cells, cut, harmless, padded, paint
 from backsight.tape.fold import Fold, Folded, find, folded
-from backsight.tape.graph import Graph, op_name
+from backsight.tape.graph import Graph
 from backsight.tape.lanes import Lane
+from backsight.tape.ops import op_name
 from backsight.tape.rows import Rows, visible
 
 NARROWEST = 40

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.snapshot import groups
-from backsight.tape import next_sequence_number
+from backsight.tape import next_sequence_number, no_torch_function
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,28 @@ class StepLog:
         """By thread: the sequence number at the last step. A node with a smaller one was made before that step."""
         # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
         self._consumed: dict[int, tuple[weakref.ref[torch.optim.Optimizer], dict[int, Consumed]]] = {}
+        self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that `optimizer` has just stepped in this thread."""
         self.count += 1
         self.marks[threading.get_ident()] = next_sequence_number()
-        with torch._C.DisableTorchFunction():
+        with no_torch_function():
             gradients = {
                 id(p): self._consumption(optimizer, p, p.grad) for p in parameters(optimizer) if p.grad is not None
             }
         key = id(groups(optimizer))
-        self._consumed[key] = weakref.ref(optimizer, lambda _: self._consumed.pop(key, None)), gradients
+        self._forget(key)
+        self._consumed[key] = weakref.ref(optimizer, lambda _: self._forget(key)), gradients
+        for p in gradients:
+            self._users.setdefault(p, set()).add(key)
+
+    def _forget(self, key: int) -> None:
+        _, gradients = self._consumed.pop(key, (None, {}))
+        for p in gradients:
+            self._users[p].discard(key)
+            if not self._users[p]:
+                del self._users[p]
 
     def consumed(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> Consumed | None:
         """Return the gradient of `parameter` that the last step of `optimizer` used, as it was after the step."""
@@ -64,12 +75,13 @@ class StepLog:
     def _consumption(self, optimizer: torch.optim.Optimizer, p: torch.Tensor, grad: torch.Tensor) -> Consumed:
         before = self.consumed(optimizer, p)
         kept = before is not None and before.grad() is grad
-        others = (used.get(id(p)) for key, (_, used) in self._consumed.items() if key != id(groups(optimizer)))
+        others = [key for key in self._users.get(id(p), ()) if key != id(groups(optimizer))]
+        last = (self._consumed[key][1][id(p)] for key in others)
         return Consumed(
             weakref.ref(grad),
             version(grad),
             changes=version(grad) - before.version if before and kept else None,
-            shared=any(used is not None and used.is_untouched(grad) for used in others),
+            shared=any(used.is_untouched(grad) for used in last),
         )
 
     def is_stale(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int = 0) -> bool:

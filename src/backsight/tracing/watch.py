@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -9,7 +11,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from backsight.tape import CallLog, announce
+from backsight.tape import CallLog, announce, modules_in
 from backsight.tracing.compiled import Hushed
 from backsight.tracing.steps import StepLog
 
@@ -31,23 +33,20 @@ class Watch:
         self.steps = StepLog()
         self._model = model
         self._handles: list[Any] = []
+        self._used = self._failed = False
 
     def __enter__(self) -> Watch:
-        if self._handles:
-            raise RuntimeError("this watch is already running; make another with backsight.watch().")
+        if self._used:
+            raise RuntimeError("this watch is running or has ended; make another with backsight.watch().")
+        self._used = True
         announce(self.calls)
-        of_interest = None if self._model is None else _modules(self._model)
+        of_interest = None if self._model is None else {id(module) for _, module in modules_in(self._model)}
 
         def enter(module: torch.nn.Module, args: Any) -> None:
-            # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
-            if torch.compiler.is_compiling():
-                return
             if of_interest is None or id(module) in of_interest:
                 self.calls.enter(module)
 
         def leave(module: torch.nn.Module, args: Any, output: Any) -> None:
-            if torch.compiler.is_compiling():
-                return
             if of_interest is None or id(module) in of_interest:
                 self.calls.leave(module)
 
@@ -55,9 +54,9 @@ class Watch:
             self.steps.stepped(optimizer)
 
         self._handles = [
-            register_module_forward_pre_hook(enter),
-            register_module_forward_hook(leave, always_call=True),
-            register_optimizer_step_post_hook(stepped),
+            register_module_forward_pre_hook(self._guarded(enter)),
+            register_module_forward_hook(self._guarded(leave), always_call=True),
+            register_optimizer_step_post_hook(self._guarded(stepped)),
             Hushed(),
         ]
         _current.append(self)
@@ -72,16 +71,29 @@ class Watch:
         self.calls.close()
         _current.remove(self)
 
+    def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Keep a failure of ours from the training: it is told once, and nothing more is noted."""
 
-def _modules(model: torch.nn.Module) -> set[int]:
-    """Return the ids of `model` and of all modules inside of it; `Module.modules` would ask each for its hash."""
-    found, stack = {id(model)}, [model]
-    for outer in stack:  # grows as we go
-        for child in object.__getattribute__(outer, "__dict__").get("_modules", {}).values():
-            if child is not None and id(child) not in found:
-                found.add(id(child))
-                stack.append(child)
-    return found
+        def guarded(*given: Any) -> None:
+            # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
+            if torch.compiler.is_compiling() or self._failed:
+                return
+            try:
+                hook(*given)
+            except Exception as failure:
+                self._give_up(failure)
+
+        return guarded
+
+    def _give_up(self, failure: Exception) -> None:
+        # The hooks stay until the end: an optimizer iterates over the live dict of its hooks while it calls this one.
+        self._failed = True
+        self.calls.close()
+        try:
+            text = f"backsight: nothing more is watched, {type(failure).__name__}: {failure}"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+        except Exception:  # warnings are errors here, or the failure's text raises: neither may end the training
+            return
 
 
 def watch(model: torch.nn.Module | None = None) -> Watch:

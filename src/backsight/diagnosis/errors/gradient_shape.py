@@ -16,7 +16,7 @@ from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.body import Body, dotted, statement_at
-from backsight.tape.graph import op_name
+from backsight.tape.ops import op_name
 
 CODE = "BS208"
 

@@ -15,8 +15,8 @@ from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Place, assignments, inplace_changes
-from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions, statements
+from backsight.source.bindings import target_names, uses
+from backsight.source.body import blocks, callee, dotted, expressions, statements
 from backsight.source.out_of_place import out_of_place
 
 CODE = "BS205"
@@ -58,6 +58,8 @@ def _case(found: Written) -> Case:
         return _update(found)
     if not found.name:
         return _handed_over(found)
+    if _follows_parameters(found):
+        return _average(found)
     return _first_value(found) if _is_first_value(found) else _computation(found)
 
 
@@ -70,6 +72,50 @@ def _update(found: Written) -> Case:
         "Autograd is recording here, so the update itself would become part of the graph.",
         f"Do not record the update: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_cure}",
     )
+
+
+def _average(found: Written) -> Case:
+    name, line = found.here, found.level.line
+    loop = _loop_over_parameters(found)
+    where = f"the loop of line {loop.lineno}" if loop else f"line {line}"
+    return Case(
+        f"updates {name}, which is no part of the computation of a loss.",
+        "Autograd is recording here, so the update itself would become part of the graph.",
+        f"Do not record the update: put {where} inside `with torch.no_grad():`. A clone is no cure: "
+        f"{found.label} itself would never change.",
+    )
+
+
+def _follows_parameters(found: Written) -> bool:
+    """Whether the statement moves a parameter by other parameters or in a loop over them: an average, a target net."""
+    statement, level = found.statement, found.level
+    if statement is None or not isinstance(found.tensor, torch.nn.Parameter):
+        return False
+    read = [value for use in uses(statement) if is_tensor(value := level.value(use.name)) and value is not found.tensor]
+    others = [value for value in read if needs_gradient(value)]
+    if not all(is_leaf(value) for value in others) or _calls_a_model(found):
+        return False
+    return any(isinstance(value, torch.nn.Parameter) for value in others) or _loop_over_parameters(found) is not None
+
+
+def _calls_a_model(found: Written) -> bool:
+    calls = (dotted(node.func) for node in expressions(found.statement) if isinstance(node, ast.Call))  # type: ignore[arg-type]  # _follows_parameters has looked
+    return any(_may_compute(found.level.value(name)) for name in calls if name)
+
+
+def _loop_over_parameters(found: Written) -> ast.For | None:
+    """The loop around the statement that runs over parameters, with the changed tensor among its targets."""
+    body = found.level.body
+    loops = [each for each in statements(body.node) if isinstance(each, ast.For)] if body else []
+    for loop in loops:
+        inside = [each for _, block in blocks(loop) for each in block]
+        for each in inside:  # grows as we go
+            inside += [child for _, block in blocks(each) for child in block]
+        calls = (callee(node)[1] for node in ast.walk(loop.iter) if isinstance(node, ast.Call))
+        runs = any(name in ("parameters", "named_parameters") for name in calls)
+        if runs and found.name in target_names(loop.target) and any(each is found.statement for each in inside):
+            return loop
+    return None
 
 
 def _handed_over(found: Written) -> Case:

@@ -15,7 +15,7 @@ from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place, backward_calls, receiver_of_backward, statement_at
+from backsight.source import Body, Place, backward_calls, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 
@@ -153,7 +153,7 @@ def _reads(body: Body, attribute: str) -> Iterator[Place]:
 def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
     """The loss does not use a result of the model."""
     for level in failure.users:
-        statement = statement_at(level.body, level.line) if level.body else None
+        statement = level.statement
         if level.body is None or statement is None:
             continue
         losses = [

@@ -17,7 +17,7 @@ from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, receiver_of_backward
+from backsight.source import Place, assignments
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.tape import Graph, NotInGraph
 from backsight.tape.queries import locate
@@ -45,7 +45,7 @@ class Unused:
     def ancestors(self) -> dict[str, Ancestor]:
         """What the output is computed from in the function that asks for the gradient, as the text shows."""
         level = self.failure.user
-        receiver = receiver_of_backward(level.body, level.line) if level and level.body else None
+        receiver = level.receiver if level else None
         return ancestors(level.body, receiver, level.line) if receiver and level and level.body else {}
 
     @property

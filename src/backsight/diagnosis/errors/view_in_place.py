@@ -21,7 +21,7 @@ from backsight.source.bindings import uses
 from backsight.source.body import Body, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.tape import tensors_in
-from backsight.tape.graph import op_name
+from backsight.tape.ops import op_name
 
 CODE = "BS209"
 
@@ -212,7 +212,7 @@ def _base_changed(failure: Failure, op: str) -> Finding:
 
 def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:
     """The variables that the statement reads whose history autograd refuses to tell: for the very same reason."""
-    statement = statement_at(level.body, level.line) if level.body else None
+    statement = level.statement
     for use in uses(statement) if statement else ():
         for tensor in tensors_in(level.value(use.name)):
             if is_tensor(tensor) and _is_lost(tensor):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis._torch import forward_class, no_torch_function
+from backsight.diagnosis._torch import NEEDS_INPUT_GRAD, forward_class, no_torch_function
 from backsight.diagnosis.evidence.failure import Failure, method
 from backsight.diagnosis.evidence.memory import maker_of, needs_gradient
 from backsight.naming.plain import class_name
@@ -51,7 +51,7 @@ class Applied:
     @property
     def needed(self) -> tuple[bool, ...]:
         """For each argument of `apply`, whether it needs a gradient."""
-        return tuple(torch._C._FunctionBase.needs_input_grad.__get__(self.node))  # type: ignore[attr-defined]  # in C
+        return tuple(NEEDS_INPUT_GRAD.__get__(self.node))
 
     @property
     def _has_setup(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, Literal
 
 import torch
@@ -14,16 +17,20 @@ from backsight.diagnosis._torch import ENGINE_CALLS, no_torch_function
 from backsight.naming.frames import is_function, locals_of
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
-from backsight.source import Body, Place, function_at, statement_at
+from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
 from backsight.tape import tensors_in
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One level of a traceback: a frame, and the line at which the exception passed it."""
+    """One level of a traceback: a frame, and the line and column at which the exception passed it.
+
+    column: in bytes, as the syntax tree counts; None before Python 3.11, which does not keep it.
+    """
 
     frame: FrameType
     line: int
+    column: int | None = None
 
     @cached_property
     def variables(self) -> Mapping[str, object]:
@@ -39,12 +46,21 @@ class Level:
         return function_at(self.frame.f_code)
 
     @cached_property
+    def statement(self) -> ast.stmt | None:
+        """The statement at which the exception passed; None where the source cannot be read."""
+        return statement_at(self.body, self.line, self.column) if self.body else None
+
+    @cached_property
+    def receiver(self) -> str | None:
+        """What that statement runs backward on, as it writes it: `loss`; None where it runs none."""
+        return receiver_of_backward(self.body, self.line, self.column) if self.body else None
+
+    @cached_property
     def place(self) -> Place:
-        """The statement at which the exception passed; without its text where the source cannot be read."""
-        statement = statement_at(self.body, self.line) if self.body else None
-        if self.body is None or statement is None:
-            return Place(self.frame.f_code.co_filename, self.line, "")
-        return self.body.place(statement)
+        """Where that statement stands; without its text where the source cannot be read."""
+        if self.body is None or self.statement is None:
+            return Place(self.frame.f_code.co_filename, self.line, "", self.column or 0)
+        return self.body.place(self.statement)
 
     @property
     def function(self) -> str:
@@ -163,8 +179,16 @@ def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
 def _levels(error: BaseException) -> Iterator[Level]:
     trace = error.__traceback__
     while trace is not None:
-        yield Level(trace.tb_frame, trace.tb_lineno)
+        yield Level(trace.tb_frame, trace.tb_lineno, _column(trace))
         trace = trace.tb_next
+
+
+def _column(trace: TracebackType) -> int | None:
+    if sys.version_info >= (3, 11):
+        positions = itertools.islice(trace.tb_frame.f_code.co_positions(), trace.tb_lasti // 2, None)
+        line, _, column, _ = next(positions, (None, None, None, None))
+        return column if line == trace.tb_lineno else None
+    return None
 
 
 def _is_ours(level: Level) -> bool:

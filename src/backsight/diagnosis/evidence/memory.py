@@ -6,9 +6,7 @@ from typing import Any, TypeGuard
 
 import torch
 
-from backsight.diagnosis._torch import no_torch_function
-
-_BASE: Any = torch._C.TensorBase  # where the attributes of tensors really are, whatever a subclass says
+from backsight.diagnosis._torch import TENSOR, no_torch_function
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
@@ -22,7 +20,7 @@ def storage_of(value: object) -> int | None:
         return None
     try:
         with no_torch_function():
-            identity: int = _BASE.untyped_storage(value)._cdata
+            identity: int = TENSOR.untyped_storage(value)._cdata
     except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors
         return None
     return identity
@@ -70,4 +68,4 @@ def _read(attribute: str, value: object) -> Any:
     if not is_tensor(value):
         return None
     with no_torch_function():
-        return getattr(_BASE, attribute).__get__(value)
+        return getattr(TENSOR, attribute).__get__(value)

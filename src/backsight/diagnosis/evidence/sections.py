@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.evidence.failure import Failure, Level, follow, function_of, method
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
-from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
+from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, statements
 
@@ -105,8 +105,8 @@ def methods_of(cls: type) -> Iterator[Body]:
 def _of_level(failure: Failure, level: Level) -> Section | None:
     if level.body is None:
         return None
-    receiver = receiver_of_backward(level.body, level.line) if level is failure.user else None
-    statement = statement_at(level.body, level.line)
+    receiver = level.receiver if level is failure.user else None
+    statement = level.statement
     if receiver is None and statement is not None:
         receiver = next((level.body.text(node) for node in expressions(statement) if isinstance(node, ast.Call)), None)
     goals = ((receiver, level.line),) if receiver else ()

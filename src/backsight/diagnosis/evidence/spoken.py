@@ -10,14 +10,13 @@ import torch
 from backsight.diagnosis.evidence.failure import Failure
 from backsight.naming import search
 from backsight.naming.roots import is_library
-from backsight.source import receiver_of_backward, statement_at
 from backsight.source.body import Body, callee, expressions, keyword
 
 
 def called(failure: Failure, tensor: torch.Tensor) -> str:
     """What the user's line calls a tensor that backward was run on: `loss`; else its variable; else empty."""
     level = failure.user
-    receiver = receiver_of_backward(level.body, level.line) if level and level.body else None
+    receiver = level.receiver if level else None
     if receiver and len(failure.roots) == 1:
         return receiver
     return name_of(failure, tensor)
@@ -44,7 +43,7 @@ def differentiated(failure: Failure) -> list[str]:
     Empty where the source cannot be read or does not show them one by one.
     """
     level = failure.user
-    statement = statement_at(level.body, level.line) if level and level.body else None
+    statement = level.statement if level else None
     if statement is None or level is None or level.body is None:
         return []
     for node in expressions(statement):

@@ -14,7 +14,7 @@ from backsight.diagnosis.evidence.failure import Failure, Level
 from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
-from backsight.source import inplace_changes, statement_at
+from backsight.source import inplace_changes
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
 from backsight.tape import tensors_in
@@ -63,7 +63,7 @@ def written(failure: Failure, accepts: Accepts) -> Written | None:
     level = failure.user
     if level is None:
         return None
-    statement = statement_at(level.body, level.line) if level.body else None
+    statement = level.statement
     changed = _changed(level, statement) if statement else []
     for name in changed:
         text, value = _part(level, statement, name)

@@ -16,14 +16,16 @@ from backsight.tape import Leaf
 def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     """A leaf of the loss requires grad, optimizers were found, and none of them holds it.
 
-    A leaf whose gradient the program itself wants is a note.
+    A leaf whose gradient the program itself wants is a note, and so are the parameters of models through which an
+    input is optimised: an image, a perturbation, a latent code.
     """
     if not any(leaf.owner for leaf in scene.graph.leaves):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
     alone = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
     parameters = [leaf for leaf in alone if leaf.kind == "parameter"]
     if parameters:
-        yield _finding(scene, parameters, "warning", "")
+        kept = _only_passed_through(scene)
+        yield _finding(scene, parameters, "note" if kept else "warning", kept)
     for leaf in alone:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
@@ -31,7 +33,7 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
 
 
 def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: str) -> Finding:
-    optimizers, first = listed(list(scene.optimizers)), next(iter(scene.optimizers))
+    optimizers = listed(list(scene.optimizers))
     label = leaves[0].label
     more = f" and {len(leaves) - 1} more" if len(leaves) > 1 else ""
     one = len(leaves) == 1
@@ -41,16 +43,55 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         what = f"It is a leaf of this loss (shape {shaped(leaf.shape)}), reached by {counted(leaf.uses, 'edge')}, and "
     else:
         what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}), and "
-    cure = (
-        "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
-        if wanted
-        else f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or switch "
-        f"{'its gradient' if one else 'their gradients'} off with requires_grad_(False)."
-    )
     return Finding(
         "BS101",
         severity,
         title + ("it." if one else "them."),
         (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else [])),
-        cure,
+        _cure(scene, leaves, wanted),
     )
+
+
+def _only_passed_through(scene: Scene) -> str:
+    """Say that the optimizers hold inputs of the models alone; empty if they hold a parameter of one."""
+    owned = [leaf for leaf in scene.graph.leaves if leaf.owner]
+    held = {id(p) for optimizer in scene.optimizers.values() for p in parameters_of(optimizer)}
+    if not scene.models or any(leaf.module is not None for leaf in owned):
+        return ""
+    if any(id(p) in held for model in scene.models.values() for p in registered(model)):
+        return ""
+    return (
+        f"Only {listed([leaf.label for leaf in owned], 3)} is optimised here, and no parameter of "
+        f"{listed(list(scene.models), 3)}."
+    )
+
+
+def _cure(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
+    if wanted and leaves[0].kind == "parameter":
+        return (
+            f"Nothing to do if {listed(list(scene.models), 3)} is to stay as it is: requires_grad_(False) on it saves "
+            "the time and memory for its gradients."
+        )
+    if wanted:
+        return "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
+    unseen = _in_plain_container(scene, leaves)
+    if unseen:
+        return (
+            f"Make {unseen} an nn.ModuleList, nn.ModuleDict or nn.ParameterList: of a plain list or dict, "
+            f"{unseen.partition('.')[0]}.parameters() does not see what is inside."
+        )
+    one, first = len(leaves) == 1, next(iter(scene.optimizers))
+    return (
+        f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or switch "
+        f"{'its gradient' if one else 'their gradients'} off with requires_grad_(False)."
+    )
+
+
+def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:
+    """The attribute of a model that holds all of the leaves in a plain list or dict, `net.layers`; empty if none does.
+
+    What a model has registered is named without brackets: `net.layers.0.weight`.
+    """
+    holders = {leaf.name.partition("[")[0] if "[" in leaf.name else "" for leaf in leaves}
+    holder = holders.pop()
+    return holder if not holders and "." in holder and holder.partition(".")[0] in scene.models else ""

@@ -11,6 +11,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed
+from backsight.source import Cut
 from backsight.tracing.steps import parameters
 
 
@@ -43,8 +44,8 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "warning",
             f"{optimizer} holds parameters that are cut off from this loss.",
             (evidence, f"Their result ends at `{cut.expression}`: {cut.why}."),
-            "Remove it if they are to learn from this loss; else freeze them with requires_grad_(False) and leave them "
-            "out of the optimizer.",
+            f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and leave "
+            "them out of the optimizer.",
             source=str(cut.place),
         )
     trains = f"{'It has' if one else f'{other} of them have'} a gradient or a past step, from another loss or batch."
@@ -56,6 +57,18 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
         "Nothing to do if this step is not meant to use them. Else look between their result and the loss for "
         ".detach(), .data, .item(), torch.no_grad(), or a result that is dropped.",
     )
+
+
+def _undone(cut: Cut) -> str:
+    """Return how the cut is taken back: `Remove .detach()`."""
+    if cut.kind == "no_grad":
+        if cut.place.text.startswith("@"):
+            return f"Remove {cut.place.text}"
+        return f"Compute their result outside of the {cut.expression} block"
+    function = cut.why.partition(" ")[0]
+    if cut.kind == "detach":
+        return f"Remove {function}" if function.startswith(".") else f"Remove .{function}()"
+    return f"Do without `{cut.expression}`"
 
 
 def _of_other_losses(optimizer: torch.optim.Optimizer, missing: Sequence[torch.Tensor]) -> int:

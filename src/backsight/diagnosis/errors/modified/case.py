@@ -17,7 +17,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import Survey
 from backsight.tape import Leaf, Node, Saved, tensors_in
-from backsight.tape.graph import op_name
+from backsight.tape.ops import op_name
 
 _DETAILS = re.compile(
     r"\[(?P<type>[\w.]+) \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of (?P<op>\w+),)? "

@@ -10,7 +10,7 @@ from backsight.diagnosis.evidence.written import works_in_place
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import class_name
-from backsight.tape.graph import op_name
+from backsight.tape.ops import op_name
 
 
 def changed_by_module(case: Case) -> Finding | None:

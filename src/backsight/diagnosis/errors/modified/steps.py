@@ -20,6 +20,7 @@ from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
 
+Position = tuple[int, int]
 _SEEN = "{} was made before the last optimizer step, as the running watch has noted."
 _UNSEEN = "(Read from the source text. Under `backsight run`, which notes every optimizer step, it is exact.)"
 
@@ -32,20 +33,23 @@ def changed_by_step(case: Case) -> Finding | None:
         return None
     steps = second.Case(case.failure, case.survey)
     for level in case.failure.users:
-        for place, name in _steps_in(level, optimizer, level.line):
-            if place.line < level.line:
+        for place, name in _steps_in(level, optimizer, level.place.position):
+            if place.position < level.place.position:
                 return _before_backward(case, steps, level, place, name)
-            return _through_history(case, steps, level, place, name)
+            carried = _carried(steps)
+            if carried or case.node.index in steps.old:
+                return _through_history(case, steps, level, (place, name), carried)
     return next(
         (found for scene in scenes(case) if scene.call and (found := _aside(case, steps, scene, optimizer))), None
     )
 
 
-def _steps_in(where: Level | Section, optimizer: torch.optim.Optimizer, line: int) -> Iterator[tuple[Place, str]]:
-    """The statements that step `optimizer`, the last before `line` first, and what they call it."""
+def _steps_in(where: Level | Section, optimizer: torch.optim.Optimizer, here: Position) -> Iterator[tuple[Place, str]]:
+    """The statements that step `optimizer`, the last before `here` first, and what they call it."""
     places = optimizer_steps(where.body) if where.body else ()
-    for place in sorted(places, key=lambda each: (each.line >= line, -each.line)):
-        statement = statement_at(where.body, place.line) if where.body else None
+    before = [place for place in places if place.position < here]
+    for place in (*reversed(before), *reversed(places[len(before) :])):
+        statement = statement_at(where.body, *place.position) if where.body else None
         names = [use.name for use in uses(statement) if not use.binds] if statement else []
         name = next((name for name in names if where.value(name) is optimizer), None)
         if name:
@@ -59,9 +63,9 @@ def _before_backward(case: Case, steps: second.Case, level: Level, place: Place,
 
 def _aside(case: Case, steps: second.Case, scene: Scene, optimizer: torch.optim.Optimizer) -> Finding | None:
     """The step stands in a function that was called before the backward, and has returned."""
-    place, name = next(_steps_in(scene.section, optimizer, 0), (None, ""))
+    place, name = next(_steps_in(scene.section, optimizer, (0, 0)), (None, ""))
     level = scene.caller.section.level if scene.caller else None
-    if place is None or level is None or scene.call is None or scene.call.line >= level.line:
+    if place is None or level is None or scene.call is None or scene.call.position >= level.place.position:
         return None
     return _between(case, steps, level, place, scene.call, name, steps.loss)
 
@@ -116,19 +120,22 @@ def _carried(steps: second.Case) -> tuple[str, Place, int] | None:
         names = steps.ancestors(level)
         for facts in second.loops(level):
             for name in names:
-                if name in facts.carried and (held := results_in(level.value(name))):
-                    return name, facts.carried[name][0], len(held)
+                if name in facts.carried and steps.carries(level, name, read := facts.carried[name][0]):
+                    return name, read, len(results_in(level.value(name)))
         for name, each in names.items():
             assigned = assignments(level.body, name) if level.body and "." in name and each.entering else ()
-            if assigned and (held := results_in(level.value(name))):
-                return name, min(each.read, *assigned, key=lambda place: place.line), len(held)
+            read = min([each.read, *assigned], key=lambda place: place.line)
+            if assigned and steps.carries(level, name, read):
+                return name, read, len(results_in(level.value(name)))
     return None
 
 
-def _through_history(case: Case, steps: second.Case, level: Level, place: Place, optimizer: str) -> Finding:
+def _through_history(
+    case: Case, steps: second.Case, level: Level, step: tuple[Place, str], carried: tuple[str, Place, int] | None
+) -> Finding:
     """No step stands between: then the backward reaches an iteration before the last step."""
     assert case.leaf is not None
-    weight, carried = case.leaf.label, _carried(steps)
+    weight, (place, optimizer) = case.leaf.label, step
     name, read, tensors = carried or ("A result of an earlier iteration", None, 0)
     watched = case.node.index in steps.old
     lines = [shown(read, f"reads {name} as the iteration before left it, with its history.")] if read else []

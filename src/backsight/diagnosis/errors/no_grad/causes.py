@@ -18,31 +18,33 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.source import Body, Place
 from backsight.source.bindings import spots
-from backsight.source.body import body_around, callee, expressions, is_constant, statements
+from backsight.source.body import body_around, callee, expressions, is_constant
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions
 
 CODE = "BS203"
+_SWITCHED_OFF = (
+    "torch.is_grad_enabled() is False as this is explained, so some code has switched gradients off and not on again."
+)
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
 
 
 def switched_off(scene: Scene) -> Finding | None:
     """`torch.set_grad_enabled(False)` was called and is still in force."""
-    place = None if torch.is_grad_enabled() else next(_switches(scene), None)
-    if place is None:
+    if torch.is_grad_enabled():
         return None
+    place = next(_switches(scene), None)
+    off = shown(place, "switches them off for everything that follows.") if place else _SWITCHED_OFF
     return Finding(
         CODE,
         "error",
         scene.title("gradients are switched off in the whole program"),
-        (
-            shown(place, "switches them off for everything that follows."),
-            *_fails(scene),
-        ),
+        (off, *_fails(scene)),
         "Call torch.set_grad_enabled(True) before training, or use `with torch.no_grad():` around what only evaluates, "
         "which ends by itself.",
-        source=str(place),
+        source=str(place) if place else scene.failure.source,
+        exact=place is not None,
     )
 
 
@@ -178,6 +180,8 @@ def _from_text(suspect: Suspect) -> str:
 def _because(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     match suspect.cut.kind:
+        case "no_grad" if not suspect.verdict:
+            return f"something that it comes from was computed under {expression}, where nothing is recorded"
         case "no_grad":
             return f"it was computed under {expression}, where nothing is recorded"
         case "copy":
@@ -205,11 +209,11 @@ def _fails(scene: Scene) -> Iterator[str]:
 
 
 def _switches(scene: Scene) -> Iterator[Place]:
-    """The statements of the user's code that switch gradients off for good."""
-    for level in scene.failure.users:
-        module = body_around(level.frame.f_code.co_filename, 0)
-        for body in (level.body, module):
-            yield from (body.place(each) for each in statements(body.node) if _is_switch(each)) if body else ()
+    """The statements of the user's files that switch gradients off for good, those of a function that ran too."""
+    for file in dict.fromkeys(level.frame.f_code.co_filename for level in scene.failure.users):
+        module = body_around(file, 0)
+        every = ast.walk(module.node) if module else ()
+        yield from (module.place(each) for each in every if module and isinstance(each, ast.stmt) and _is_switch(each))
 
 
 def _is_switch(statement: ast.stmt) -> bool:

@@ -89,8 +89,13 @@ def _of_block(suspect: Suspect) -> str:
         return f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on what only evaluates."  # type: ignore[union-attr]  # a decorator stands on a function
     if "set_grad_enabled" in expression:
         return f"Call backward only where the argument of {expression} is true: in training, not in evaluation."
-    if not suspect.inside:
+    if not suspect.inside and suspect.verdict:
         return f"Compute the loss outside of the {expression} block."
+    if not suspect.inside:
+        return (
+            f"Compute outside of the {expression} block what the loss needs with its history. Weights that the block "
+            "updates must be changed in place (w -= lr * w.grad): then they stay the leaves that they were."
+        )
     places = [place for place, _ in suspect.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
     belong = "belongs" if len(places) == 1 else "belong"

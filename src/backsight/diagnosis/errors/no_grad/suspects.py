@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
+import numpy
 import torch
 
 from backsight.diagnosis.errors.no_grad.trained import Trained
@@ -17,6 +18,7 @@ from backsight.source.bindings import uses
 from backsight.source.body import SCOPES, blocks, expressions, statements
 from backsight.source.cut_rules import rule_of
 
+_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
 _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 
@@ -64,7 +66,7 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> Suspect:
         return _unrecorded(section, cut, trained)
     cut = _first_within(section, cut)
     names = operands(section, cut)
-    held = {name: trained.carries(section.value(name)) for name in names}
+    held = {name: _carries(section, name, trained) for name in names}
     operand = next((name for name, carries in held.items() if carries), "")
     known = [carries for carries in held.values() if carries is not None]
     verdict = True if operand else False if known else None
@@ -72,6 +74,19 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> Suspect:
     if behind is not None:
         return Suspect(section, cut, behind.verdict, behind.operand, behind=behind)
     return Suspect(section, cut, verdict, operand)
+
+
+def _carries(section: Section, name: str, trained: Trained) -> bool | None:
+    """Whether a gradient goes into a name; what a file, a setting or NumPy gave never had a history.
+
+    A number may have been a tensor before: one that the function was given, or that `.item()` made.
+    """
+    value = section.value(name)
+    carries = trained.carries(value)
+    if carries is None and isinstance(value, _PLAIN) and section.level is not None:
+        given = name in section.level.frame.f_code.co_varnames[: section.level.frame.f_code.co_argcount]
+        return None if given else False
+    return carries
 
 
 def _first_within(section: Section, cut: Cut) -> Cut:
@@ -86,7 +101,7 @@ def _first_within(section: Section, cut: Cut) -> Cut:
 
 def _node(section: Section, cut: Cut) -> ast.expr | None:
     """The expression of a cut in the syntax tree."""
-    statement = statement_at(section.body, cut.place.line)
+    statement = statement_at(section.body, *cut.place.position)
     found = (node for node in expressions(statement) if section.body.text(node) == cut.expression) if statement else ()
     return next(iter(found), None)
 

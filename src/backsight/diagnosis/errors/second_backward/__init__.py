@@ -7,19 +7,22 @@ what loops and functions carry from one iteration into the next.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.second_backward.carried import carried_by_function, carried_by_loop, carried_by_object
 from backsight.diagnosis.errors.second_backward.case import Case
+from backsight.diagnosis.errors.second_backward.held import held_since_step
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.errors.second_backward.once import computed_once
-from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.failure import Failure, Level
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import listed, shown, were
 from backsight.snapshot import survey
+from backsight.source import assignments
 
 CODE = "BS201"
 Clue = Callable[[Case], Finding | None]
@@ -30,6 +33,7 @@ CLUES: tuple[Clue, ...] = (
     computed_once,
     carried_by_loop,
     carried_by_function,
+    held_since_step,
     carried_by_object,
 )
 
@@ -56,9 +60,21 @@ def _steps(case: Case) -> Iterable[str]:
     if case.joints:
         names = listed([case.graph.nodes[i].name for i in case.joints], 3)
         yield (
-            f"{counted(len(case.old), 'operation')} of this graph were made before the last optimizer step; the new "
-            f"part reaches them through {names}."
+            f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step; the new part "
+            f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}."
         )
+
+
+def _other_cell(level: Level | None) -> Iterator[str]:
+    """Of code at module level, such as a notebook's cell: that the loss is not computed there."""
+    name = level.receiver if level else None
+    if level is None or level.body is None or not name or not name.isidentifier():
+        return
+    if isinstance(level.body.node, ast.Module) and not assignments(level.body, name):
+        yield f"This code does not compute {name}: if it ran before, as a cell run twice does, it freed it then."
+
+
+_NOT_FOUND = "Which variable leads there could not be found out after the fact."
 
 
 def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
@@ -67,7 +83,7 @@ def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
         CODE,
         "error",
         "backward() reached operations whose saved tensors an earlier backward() had freed.",
-        (*where, *steps, "Which variable leads there could not be found out after the fact."),
+        (*where, *_other_cell(failure.user), *steps, _NOT_FOUND),
         "Look for a result that is computed once and used in every iteration (compute it anew), one that is carried "
         "from iteration to iteration (cut it: hidden = hidden.detach()), and two losses over one forward pass "
         "(add them, and call backward once).",

@@ -11,9 +11,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, LoopFacts, Place, assignments, function_at, optimizer_steps
+from backsight.source import Body, LoopFacts, Place, assignments, function_at, lets_through, optimizer_steps
 from backsight.source.ancestry import Ancestor
-from backsight.source.bindings import uses
+from backsight.source.bindings import Use, uses
 from backsight.source.body import statements
 
 INFERRED = (
@@ -27,10 +27,12 @@ def carried_by_loop(case: Case) -> Finding | None:
     for level in case.failure.users:
         names = case.ancestors(level)
         for facts in loops(level):
-            for name in [name for name in names if name in facts.carried and results_in(level.value(name))]:
+            for name in [name for name in names if name in facts.carried]:
+                read, assigned = facts.carried[name]
+                if not case.carries(level, name, read):
+                    continue
                 if name == case.receiver:
                     return _running_sum(case, level, name, facts)
-                read, assigned = facts.carried[name]
                 return _finding(case, level, name, read, assigned, "iteration")
     return None
 
@@ -40,15 +42,11 @@ def carried_by_function(case: Case) -> Finding | None:
     for level in case.failure.users:
         outliving = _declared(level.body) if level.body else set()
         for name, ancestor in case.ancestors(level).items():
-            if (
-                level.body
-                and ("." in name or name in outliving)
-                and ancestor.entering
-                and results_in(level.value(name))
-            ):
+            if level.body and ("." in name or name in outliving) and ancestor.entering:
                 assigned = assignments(level.body, name)
-                if assigned:
-                    return _finding(case, level, name, _first_read(ancestor, assigned), assigned[-1], "call")
+                read = _first_read(ancestor, assigned)
+                if assigned and case.carries(level, name, read):
+                    return _finding(case, level, name, read, assigned[-1], "call")
     return None
 
 
@@ -56,13 +54,13 @@ def carried_by_object(case: Case) -> Finding | None:
     """An attribute of an object keeps a result of this graph, and the methods of its class both read and assign it."""
     for tensor, name in results_held(case.failure.frames):
         owner, _, attribute = name.path.partition("[")[0].rpartition(".")
-        if not owner or not case.graph.shared(structure(tensor)):
+        if not owner or not case.graph.shared(structure(tensor)) or not case.is_joint(tensor):
             continue
         held = next((value for level in case.failure.users if (value := level.value(owner)) is not None), None)
-        place = _kept_by(type(held), attribute) if held is not None else None
-        if place is not None:
+        kept = _kept_by(type(held), f"self.{attribute}") if held is not None else None
+        if kept is not None:
             level = case.failure.users[0]
-            return _finding(case, level, f"{owner}.{attribute}", place, place, "call", f"self.{attribute}")
+            return _finding(case, level, f"{owner}.{attribute}", *kept, "call", f"self.{attribute}")
     return None
 
 
@@ -77,22 +75,25 @@ def _first_read(ancestor: Ancestor, assigned: tuple[Place, ...]) -> Place:
     return min([ancestor.read, *assigned], key=lambda place: place.line)
 
 
-def _kept_by(cls: type, attribute: str) -> Place | None:
-    """The assignment of `self.<attribute>` in a method of `cls` which also reads it."""
-    name = f"self.{attribute}"
+def _kept_by(cls: type, name: str) -> tuple[Place, Place] | None:
+    """Where a method of `cls` reads the attribute `name` with its history, and where it assigns it."""
     for base in mro(cls):
         if not is_user_class(class_dict(base).get("__module__")):
             continue
         for each in class_dict(base):
             function = method(base, each) if each != "__init__" else None
             body = function_at(function.__code__) if function else None
-            if body is not None and _reads(body, name) and (assigned := assignments(body, name)):
-                return assigned[-1]
+            assigned = assignments(body, name) if body is not None else ()
+            read = _read(body, name) if body is not None and assigned else None
+            if read is not None:
+                return read, assigned[-1]
     return None
 
 
-def _reads(body: Body, name: str) -> bool:
-    return any(use.name == name and not use.binds for each in statements(body.node) for use in uses(each))
+def _read(body: Body, name: str) -> Place | None:
+    """The first statement that passes the history of `name` on; None where every one detaches it."""
+    reading = (each for each in statements(body.node) if Use(name, False) in uses(each))
+    return next((body.place(each) for each in reading if lets_through(each, name)), None)
 
 
 def _finding(

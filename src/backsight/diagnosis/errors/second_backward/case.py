@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,12 +10,14 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure, Level
-from backsight.diagnosis.evidence.holders import border
+from backsight.diagnosis.evidence.failure import Failure, Level, function_of
+from backsight.diagnosis.evidence.holders import border, results_in
+from backsight.diagnosis.evidence.memory import maker_of, shape_of
 from backsight.snapshot import Survey
-from backsight.source import LoopFacts, loop_facts, receiver_of_backward, statement_at
+from backsight.source import LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import uses
+from backsight.source.body import dotted, expressions, statements
 from backsight.tape import Graph
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tracing import current
@@ -39,7 +42,7 @@ class Case:
     def receiver(self) -> str:
         """What the user's line calls backward on, `loss`; empty where the source cannot be read."""
         level = self.failure.user
-        return (receiver_of_backward(level.body, level.line) or "") if level and level.body else ""
+        return (level.receiver or "") if level else ""
 
     @property
     def loss(self) -> str:
@@ -75,10 +78,45 @@ class Case:
         """The old operations that new ones consume: exactly where this iteration joins an earlier one."""
         return border(self.graph, set(self.old)) if len(self.old) < len(self.graph) else []
 
+    def is_joint(self, value: object) -> bool:
+        """Whether what `value` was an iteration ago may be where this graph joins an older one, as far as is known.
+
+        The older value is gone, but the same statement made both, so operation or shape are the same.
+        """
+        joints = [self.graph.nodes[i] for i in self.joints]
+        operations = {type(maker_of(each)).__name__ for each in results_in(value)}
+        shapes = {shape_of(each) for each in results_in(value)}
+        return not joints or any(joint.name in operations or joint.shape in shapes for joint in joints)
+
+    def carries(self, level: Level, name: str, read: Place) -> bool:
+        """Whether `read` takes `name` with its history: not in `h = cell(x, h.detach())`, nor in `h = repackage(h)`."""
+        statement = statement_at(level.body, *read.position) if level.body else None
+        if statement is None or not results_in(level.value(name)) or not lets_through(statement, name):
+            return False
+        handed = (
+            node
+            for node in expressions(statement)
+            if isinstance(node, ast.Call) and any(dotted(given) == name for given in node.args)
+        )
+        return self.is_joint(level.value(name)) and not any(_cuts_off(level, call) for call in handed)
+
+
+def _cuts_off(level: Level, call: ast.Call) -> bool:
+    """Whether the function that is called returns something detached."""
+    function = function_of(level.value(dotted(call.func) or ""))
+    body = function_at(function.__code__) if function is not None else None
+    returned = (each for each in statements(body.node) if isinstance(each, ast.Return)) if body else ()
+    return any(
+        cut.kind == "detach"
+        for each in returned
+        if body is not None and each.value is not None
+        for cut in cuts(body, body.text(each.value), each.lineno)
+    )
+
 
 def names_read(level: Level) -> list[str]:
     """The names that the statement at this level reads."""
-    statement = statement_at(level.body, level.line) if level.body else None
+    statement = level.statement
     return list(dict.fromkeys(use.name for use in uses(statement) if not use.binds)) if statement else []
 
 

@@ -11,7 +11,7 @@ from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
-from backsight.source import Place, assignments, backward_calls, optimizer_steps, receiver_of_backward, statement_at
+from backsight.source import Body, Place, assignments, backward_calls, optimizer_steps, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.tracing.steps import parameters
 
@@ -49,13 +49,16 @@ def another_loss(case: Case) -> Finding | None:
 def _earlier_call(level: Level, name: str) -> Place | None:
     """The last backward on `name` before this line, if `name` is not assigned in between."""
     assert level.body is not None
-    here = statement_at(level.body, level.line)
-    start = here.lineno if here else level.line
-    assigned = max((place.line for place in assignments(level.body, name, before=start)), default=0)
+    here = level.place.position
+    made = [place.position for place in assignments(level.body, name) if place.position < here]
     for place in reversed(backward_calls(level.body)):
-        if assigned < place.line < start and receiver_of_backward(level.body, place.line) == name:
+        if max(made, default=(0, 0)) < place.position < here and _receiver(level.body, place) == name:
             return None if _retains(place) else place
     return None
+
+
+def _receiver(body: Body, place: Place) -> str | None:
+    return receiver_of_backward(body, *place.position)
 
 
 def _retains(place: Place) -> bool:
@@ -96,12 +99,19 @@ def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.
     if level.body is None:
         return
     for place in backward_calls(level.body):
-        name = receiver_of_backward(level.body, place.line)
-        if name is None or _retains(place) or place.line == level.line:
+        name = _receiver(level.body, place)
+        if name is None or _retains(place) or place.position == level.place.position:
             continue
-        for tensor in results_in(level.value(name)):
+        for tensor in _run_on(level, name, place):
             if tensor is not case.root:
                 yield place, name, tensor
+
+
+def _run_on(level: Level, expression: str, place: Place) -> list[torch.Tensor]:
+    """What backward ran on at `place`: the variable, or of `critic.mean()` the nearest that holds a result."""
+    assert level.body is not None
+    names = [expression, *ancestors(level.body, expression, place.line)]
+    return next((held for name in names if (held := results_in(level.value(name)))), [])
 
 
 def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[int]) -> Finding:
@@ -132,8 +142,8 @@ def _freed_title(other: str, loss: str, through: str | None) -> str:
 
 
 def _steps_between(level: Level, place: Place) -> list[Place]:
-    first, last = sorted((place.line, level.line))
-    return [step for step in optimizer_steps(level.body) if first < step.line < last] if level.body else []
+    first, last = sorted((place.position, level.place.position))
+    return [step for step in optimizer_steps(level.body) if first < step.position < last] if level.body else []
 
 
 def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
 from backsight.diagnosis.evidence.failure import Level
-from backsight.diagnosis.evidence.holders import made_in, needs_saved
+from backsight.diagnosis.evidence.holders import made_in, needs_saved, results_in
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
@@ -18,12 +18,18 @@ def computed_once(case: Case) -> Finding | None:
         names = case.ancestors(level)
         for facts in loops(level):
             for name, ancestor in names.items():
-                if name in facts.assigned or level.value(name) is case.root:
+                value = level.value(name)
+                if name in facts.assigned or value is case.root or _is_namespace(value):
                     continue
-                nodes = [i for i in made_in(case.graph, level.value(name)) if needs_saved(case.graph, i)]
+                nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
                 if nodes and (not case.joints or set(nodes) & set(case.joints)):
                     return _finding(case, level, facts, ancestor)
     return None
+
+
+def _is_namespace(value: object) -> bool:
+    """Whether this is the dictionary that `exec` was given: what it holds was computed by code elsewhere."""
+    return type(value) is dict and "__builtins__" in value
 
 
 def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> Finding:
@@ -54,9 +60,19 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
             *((use,) if ancestor.read != level.place else ()),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Compute {name} inside the loop. {_otherwise(case)}",
+        _summed(case, level, facts, ancestor) or f"Compute {name} inside the loop. {_otherwise(case)}",
         source=str(made[-1]) if made else str(ancestor.read),
     )
+
+
+def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:
+    """What to do where the loop goes through a container of losses, and runs backward on each."""
+    name, value = ancestor.name, level.value(ancestor.name)
+    is_looped_over = ancestor.read == facts.loop and type(value) in (list, tuple, dict)
+    if not is_looped_over or not any(each is case.root for each in results_in(value)):
+        return ""
+    every = f"{name}.values()" if type(value) is dict else name
+    return f"Add the losses and call backward once, in place of the loop: sum({every}).backward()."
 
 
 def _otherwise(case: Case) -> str:

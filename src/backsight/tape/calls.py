@@ -1,0 +1,109 @@
+"""A log of module calls: which module was running when an operation was recorded."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from backsight.tape._torch import next_sequence_number
+
+
+@dataclass(slots=True)
+class Call:
+    """One module call: the sequence numbers at its entry and exit (-1 while it runs), and how deep it is nested."""
+
+    module: weakref.ref[torch.nn.Module]
+    enter: int
+    exit: int
+    depth: int
+
+
+class CallLog:
+    """The module calls of each thread, in order of entry. Bounded: the older half goes when `limit` is reached."""
+
+    def __init__(self, limit: int = 200_000):
+        self.limit = limit
+        self._calls: dict[int, list[Call]] = {}
+        self._open: dict[int, list[tuple[torch.nn.Module, Call]]] = {}
+        self._begin: dict[int, int] = {}
+        self._end: int | None = None
+
+    def open(self) -> None:
+        """Note that the module calls of this thread are logged from now on."""
+        self._begin[threading.get_ident()] = next_sequence_number()
+
+    def enter(self, module: torch.nn.Module) -> None:
+        """Note that a call of `module` begins in this thread."""
+        thread = threading.get_ident()
+        calls, stack = self._calls.setdefault(thread, []), self._open.setdefault(thread, [])
+        now = next_sequence_number()
+        if calls and calls[-1].enter > now:  # the identifier of a thread that has ended went to a new one
+            calls.clear()
+            stack.clear()
+            self._begin[thread] = now
+        if not stack and len(calls) >= self.limit:
+            del calls[: len(calls) // 2]
+            self._begin[thread] = calls[0].enter
+        self._begin.setdefault(thread, now)
+        call = Call(weakref.ref(module), now, -1, len(stack))
+        calls.append(call)
+        stack.append((module, call))
+
+    def leave(self, module: torch.nn.Module) -> bool:
+        """Note that the call of `module` ends; return whether it was the outermost one."""
+        thread = threading.get_ident()
+        calls, stack = self._calls.get(thread, []), self._open.get(thread, [])
+        if all(inner is not module for inner, _ in stack):
+            return False  # this log began in the middle of the call
+        # A call that an exception ended may have missed its exit: it ended no later than the one around it.
+        while stack:
+            inner, call = stack.pop()
+            call.exit = next_sequence_number()
+            if calls[-1] is call and call.enter == call.exit:
+                calls.pop()  # no node was made in it: evaluation, or a module that only hands things on
+            if inner is module:
+                break
+        return not stack
+
+    def is_running(self) -> bool:
+        """Whether a module call is open in this thread."""
+        return bool(self._open.get(threading.get_ident()))
+
+    def close(self) -> None:
+        """Note that nothing is logged any more: nodes made in this thread from now on are not covered."""
+        self._end = next_sequence_number()
+
+    def covering(self, oldest: int, newest: int) -> tuple[int, Sequence[Call]]:
+        """Return the calls from which the nodes numbered `oldest` to `newest` may come, none if they do not cover them.
+
+        They are those of this thread, or of the only one with any. Before them stands the number of the first node that
+        they cover: where an older one was made is not known.
+        """
+        this = threading.get_ident()
+        thread = next(iter(self._calls)) if not self._calls.get(this) and len(self._calls) == 1 else this
+        calls = self._calls.get(thread, [])
+        if not calls or calls[0].enter > newest or (self._end is not None and newest >= self._end):
+            return 0, ()
+        first = max(bisect_right(calls, oldest, key=lambda call: call.enter) - 1, 0)
+        while calls[first].depth and first:  # what is running around it began earlier
+            first -= 1
+        return self._begin[thread], calls[first:]
+
+
+_active: weakref.WeakSet[CallLog] = weakref.WeakSet()
+
+
+def active() -> list[CallLog]:
+    """Return the logs that were announced and are still held."""
+    return list(_active)
+
+
+def announce(log: CallLog) -> None:
+    """Let captures use `log`, which begins here, for as long as somebody holds it."""
+    log.open()
+    _active.add(log)

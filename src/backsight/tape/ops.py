@@ -1,0 +1,18 @@
+"""Operations by the names of their nodes."""
+
+from __future__ import annotations
+
+VIEWS = frozenset(
+    {"T", "View", "Transpose", "Permute", "Expand", "UnsafeView", "ReshapeAlias", "Alias", "AsStrided"}
+    | {"Squeeze", "Unsqueeze"}
+)
+"""Operations that hand every value on unchanged and only look at it in another shape.
+
+Slice, Select and Split choose values and Clone copies them, so these are none.
+"""
+
+
+def op_name(name: str) -> str:
+    """Return `Mul` for `MulBackward0`, and other names as they are."""
+    head, _, tail = name.rpartition("Backward")
+    return head if head and (not tail or tail.isdigit()) else name
