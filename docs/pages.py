@@ -13,6 +13,7 @@ A comment names the program; the text block below it is filled in:
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,10 @@ _HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
 
 @dataclass(frozen=True)
 class Run:
-    """What a program said, under `backsight run` unless it imports backsight itself: its stdout, its own stderr, and what backsight added."""
+    """What a program said: its stdout, its own stderr, and what backsight added.
+
+    It runs under `backsight run`, unless it imports backsight itself.
+    """
 
     status: int
     out: str
@@ -88,6 +92,7 @@ def _run(source: str, name: str) -> Run:
         ended = subprocess.run(
             [sys.executable, *command, name],
             cwd=folder,
+            env={**os.environ, "COLUMNS": str(WIDTH)},
             capture_output=True,
             encoding="utf-8",
             timeout=300,
