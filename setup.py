@@ -30,7 +30,7 @@ class Build(build_ext):
 kernel = Extension(
     "backsight.recording.statistics._kernel",
     sources=[f"{STATISTICS}/_kernel.c"],
-    depends=[f"{STATISTICS}/{header}.h" for header in ("_blocks", "_levels", "_row", "_threads")],
+    depends=[f"{STATISTICS}/{header}.h" for header in ("_blocks", "_levels", "_row", "_tensors", "_threads")],
     define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE_ABI else [],
     py_limited_api=STABLE_ABI,
     optional=True,

@@ -84,3 +84,18 @@ def test_the_active_ddp_module_is_where_we_look():
     assert not _torch.in_ddp()
     ddp = nn.parallel.DistributedDataParallel
     assert ddp._active_ddp_module is None
+
+
+def test_a_table_of_gradient_hooks_goes_when_it_is_empty_and_may_come_again():
+    parameter, seen = nn.Parameter(torch.ones(1)), []
+    handle = parameter.register_post_accumulate_grad_hook(seen.append)
+    _torch.drop_empty_hooks(parameter)
+    parameter.sum().backward()
+    assert len(seen) == 1
+    handle.remove()
+    assert parameter._post_accumulate_grad_hooks is not None
+    _torch.drop_empty_hooks(parameter)
+    assert parameter._post_accumulate_grad_hooks is None
+    parameter.register_post_accumulate_grad_hook(seen.append)
+    parameter.sum().backward()
+    assert len(seen) == 2

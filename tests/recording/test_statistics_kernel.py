@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from backsight.recording.reading import RECORD
 from backsight.recording.statistics import measure, native
 from backsight.recording.statistics.source import NATIVE
 from backsight.runs import BINS
@@ -143,6 +144,48 @@ def test_a_forked_process_measures_even_if_a_measurement_was_running():
 def test_impossible_arrays_are_refused(arguments, error):
     with pytest.raises(error):
         kernel.measure(*arguments)
+
+
+def test_plain_tensors_are_read_as_their_arrays_are():
+    tensors = [torch.nn.Parameter(torch.randn(50, 50)), torch.randn(3, 200_000), torch.arange(-3, 4), torch.ones(2) > 0]
+    arrays = native.arrays(tensors)
+    rows, histograms, sampled = kernel.measure(arrays.addresses, arrays.counts, arrays.kinds, True, 2)
+    records = np.frombuffer(kernel.read(tensors, native.PLAIN, NATIVE, True, 2), RECORD)
+    assert records["row"].tobytes() == bytes(rows)
+    assert records["histogram"].tobytes() == bytes(histograms)
+    assert records["sampled"].tobytes() == bytes(sampled)
+    assert kernel.read(tensors, native.PLAIN, NATIVE, False, 2) == bytes(rows)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        torch.ones(2, 3).t(),
+        torch.ones(4)[::2],
+        torch.ones(2).to_sparse(),
+        torch.ones(2, device="meta"),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2, dtype=torch.complex64).conj().imag,
+        torch.empty(0),
+        torch.ones(2).as_subclass(type("Own", (torch.Tensor,), {})),
+        "no tensor",
+    ],
+    ids=str,
+)
+def test_a_list_with_a_tensor_that_is_not_plain_is_left_to_python(other):
+    assert kernel.read([torch.ones(2), other], native.PLAIN, NATIVE, True, 1) is None
+
+
+def test_released_memory_is_not_read():
+    tensor = torch.ones(8)[4:]
+    tensor.untyped_storage().resize_(0)
+    assert kernel.read([tensor], native.PLAIN, NATIVE, True, 1) is None
+
+
+@pytest.mark.parametrize("arguments", [([], (), (), True), ((), (), NATIVE, True, 1), ([], (), (), True, 1)])
+def test_read_says_what_it_takes(arguments):
+    with pytest.raises(TypeError, match="tensors: list"):
+        kernel.read(*arguments)
 
 
 def test_unknown_levels_are_refused():

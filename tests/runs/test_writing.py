@@ -86,6 +86,36 @@ def test_of_two_rows_with_one_key_the_later_holds(path: Path) -> None:
         assert found["count"].tolist() == [1001, 1002]
 
 
+def test_several_steps_at_once_are_the_same_as_one_after_the_other(tmp_path: Path) -> None:
+    steps, tensors, calls = [3, 4, 4, 4, 7, 7], [0, 0, 1, 0, 1, 0], [0, 0, 0, 1, 0, 0]
+    rows, counts = rows_of(0, len(steps)), np.arange(len(steps) * BINS).reshape(-1, BINS)
+    for name in ("together", "apart"):
+        with RunWriter(tmp_path / name) as writer:
+            ids = [writer.tensor(each, "weight") for each in "ab"]
+            writer.append(3, ids[1:], rows[:1])
+            if name == "together":
+                writer.append(steps, tensors, rows, call=calls, histograms=counts)
+            else:
+                for at, step in enumerate(steps):
+                    each = slice(at, at + 1)
+                    writer.append(step, tensors[each], rows[each], call=calls[each], histograms=counts[each])
+            writer.append(7, ids[:1], rows[:1], call=5)
+    together, apart = (open_run(tmp_path / name) for name in ("together", "apart"))
+    one, other = together.frame(as_="numpy"), apart.frame(as_="numpy")
+    assert one["step"].tolist() == [3, 3, 4, 4, 4, 7, 7, 7]
+    for column in one:
+        if column != "time":
+            np.testing.assert_array_equal(one[column], other[column])
+
+
+@pytest.mark.parametrize("step", [-1, 1 << 62, [0, -1]])
+def test_impossible_steps_are_refused(path: Path, step: object) -> None:
+    with RunWriter(path) as writer:
+        writer.tensor("a", "weight")
+        with pytest.raises(ValueError, match="a step is a number from 0 on"):
+            writer.append(step, [0, 0], rows_of(0, 2))
+
+
 def test_the_order_of_a_step_goes_on_over_a_flush(path: Path) -> None:
     with RunWriter(path) as writer:
         ids = [writer.tensor(f"t{k}", "output") for k in range(3)]

@@ -15,9 +15,8 @@ COMPILED = "_orig_mod"
 """The name under which what `torch.compile(module)` returns holds the module; it says nothing to a reader."""
 
 
-def backward_number() -> int:
-    """Return the number of the backward pass that this thread is inside of, or -1."""
-    return int(torch._C._current_graph_task_id())
+backward_number: Callable[[], int] = torch._C._current_graph_task_id
+"""Return the number of the backward pass that this thread is inside of, or -1. As it is: hooks ask it all the time."""
 
 
 def when_backward_ends(action: Callable[[], None]) -> None:
@@ -30,9 +29,13 @@ def in_backward() -> bool:
     return backward_number() != -1
 
 
+transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+"""Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
+
+
 def in_transform() -> bool:
-    """Whether this thread is inside of `vmap`, `grad` or another transform, whose tensors stand for others."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether this thread is inside of a transform."""
+    return transform() is not None
 
 
 def in_ddp() -> bool:
@@ -49,7 +52,10 @@ def is_sharded(tensor: torch.Tensor) -> bool:
 
 def version(tensor: torch.Tensor) -> int | None:
     """Return the version of a tensor, which every in-place operation raises; inference tensors have none."""
-    return None if tensor.is_inference() else tensor._version
+    try:
+        return tensor._version
+    except RuntimeError:  # an inference tensor
+        return None
 
 
 def registered(module: torch.nn.Module, table: str) -> dict[str, Any]:
@@ -62,6 +68,16 @@ def hook_tables(module: torch.nn.Module) -> list[tuple[dict[Any, Any], dict[Any,
     """Return the tables in which a module keeps its forward hooks, each with that of those that take kwargs."""
     tables = ("_forward_pre_hooks", "_forward_hooks")
     return [(registered(module, table), registered(module, f"{table}_with_kwargs")) for table in tables]
+
+
+def drop_empty_hooks(tensor: torch.Tensor) -> None:
+    """Take away the table of hooks on a parameter's gradient if it is empty.
+
+    PyTorch leaves the table there when the last hook is removed, and goes on calling into Python for it in each
+    backward pass. Not to be called within one, where PyTorch may be walking through the table.
+    """
+    if tensor._post_accumulate_grad_hooks is not None and not tensor._post_accumulate_grad_hooks:
+        tensor._post_accumulate_grad_hooks = None  # type: ignore[assignment]  # None until a hook comes
 
 
 def hooks_traced() -> int:

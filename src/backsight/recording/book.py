@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,14 +19,25 @@ REPLICATED = frozenset(("weight", "state", "update"))
 """Kinds that are the same on every rank under DistributedDataParallel; gradients arrive before they are averaged."""
 
 
-class _Layout(NamedTuple):
+@dataclass(frozen=True)
+class _Layout:
     """Which rows a page has; one page is mostly laid out as the page before, and then all this is known."""
 
     rows: list[Row]
-    starts: list[int]
+    places: list[int]
+    size: int
+    replicated: bool
     numbers: NDArray[np.int64]
     calls: NDArray[np.int64]
-    places: NDArray[np.int64]
+
+    def fits(self, page: Page) -> bool:
+        """Whether this page is laid out so."""
+        return (
+            self.size == page.size
+            and self.rows == page.rows
+            and self.places == page.places
+            and self.replicated == page.replicated
+        )
 
 
 class Book:
@@ -38,43 +51,50 @@ class Book:
         self._skipped: set[Slot] = set()
         self._layout: _Layout | None = None
 
-    def page(self, page: Page) -> None:
-        """Write the rows of a step."""
-        if page.rows:
-            self._write_rows(page)
-        if page.values:
-            self._write_values(page)
+    def pages(self, pages: Iterable[Page]) -> None:
+        """Write the rows of steps; those of neighbouring steps that are laid out alike go to the writer together."""
+        alike: list[Page] = []
+        for page in pages:
+            if (reasons := skipped(page.readings, page.histograms)) and page.rows:
+                self._leave_out(page, reasons)
+            if self._layout is None or not self._layout.fits(page):
+                self._write_rows(alike)
+                alike, self._layout = [], self._laid_out(page)
+            alike.append(page)
+            if page.values:
+                self._write_values(page)
+        self._write_rows(alike)
 
     def mark(self, step: int, tags: dict[str, Any]) -> None:
         """Write the tags of a step."""
         self.writer.mark(step, **{name: _plain(value) for name, value in tags.items()})
 
-    def _write_rows(self, page: Page) -> None:
-        rows = page.rows
-        if any(not isinstance(reading, tuple) and reading.skipped for reading in page.readings):
-            rows = [row for row in rows if self._has_numbers(page, row)]
-            if not rows:
-                return
-        found = joined(page.readings, page.histograms)
-        if self._layout is None or self._layout.rows != rows or self._layout.starts != found.starts:
-            self._layout = self._laid_out(page, rows, found.starts)
-        numbers, calls, places = self._layout[2:]
+    def _write_rows(self, pages: list[Page]) -> None:
+        """Write the rows of pages that are laid out as `self._layout` says."""
+        layout = self._layout
+        if layout is None or not layout.rows or not pages:
+            return
+        count = len(pages)
+        found = joined([reading for page in pages for reading in page.readings], pages[0].histograms)
+        starts = np.arange(count)[:, None] * layout.size
+        places = (starts + np.array(layout.places)).reshape(-1)
         self.writer.append(
-            page.step,
-            numbers,
+            np.repeat(np.array([page.step for page in pages], "<i8"), len(layout.rows)),
+            np.tile(layout.numbers, count),
             found.rows[places],
-            call=calls,
+            call=np.tile(layout.calls, count),
             histograms=None if found.histograms is None else found.histograms[places],
             sampled=None if found.sampled is None else found.sampled[places],
         )
 
-    def _laid_out(self, page: Page, rows: list[Row], starts: list[int]) -> _Layout:
+    def _laid_out(self, page: Page) -> _Layout:
         return _Layout(
-            rows,
-            starts,
-            np.array([self._number(page, row[0], row[2], row[3]) for row in rows], "<i8"),
-            np.array([row[1] for row in rows], "<i8"),
-            np.array([starts[row[4]] + row[5] for row in rows], "<i8"),
+            page.rows,
+            page.places,
+            page.size,
+            page.replicated,
+            np.array([self._number(page, slot, shape, dtype) for slot, _, shape, dtype in page.rows], "<i8"),
+            np.array([call for _, call, _, _ in page.rows], "<i8"),
         )
 
     def _write_values(self, page: Page) -> None:
@@ -105,14 +125,15 @@ class Book:
             )
         return number
 
-    def _has_numbers(self, page: Page, row: Row) -> bool:
-        """Whether a row has numbers; if not, the reason is written down once for each tensor."""
-        slot, _, _, _, reading, position = row
-        reason = skipped(page.readings[reading], position)
-        if reason is not None and slot not in self._skipped:
-            self._skipped.add(slot)
-            self.writer.event("skipped", step=page.step, tensor=slot.name, kind=slot.kind, reason=reason)
-        return reason is None
+    def _leave_out(self, page: Page, reasons: dict[int, str]) -> None:
+        """Leave out the rows that have no numbers; the reason is written down once for each tensor."""
+        for (slot, _, _, _), place in zip(page.rows, page.places, strict=True):
+            if place in reasons and slot not in self._skipped:
+                self._skipped.add(slot)
+                reason = reasons[place]
+                self.writer.event("skipped", step=page.step, tensor=slot.name, kind=slot.kind, reason=reason)
+        kept = [at for at, place in enumerate(page.places) if place not in reasons]
+        page.rows, page.places = [page.rows[at] for at in kept], [page.places[at] for at in kept]
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from backsight.recording._torch import hook_tables, note_trace
 
@@ -26,7 +27,7 @@ class Hook:
 
     def __call__(self, *args: Any) -> None:
         # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
-        if torch.compiler.is_compiling():
+        if is_compiling():
             note_trace()
             return
         try:
@@ -47,7 +48,7 @@ class Spent:
     __slots__ = ()
 
     def __call__(self, module: Any, *args: Any) -> None:
-        if torch.compiler.is_compiling() or not isinstance(module, torch.nn.Module):
+        if is_compiling() or not isinstance(module, torch.nn.Module):
             return
         for table, with_kwargs in hook_tables(module):
             for key in [key for key, hook in table.items() if hook is self]:

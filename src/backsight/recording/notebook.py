@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backsight.recording._torch import in_transform
+from backsight.recording._torch import transform
 from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.voice import Voice
@@ -25,7 +25,7 @@ class Notebook:
 
     def open_page(self) -> Page | None:
         """Return the page to write on, or None where nothing is to be recorded."""
-        return None if self.page is None or self.metrics.running or in_transform() else self.page
+        return None if self.page is None or self.metrics.running or transform() is not None else self.page
 
     def full(self, call: int, name: str) -> bool:
         """Whether this call is one too many; says so once."""

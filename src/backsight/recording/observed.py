@@ -33,7 +33,7 @@ class Place:
         """Return the tensor, or None if there is none now, or one without a shape as yet."""
         module = self.module()
         held = None if module is None else registered(module, self.table).get(self.key)
-        return None if held is None or is_uninitialized(held) else held
+        return None if held is None or (type(held) is not torch.nn.Parameter and is_uninitialized(held)) else held
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether this tensor is the one in this place."""

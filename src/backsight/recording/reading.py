@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,25 +11,23 @@ from numpy.typing import NDArray
 
 from backsight.recording.statistics import Measured, measure, native
 from backsight.recording.statistics._torch import without_overrides
+from backsight.recording.statistics.source import NATIVE
 from backsight.runs import BINS, STATISTICS
 
-Raw = tuple[bytearray, bytearray, bytearray]
-"""Rows, histograms and sampled counts as the kernel returned them."""
+RECORD = np.dtype([("row", STATISTICS), ("histogram", "<u4", BINS), ("sampled", "<i8")])
+"""One tensor's numbers, as the kernel lays them out; without histograms it is the row alone."""
 
-Reading = Raw | Measured
-"""The numbers of a list of tensors."""
+Reading = bytes | Measured
+"""The numbers of a list of tensors: records, or what may have to be waited for."""
 
 
-def read(tensors: Sequence[torch.Tensor], histogram: bool) -> Reading:
+def read(tensors: list[torch.Tensor], histogram: bool) -> Reading:
     """Read tensors now. As `measure`, but where all are plain, what the kernel returned is left as it is."""
     if native.available():
-        held = list(tensors)
         with without_overrides():
-            arrays = native.arrays(held)
-            if not arrays.others:
-                threads = torch.get_num_threads()
-                found: Raw = native.kernel.measure(arrays.addresses, arrays.counts, arrays.kinds, histogram, threads)
-                return found
+            found: bytes | None = native.kernel.read(tensors, native.PLAIN, NATIVE, histogram, torch.get_num_threads())
+        if found is not None:
+            return found
     return measure(tensors, histogram=histogram)
 
 
@@ -39,33 +37,35 @@ class Numbers(NamedTuple):
     rows: NDArray[np.void]
     histograms: NDArray[np.uint32] | None
     sampled: NDArray[np.int64] | None
-    starts: list[int]
-    """The first row of each reading."""
 
 
-def joined(readings: Sequence[Reading], histogram: bool) -> Numbers:
+def joined(readings: Iterable[Reading], histogram: bool) -> Numbers:
     """Put the numbers of readings one below the other; waits for those of other devices."""
-    raw = [reading if isinstance(reading, tuple) else _raw(reading) for reading in readings]
-    starts, start = [], 0
-    for rows, _, _ in raw:
-        starts.append(start)
-        start += len(rows) // STATISTICS.itemsize
-    joined_rows = np.frombuffer(b"".join(part[0] for part in raw), STATISTICS)
+    data = b"".join([reading if isinstance(reading, bytes) else _records(reading, histogram) for reading in readings])
     if not histogram:
-        return Numbers(joined_rows, None, None, starts)
-    histograms = np.frombuffer(b"".join(part[1] for part in raw), np.uint32).reshape(-1, BINS)
-    return Numbers(joined_rows, histograms, np.frombuffer(b"".join(part[2] for part in raw), np.int64), starts)
+        return Numbers(np.frombuffer(data, STATISTICS), None, None)
+    records = np.frombuffer(data, RECORD)
+    return Numbers(records["row"], records["histogram"], records["sampled"])
 
 
-def skipped(reading: Reading, position: int) -> str | None:
-    """Return why a tensor of a reading has no numbers, or None if it has."""
-    return None if isinstance(reading, tuple) else reading.skipped.get(position)
+def skipped(readings: Sequence[Reading], histogram: bool) -> dict[int, str]:
+    """Return why tensors have no numbers, by their place among the numbers of all the readings."""
+    found: dict[int, str] = {}
+    if all(isinstance(reading, bytes) for reading in readings):
+        return found
+    start = 0
+    for reading in readings:
+        if isinstance(reading, bytes):
+            start += len(reading) // (RECORD if histogram else STATISTICS).itemsize
+        else:
+            found.update((start + index, reason) for index, reason in reading.skipped.items())
+            start += len(reading.rows)
+    return found
 
 
-def _raw(measured: Measured) -> tuple[bytes, bytes, bytes]:
-    histograms, sampled = measured.histograms, measured.sampled
-    return (
-        measured.rows.tobytes(),
-        b"" if histograms is None else histograms.tobytes(),
-        b"" if sampled is None else sampled.tobytes(),
-    )
+def _records(measured: Measured, histogram: bool) -> bytes:
+    if not histogram:
+        return measured.rows.tobytes()
+    records = np.zeros(len(measured.rows), RECORD)
+    records["row"], records["histogram"], records["sampled"] = measured.rows, measured.histograms, measured.sampled
+    return records.tobytes()

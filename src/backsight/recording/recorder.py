@@ -20,7 +20,7 @@ from backsight.recording.page import Page
 from backsight.recording.schedule import Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import StepEnds
-from backsight.recording.taps import METRIC_KINDS, make_taps
+from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
 
@@ -55,6 +55,8 @@ class Recorder:
         self._notebook = Notebook(voice, Metrics(voice), self._failed, calls)
         self._ends = StepEnds(observed, optimizers, self._before, self._after, self._stop)
         self._taps = make_taps(self._notebook, observed, taps, variables)
+        self._asked_before = [tap for tap in self._taps if type(tap).before_update is not Tap.before_update]
+        self._asked_after = [tap for tap in self._taps if type(tap).after_update is not Tap.after_update]
         self._step = 0
         self._due = 0
         """Steps before this one are not recorded."""
@@ -65,6 +67,7 @@ class Recorder:
         self._unfinished = False
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
+        self._rows_looked_at = 0
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
         if self._close_sink is not None and sink is not None:
             self._close_sink.atexit = False  # `processes` does it, and the step under way with it
@@ -97,7 +100,7 @@ class Recorder:
             return  # the optimizer has just ended this very step
         page = self._notebook.page
         if page is not None:
-            for tap in self._taps:
+            for tap in self._asked_before:
                 tap.guarded(tap.before_update, page, None)
         self._next()
 
@@ -154,7 +157,7 @@ class Recorder:
         self._turn_page() if self._notebook.page is None else self._attach()
 
     def flush(self) -> None:
-        """Write what has been recorded so far; this also happens by itself, many times a second."""
+        """Write what has been recorded so far; this also happens by itself, several times a second."""
         if self._sink is not None:
             self._sink.flush()
 
@@ -192,13 +195,13 @@ class Recorder:
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
         page = self._notebook.page
         if page is not None:
-            for tap in self._taps:
+            for tap in self._asked_before:
                 tap.guarded(tap.before_update, page, optimizer)
 
     def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
         page = self._notebook.page
         if page is not None:
-            for tap in self._taps:
+            for tap in self._asked_after:
                 tap.guarded(tap.after_update, page, optimizer)
         if last and not self._manual:
             self._next()
@@ -221,9 +224,11 @@ class Recorder:
             if self._ordered is None:
                 self._sink.event("order", step=page.step, modules=page.order)
             self._ordered = page
-        if not self._said_unseen and (unseen := unseen_in(page)):
-            self._said_unseen = True
-            self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
+        if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
+            self._rows_looked_at = len(page.rows)
+            if unseen := unseen_in(page):
+                self._said_unseen = True
+                self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
         self._sink.page(page)
 
     def _turn_page(self) -> None:

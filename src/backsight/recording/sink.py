@@ -14,9 +14,9 @@ from backsight.recording.page import Page
 from backsight.recording.voice import Voice, told
 from backsight.runs import RunError, RunWriter
 
-PAUSE = 0.05
-"""Seconds between two looks at the queue: what a kill can cost. A thread that is woken for every step would take the
-interpreter from the training each time."""
+PAUSE = 0.2
+"""Seconds between two looks at the queue: what a kill can cost. Steps are written many at a time, as one of them alone
+costs the interpreter as much as ten."""
 
 _Item = Callable[[Book], None]
 
@@ -35,7 +35,8 @@ class Sink:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._pages = 0
-        self._ending = threading.Event()
+        self._ending = False
+        self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self.dropped = 0
         """Steps that were dropped because writing could not keep up."""
@@ -50,6 +51,8 @@ class Sink:
                 self._drop_oldest()
             self._pages += 1
             self._put(page)
+            if self._pages * 2 >= self._capacity:
+                self._wake.set()
         if self.dropped:
             self._voice.say(
                 "dropped",
@@ -82,7 +85,8 @@ class Sink:
         if self.closed:
             return
         self.closed = True
-        self._ending.set()
+        self._ending = True
+        self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         if self.dropped:
@@ -121,7 +125,9 @@ class Sink:
                 return
 
     def _run(self) -> None:
-        while not self._ending.wait(PAUSE):
+        while not self._ending:
+            self._wake.wait(PAUSE)
+            self._wake.clear()
             self._drain()
 
     def _drain(self) -> None:
@@ -131,10 +137,9 @@ class Sink:
             if not waiting or self.failure is not None:
                 return
             try:
+                self._book.pages(item for item in waiting if isinstance(item, Page))
                 for item in waiting:
-                    if isinstance(item, Page):
-                        self._book.page(item)
-                    else:
+                    if not isinstance(item, Page):
                         item(self._book)
                 self._book.writer.flush()
             except Exception as failure:  # in a thread of ours there is nobody to raise to

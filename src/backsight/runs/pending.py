@@ -29,25 +29,27 @@ class Pending:
         """Return an empty one that goes on where this one ends."""
         return Pending(last=self.last)
 
-    def step(self, step: int) -> None:
-        """Note when a step happened."""
-        if not 0 <= step < 1 << 62:
-            raise ValueError(f"a step is a number from 0 on; it is {step}.")
-        self.times[int(step)] = time.time()
+    def step(self, step: ArrayLike) -> None:
+        """Note when a step happened, or several."""
+        now = time.time()
+        for number in (step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist():
+            if not 0 <= number < 1 << 62:
+                raise ValueError(f"a step is a number from 0 on; it is {number}.")
+            self.times[int(number)] = now
 
-    def rows(self, step: int, tensors: NDArray[np.int64], rows: NDArray[np.void], call: ArrayLike) -> None:
+    def rows(self, step: ArrayLike, tensors: NDArray[np.int64], rows: NDArray[np.void], call: ArrayLike) -> None:
         """Keep rows of the statistics."""
-        start = self.last[1] if self.last[0] == step else 0
-        self.last = (step, start + len(rows))
+        if not len(rows):
+            return
         part = self._keyed(step, tensors, call)
-        part["order"] = np.arange(start, start + len(rows), dtype="<i8")
+        part["order"] = self._order(part["step"])
         for name in STATISTICS.names or ():
             part[name] = rows[name].copy()
         self._keep("R", part)
         self.size += len(rows)
 
     def histograms(
-        self, step: int, tensors: NDArray[np.int64], call: ArrayLike, sampled: ArrayLike, counts: ArrayLike
+        self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike, sampled: ArrayLike, counts: ArrayLike
     ) -> None:
         """Keep the histograms of those rows that were looked at."""
         part = self._keyed(step, tensors, call)
@@ -76,9 +78,19 @@ class Pending:
         tables = {table: joined(table, parts) for table, parts in self.parts.items()}
         return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
 
-    def _keyed(self, step: int, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
+    def _keyed(self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
         rows = len(tensors)
-        return {"tensor": tensors.copy(), "step": np.full(rows, step, "<i8"), "call": _column(call, rows)}
+        return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
+
+    def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which row of its step each row is."""
+        begins = np.concatenate(([0], np.flatnonzero(steps[1:] != steps[:-1]) + 1))
+        lengths = np.diff(begins, append=len(steps))
+        order: NDArray[np.int64] = np.arange(len(steps), dtype="<i8") - np.repeat(begins, lengths)
+        if self.last[0] == steps[0]:
+            order[: lengths[0]] += self.last[1]
+        self.last = (int(steps[-1]), int(order[-1]) + 1)
+        return order
 
     def _keep(self, table: str, part: Columns) -> None:
         if len(part["tensor"]):

@@ -127,7 +127,7 @@ class RunWriter:
 
     def append(
         self,
-        step: int,
+        step: ArrayLike,
         tensors: ArrayLike,
         rows: NDArray[np.void],
         *,
@@ -135,8 +135,9 @@ class RunWriter:
         histograms: ArrayLike | None = None,
         sampled: ArrayLike | None = None,
     ) -> None:
-        """Add rows of one step in the order in which they came about; they are copied, and written by `flush`.
+        """Add rows in the order in which they came about; they are copied, and written by `flush`.
 
+        step: one number, or [n], the rows of one step below those of another.
         tensors: [n], numbers from `tensor`.
         rows: [n] of STATISTICS.
         call: [n] or one number: which call of the module in this step.

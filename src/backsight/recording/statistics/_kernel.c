@@ -1,7 +1,7 @@
 /* backsight.recording.statistics._kernel: statistics of a list of arrays in one call, in plain C.
  *
- * It is given addresses, counts and kinds, and never sees a tensor: no link to PyTorch, nothing but the stable ABI of
- * Python 3.10, so one wheel a platform serves every version of both. */
+ * It is given addresses, counts and kinds, or tensors, which it asks by name: no link to PyTorch, nothing but the stable
+ * ABI of Python 3.10, so one wheel a platform serves every version of both. */
 
 #ifndef PY_SSIZE_T_CLEAN
 #define PY_SSIZE_T_CLEAN
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "_levels.h"
+#include "_tensors.h"
 #include "_threads.h"
 
 enum {
@@ -18,8 +19,6 @@ enum {
 };
 
 static int chosen = -1; /* index of LEVELS */
-
-typedef struct { const char *address; int64_t count; int kind; int64_t first_chunk; } Array;
 
 typedef struct {
     const Array *arrays;
@@ -55,22 +54,17 @@ static void take_chunks(void *shared)
 }
 
 /* The chunks of each array become one, always in the same order: the answer does not depend on the threads. */
-static void gather(const Job *job, Row *rows, uint32_t *histograms, int64_t *sampled)
+static const Partial *gathered(const Job *job, Py_ssize_t i)
 {
-    for (Py_ssize_t i = 0; i < job->array_count; i++) {
-        Partial *whole = &job->partials[job->arrays[i].first_chunk];
-        for (int64_t chunk = 1; chunk < chunks_of(job->arrays[i].count); chunk++)
-            merge_partial(whole, whole + chunk);
-        rows[i] = whole->row;
-        rows[i].min += 0.0; /* -0.0 becomes 0.0: which of the two was met is a matter of order */
-        rows[i].max += 0.0;
-        if (finite_count(&whole->row) == 0)
-            rows[i].mean = rows[i].min = rows[i].max = NAN;
-        if (job->histogram) {
-            memcpy(histograms + i * BINS, whole->histogram, sizeof whole->histogram);
-            sampled[i] = whole->sampled;
-        }
-    }
+    Partial *whole = &job->partials[job->arrays[i].first_chunk];
+    for (int64_t chunk = 1; chunk < chunks_of(job->arrays[i].count); chunk++)
+        merge_partial(whole, whole + chunk);
+    Row *row = &whole->row;
+    row->min += 0.0; /* -0.0 becomes 0.0: which of the two was met is a matter of order */
+    row->max += 0.0;
+    if (finite_count(row) == 0)
+        row->mean = row->min = row->max = NAN;
+    return whole;
 }
 
 /* Reads the three lists into arrays; returns the bytes that they hold together, or -1 with an exception set. */
@@ -94,27 +88,77 @@ static int64_t read_lists(PyObject *const *lists, Array *arrays, Py_ssize_t coun
     return bytes;
 }
 
-static void run(Job *job, int64_t bytes, long threads)
+/* As `read_lists`, of tensors; -2, without an exception, where one of them is not plain. */
+static int64_t read_tensors(PyObject *tensors, PyObject *types, PyObject *dtypes, Array *arrays, Py_ssize_t count)
 {
-    const int64_t worth = bytes / BYTES_PER_THREAD;
-    threads = threads > MOST_THREADS ? MOST_THREADS : threads;
-    on_threads((int)(worth < threads ? worth : threads), take_chunks, job);
+    int64_t chunk = 0, bytes = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const int plain = plain_array(PyList_GetItem(tensors, i), types, dtypes, &arrays[i]);
+        if (plain < 0 && !PyErr_ExceptionMatches(PyExc_RuntimeError))
+            return -1;
+        if (plain != 1) { /* a RuntimeError: sparse, or inside vmap or grad, without memory of its own */
+            PyErr_Clear();
+            return -2;
+        }
+        arrays[i].first_chunk = chunk;
+        chunk += chunks_of(arrays[i].count);
+        bytes += arrays[i].count * SIZES[arrays[i].kind];
+    }
+    return bytes;
 }
 
-static PyObject *results(const Job *job)
+/* Measures the arrays into `job`, whose partials are for the caller to free; -1 with an exception set if it cannot. */
+static int run(Job *job, int64_t bytes, long threads)
+{
+    const Py_ssize_t n = job->array_count;
+    const int64_t worth = bytes / BYTES_PER_THREAD;
+    job->chunk_count = n ? job->arrays[n - 1].first_chunk + chunks_of(job->arrays[n - 1].count) : 0;
+    job->partials = calloc((size_t)job->chunk_count + 1, sizeof *job->partials);
+    if (!job->partials) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (bytes <= UNDER_THE_GIL) {
+        take_chunks(job);
+        return 0;
+    }
+    threads = threads > MOST_THREADS ? MOST_THREADS : threads;
+    Py_BEGIN_ALLOW_THREADS
+    on_threads((int)(worth < threads ? worth : threads), take_chunks, job);
+    Py_END_ALLOW_THREADS
+    return 0;
+}
+
+static PyObject *apart(const Job *job)
 {
     const Py_ssize_t n = job->array_count, sampled_count = job->histogram ? n : 0;
     PyObject *rows = PyByteArray_FromStringAndSize(NULL, n * (Py_ssize_t)sizeof(Row));
     PyObject *histograms = PyByteArray_FromStringAndSize(NULL, sampled_count * BINS * (Py_ssize_t)sizeof(uint32_t));
     PyObject *sampled = PyByteArray_FromStringAndSize(NULL, sampled_count * (Py_ssize_t)sizeof(int64_t));
     PyObject *answer = rows && histograms && sampled ? PyTuple_Pack(3, rows, histograms, sampled) : NULL;
-    if (answer)
-        gather(job, (Row *)PyByteArray_AsString(rows), (uint32_t *)PyByteArray_AsString(histograms),
-               (int64_t *)PyByteArray_AsString(sampled));
+    for (Py_ssize_t i = 0; answer && i < n; i++) {
+        const Partial *whole = gathered(job, i);
+        ((Row *)PyByteArray_AsString(rows))[i] = whole->row;
+        if (job->histogram) {
+            memcpy(PyByteArray_AsString(histograms) + i * sizeof whole->histogram, whole->histogram,
+                   sizeof whole->histogram);
+            ((int64_t *)PyByteArray_AsString(sampled))[i] = whole->sampled;
+        }
+    }
     Py_XDECREF(rows);
     Py_XDECREF(histograms);
     Py_XDECREF(sampled);
     return answer;
+}
+
+/* One record after the other: a Partial each, or without histograms a Row, as which it begins. */
+static PyObject *together(const Job *job)
+{
+    const size_t size = job->histogram ? sizeof(Partial) : sizeof(Row);
+    PyObject *records = PyBytes_FromStringAndSize(NULL, job->array_count * (Py_ssize_t)size);
+    for (Py_ssize_t i = 0; records && i < job->array_count; i++)
+        memcpy(PyBytes_AsString(records) + i * size, gathered(job, i), size);
+    return records;
 }
 
 static PyObject *measure(PyObject *module, PyObject *const *args, Py_ssize_t given)
@@ -134,25 +178,39 @@ static PyObject *measure(PyObject *module, PyObject *const *args, Py_ssize_t giv
     if (histogram < 0 || PyErr_Occurred())
         return NULL;
     Array *arrays = malloc((size_t)(n + 1) * sizeof *arrays);
-    const int64_t bytes = arrays ? read_lists(args, arrays, n) : 0;
-    const int64_t chunks = n && bytes >= 0 ? arrays[n - 1].first_chunk + chunks_of(arrays[n - 1].count) : 0;
-    Partial *partials = arrays && bytes >= 0 ? calloc((size_t)chunks + 1, sizeof *partials) : NULL;
-    PyObject *answer = NULL;
-    if (partials) {
-        Job job = {arrays, n, chunks, partials, histogram, 0};
-        if (bytes <= UNDER_THE_GIL) {
-            take_chunks(&job);
-        } else {
-            Py_BEGIN_ALLOW_THREADS
-            run(&job, bytes, threads);
-            Py_END_ALLOW_THREADS
-        }
-        answer = results(&job);
-    } else if (!PyErr_Occurred()) {
-        PyErr_NoMemory();
-    }
-    free(partials);
+    if (!arrays)
+        return PyErr_NoMemory();
+    Job job = {arrays, n, 0, NULL, histogram, 0};
+    const int64_t bytes = read_lists(args, arrays, n);
+    PyObject *answer = bytes >= 0 && run(&job, bytes, threads) == 0 ? apart(&job) : NULL;
+    free(job.partials);
     free(arrays);
+    return answer;
+}
+
+static PyObject *read_all(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    (void)module;
+    if (given != 5 || !PyList_Check(args[0]) || !PyTuple_Check(args[1]) || !PyTuple_Check(args[2])
+        || PyTuple_Size(args[2]) != KIND_COUNT) {
+        PyErr_SetString(PyExc_TypeError, "read(tensors: list, types: tuple, dtypes: tuple, histogram, threads)");
+        return NULL;
+    }
+    const Py_ssize_t n = PyList_Size(args[0]);
+    const int histogram = PyObject_IsTrue(args[3]);
+    const long threads = PyLong_AsLong(args[4]);
+    if (histogram < 0 || PyErr_Occurred())
+        return NULL;
+    Array *arrays = malloc((size_t)(n + 1) * sizeof *arrays);
+    if (!arrays)
+        return PyErr_NoMemory();
+    Job job = {arrays, n, 0, NULL, histogram, 0};
+    const int64_t bytes = read_tensors(args[0], args[1], args[2], arrays, n);
+    PyObject *answer = bytes >= 0 && run(&job, bytes, threads) == 0 ? together(&job) : NULL;
+    free(job.partials);
+    free(arrays);
+    if (bytes == -2)
+        Py_RETURN_NONE;
     return answer;
 }
 
@@ -186,6 +244,9 @@ static PyObject *use(PyObject *module, PyObject *name)
 static PyMethodDef METHODS[] = {
     {"measure", (PyCFunction)(void (*)(void))measure, METH_FASTCALL,
      "measure(addresses, counts, kinds, histogram, threads) -> (rows, histograms, sampled), as bytearrays"},
+    {"read", (PyCFunction)(void (*)(void))read_all, METH_FASTCALL,
+     "read(tensors, types, dtypes, histogram, threads) -> records as bytes, or None where a tensor is not plain: not of "
+     "these types and dtypes, not on the CPU, not contiguous. Record i is row, histogram and sampled count, or the row."},
     {"levels", levels, METH_NOARGS, "The levels that this processor can run, slowest first."},
     {"level", level, METH_NOARGS, "The level in use."},
     {"use", use, METH_O, "Use this level from now on."},
@@ -195,6 +256,8 @@ static PyMethodDef METHODS[] = {
 static int execute(PyObject *module)
 {
     chosen = levels_here() - 1;
+    if (intern_names() < 0)
+        return -1;
     return PyModule_AddIntConstant(module, "BINS", BINS);
 }
 

@@ -1,7 +1,7 @@
 """The C kernel's side: tensors on the CPU by address, count and kind.
 
 The kernel is handed plain lists, because the stable ABI of Python 3.10 has no buffers; for a few hundred tensors lists
-are as fast.
+are as fast. Where all tensors of a list are plain and contiguous, `kernel.read` finds their arrays itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ except ImportError:  # there was no compiler
     kernel = None
 
 _KINDS = {dtype: code for code, dtype in enumerate(NATIVE)}
-_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+PLAIN = (torch.nn.Parameter, torch.Tensor)
+"""The types whose memory is what they stand for."""
+
 _SURELY_MEMORY = 1 << 40
 """Where memory has been released, a view still has an address: its offset, which is below this."""
 
@@ -64,7 +66,7 @@ def arrays(tensors: list[torch.Tensor]) -> Arrays:
     """
     addresses, counts, kinds = [0] * len(tensors), [0] * len(tensors), [0] * len(tensors)
     others = []
-    plain, kind_of = _PLAIN, _KINDS.get
+    plain, kind_of = PLAIN, _KINDS.get
     for index, tensor in enumerate(tensors):
         kind = kind_of(tensor.dtype)
         if kind is not None and type(tensor) in plain:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
-from backsight.recording._torch import in_backward, in_ddp
+from backsight.recording._torch import backward_number, in_ddp
 from backsight.recording.hook import Hook
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
 from backsight.recording.notebook import Notebook
@@ -16,6 +16,9 @@ from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page, Slot
 from backsight.recording.taps.tap import Tap
 from backsight.recording.taps.weights import WeightTap
+
+KINDS = ("input", "output", "output_grad", "eval_input", "eval_output")
+"""The kinds of rows that come from calls."""
 
 MOST_ORDER = 10_000
 """Entries of the order of modules that a step keeps."""
@@ -69,6 +72,7 @@ class _Module:
 
     def __init__(self, tap: CallTap, name: str):
         self.tap = tap
+        self.notebook = tap.notebook
         self.name = name
         self._page: Page | None = None
         self._counts = [0, 0]
@@ -76,42 +80,44 @@ class _Module:
         self._open: list[tuple[int, bool]] = []
         """Calls that have not returned, each with whether it is evaluation."""
         self._arguments: tuple[type, Arguments] | None = None
-        self._slots: dict[tuple[str, str], Slot] = {}
+        self._slots: dict[str, dict[str, Slot]] = {kind: {} for kind in KINDS}
+        self._entered, self._left = ("enter", name), ("leave", name)
 
     def enter(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        page = self.tap.notebook.open_page()
-        if page is None or in_backward():
+        page, tap = self.notebook.open_page(), self.tap
+        if page is None or backward_number() != -1:
             return
-        if self.tap.started is not page:
-            self.tap.begin(page)
-        if not self.tap.kinds:
+        if tap.started is not page:
+            tap.begin(page)
+        if not tap.kinds:
             return
         if self._page is not page:
             self._page, self._counts, self._open = page, [0, 0], []
         evaluation = not torch.is_grad_enabled()
         call = self._counts[evaluation]
-        self._counts[evaluation] += 1
+        self._counts[evaluation] = call + 1
         self._open.append((call, evaluation))
-        self._ordered(page, "enter")
-        if "input" in self.tap.kinds and not self.tap.notebook.full(call, self.name or "the model"):
-            arguments = self._named(module)
+        if len(page.order) < MOST_ORDER:
+            page.order.append(self._entered)
+        if "input" in tap.kinds and not self.notebook.full(call, self.name or "the model"):
             kind = "eval_input" if evaluation else "input"
             for position, value in enumerate(args):
-                self._note(page, kind, call, arguments.name(position), value)
+                self._note(page, kind, call, self._argument(module, position), value)
             for key, value in kwargs.items():
                 self._note(page, kind, call, key, value)
 
     def leave(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        page = self.tap.notebook.open_page()
-        if page is None or self._page is not page or not self._open or in_backward():
+        page, kinds = self.notebook.open_page(), self.tap.kinds
+        if page is None or self._page is not page or not self._open or backward_number() != -1:
             return  # entered before recording began, or in a step that has ended since
         call, evaluation = self._open.pop()
-        self._ordered(page, "leave")
-        if self.tap.notebook.full(call, self.name or "the model"):
+        if len(page.order) < MOST_ORDER:
+            page.order.append(self._left)
+        if self.notebook.full(call, self.name or "the model"):
             return
-        if "output" in self.tap.kinds:
+        if "output" in kinds:
             self._note(page, "eval_output" if evaluation else "output", call, "output", output)
-        if "output_grad" in self.tap.kinds and not evaluation:
+        if "output_grad" in kinds and not evaluation:
             for path, tensor in tensors_in(output, "output"):
                 if tensor.requires_grad:
                     register: Any = tensor.register_hook  # which has no types
@@ -119,29 +125,27 @@ class _Module:
 
     def _gradient_of(self, slot: Slot, call: int) -> Callable[[torch.Tensor], None]:
         def take(gradient: torch.Tensor) -> None:
-            page = self.tap.notebook.open_page()
+            page = self.notebook.open_page()
             if page is not None and page is self._page:
                 page.note(slot, call, gradient)
 
         return take
 
     def _note(self, page: Page, kind: str, call: int, path: str, value: Any) -> None:
-        found: Iterable[tuple[str, torch.Tensor]]
-        found = ((path, value),) if type(value) is torch.Tensor else tensors_in(value, path)
-        for path, tensor in found:
-            page.note(self._slot(kind, path), call, tensor)
+        if type(value) is torch.Tensor:
+            page.note(self._slots[kind].get(path) or self._slot(kind, path), call, value)
+        else:
+            for inner, tensor in tensors_in(value, path):
+                page.note(self._slot(kind, inner), call, tensor)
 
     def _slot(self, kind: str, path: str) -> Slot:
-        slot = self._slots.get((kind, path))
-        if slot is None:
-            slot = self._slots[kind, path] = Slot(joined(self.name, path), kind, self.name)
-        return slot
+        slots = self._slots[kind]
+        if path not in slots:
+            slots[path] = Slot(joined(self.name, path), kind, self.name)
+        return slots[path]
 
-    def _named(self, module: torch.nn.Module) -> Arguments:
+    def _argument(self, module: torch.nn.Module, position: int) -> str:
+        """Return the name of an argument."""
         if self._arguments is None or self._arguments[0] is not type(module):  # a lazy module changes its type
             self._arguments = type(module), arguments_of(module)
-        return self._arguments[1]
-
-    def _ordered(self, page: Page, what: str) -> None:
-        if len(page.order) < MOST_ORDER:
-            page.order.append((what, self.name))
+        return self._arguments[1].name(position)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import backward_number, when_backward_ends
+from backsight.recording._torch import backward_number, drop_empty_hooks, in_backward, when_backward_ends
 from backsight.recording.hook import Hook
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
@@ -39,6 +39,7 @@ class GradientTap(Tap):
         super().__init__(notebook)
         self.observed = observed
         self._parameters: list[_Parameter] = []
+        self._hooked: list[Place] = []
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         self._backward = -1
@@ -54,10 +55,16 @@ class GradientTap(Tap):
             if tensor is not None and tensor.requires_grad and tensor.is_leaf:
                 register: Any = tensor.register_post_accumulate_grad_hook  # which has no types
                 self.keep(register(each.hook))
+                self._hooked.append(each.place)
 
     def detach(self) -> None:
         super().detach()
         self._waiting, self._bytes = [], 0
+        hooked, self._hooked = self._hooked, []
+        if not in_backward():
+            for place in hooked:
+                if (tensor := place.tensor()) is not None:
+                    drop_empty_hooks(tensor)
 
     def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor) -> None:
         """Take a gradient that has just arrived."""
@@ -77,24 +84,31 @@ class GradientTap(Tap):
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
         """Take the gradients that are there without having arrived."""
         self._read_waiting()  # of a backward pass that raised
-        slots, gradients = [], []
+        rows, gradients = [], []
         for each in self._parameters:
             if each.page is not page and (tensor := each.place.tensor()) is not None and tensor.is_leaf:
                 gradient = tensor.grad
                 if gradient is not None:
                     each.page, each.count = page, 1
-                    slots.append(each.slot)
+                    rows.append(each.slot.row(0, gradient))
                     gradients.append(gradient)
-        page.note_all(slots, [0] * len(slots), gradients)
+        page.note_all(rows, gradients)
 
     def _read_waiting(self) -> None:
-        waiting, self._waiting, self._bytes, self._backward = self._waiting, [], 0, -1
+        self._backward = -1
+        if not self._waiting:
+            return
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
         page = self.notebook.page
-        intact = [each for each in waiting if each[3]._version == each[4] and each[0] is page]
-        self._at_once |= any(gradient._version != then for _, _, _, gradient, then in waiting)
-        if page is not None and intact:
-            _, slots, calls, gradients, _ = zip(*intact, strict=True)
-            page.note_all(slots, calls, gradients)
+        rows, gradients = [], []
+        for of, slot, call, gradient, then in waiting:
+            if gradient._version != then:
+                self._at_once = True
+            elif of is page:
+                rows.append(slot.row(call, gradient))
+                gradients.append(gradient)
+        if page is not None:
+            page.note_all(rows, gradients)
 
 
 class _Parameter:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
 from backsight.recording.notebook import Notebook
@@ -21,7 +19,7 @@ class StateTap(Tap):
         super().__init__(notebook)
         self.observed = observed
         self._places: dict[int, Place] = {}
-        self._slots: dict[tuple[str, str], Slot] = {}
+        self._slots: dict[str, dict[str, Slot]] = {}
         self._calls: dict[int, int] = {}
         self._page: Page | None = None
 
@@ -35,27 +33,23 @@ class StateTap(Tap):
         self._calls[id(optimizer)] = call + 1
         if self.notebook.full(call, "an optimizer"):
             return
-        held = list(self._held(optimizer))
-        page.note_all([slot for slot, _ in held], [call] * len(held), [tensor for _, tensor in held])
-
-    def _held(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Slot, torch.Tensor]]:
-        state = optimizer.state
+        rows, tensors = [], []
+        states = optimizer.state
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
-                held = state.get(parameter)
-                if not held:
+                state = states.get(parameter)
+                if not state:
                     continue
-                place = self._places.get(id(parameter))
-                if place is not None and place.holds(parameter):
-                    name, owner = place.name, place.owner
-                else:
-                    name, owner = f"{type(optimizer).__name__}.{group_number}.{number}", None
-                for key, value in held.items():
-                    if issubclass(type(value), torch.Tensor) and value.ndim > 0:
-                        yield self._slot(name, str(key), owner), value
+                name, owner = self._named(parameter) or (f"{type(optimizer).__name__}.{group_number}.{number}", None)
+                slots = self._slots.setdefault(name, {})
+                for key, value in state.items():
+                    if issubclass(type(value), torch.Tensor) and value.ndim:
+                        slot = slots.get(key) or slots.setdefault(key, Slot(f"{name}.{key}", "state", owner))
+                        rows.append(slot.row(call, value))
+                        tensors.append(value)
+        page.note_all(rows, tensors)
 
-    def _slot(self, parameter: str, key: str, owner: str | None) -> Slot:
-        slot = self._slots.get((parameter, key))
-        if slot is None:
-            slot = self._slots[parameter, key] = Slot(f"{parameter}.{key}", "state", owner)
-        return slot
+    def _named(self, parameter: torch.Tensor) -> tuple[str, str | None] | None:
+        """Return the name of a parameter of the models and that of its module."""
+        place = self._places.get(id(parameter))
+        return (place.name, place.owner) if place is not None and place.holds(parameter) else None

@@ -47,15 +47,15 @@ class UpdateTap(Tap):
         before, self._before = self._before, []
         if self._page is not page:
             self._page, self._counts = page, {}
-        slots, calls, updates = [], [], []
+        rows, updates = [], []
         for slot, parameter, copy in before:
             call = self._counts.get(slot, 0)
             self._counts[slot] = call + 1
             if not self.notebook.full(call, "an optimizer"):
-                slots.append(slot)
-                calls.append(call)
-                updates.append(copy.neg_().add_(parameter.detach()))
-        page.note_all(slots, calls, updates)
+                update = copy.neg_().add_(parameter.detach())
+                rows.append(slot.row(call, update))
+                updates.append(update)
+        page.note_all(rows, updates)
 
     def _held(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Slot, torch.Tensor]]:
         for group in optimizer.param_groups:

@@ -46,8 +46,12 @@ class WeightTap(Tap):
         if self._taken is page:
             return
         self._taken = page
-        held = [(slot, tensor) for slot, place in self._places if (tensor := place.tensor()) is not None]
-        page.note_all([slot for slot, _ in held], [0] * len(held), [tensor for _, tensor in held])
+        rows, tensors = [], []
+        for slot, place in self._places:
+            if (tensor := place.tensor()) is not None:
+                rows.append(slot.row(0, tensor))
+                tensors.append(tensor)
+        page.note_all(rows, tensors)
 
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
         self.take(page)
