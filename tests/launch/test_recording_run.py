@@ -158,6 +158,14 @@ def test_modules_that_are_made_anew_in_every_step_are_not_followed_for_ever(benc
     assert ended.out == bench.python("train.py").out
 
 
+def test_of_losses_that_are_made_anew_in_every_step_the_name_is_looked_for_only_a_few_times(bench):
+    asked = "from backsight.launch import models as found\nlooked = []\nsearch = found.search\n"
+    asked += "found.search = lambda *what, **how: looked.append(what) or search(*what, **how)\n"
+    source = asked + LOOP.replace("criterion(model", "nn.MSELoss()(model").replace("range(6)", "range(50)")
+    ended = recorded(bench, source + "print(len(looked))")
+    assert int(ended.out.split()[-1]) <= 4
+
+
 def test_a_compiled_model_is_recorded_without_a_warning(bench):
     source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
     ended = recorded(bench, source.replace("criterion(model", "criterion(compiled"), flags=("-W", "error:Using"))

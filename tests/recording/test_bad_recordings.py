@@ -297,3 +297,19 @@ def test_flushing_a_run_that_cannot_be_written_says_so_once(net, run, monkeypatc
     monkeypatch.undo()
     rec.close()
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("here", [".", "inner/.."])
+def test_a_folder_without_a_name_that_is_taken_has_a_run_beside_it(net, tmp_path, monkeypatch, here):
+    folder = tmp_path / "taken"
+    (folder / "inner").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    with pytest.warns(bs.RecordingWarning, match="recording into .*taken-2 instead"), bs.record(net, run=here) as rec:
+        pass
+    assert rec.run == tmp_path / "taken-2"
+
+
+def test_a_path_that_no_file_can_have_records_nothing(net, tmp_path):
+    with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on: embedded null"):
+        rec = bs.record(net, run=tmp_path / "a\0b")
+    assert rec.closed

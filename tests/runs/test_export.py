@@ -108,3 +108,12 @@ def test_tensorboard_itself_reads_it(run: Run, tmp_path: Path) -> None:
     board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     held = board.EventAccumulator(str(run.to_tensorboard(tmp_path / "board").parent)).Reload()
     assert [event.value for event in held.Scalars("weight/a,b/mean")] == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_a_run_without_a_tensor_is_exported_too(path: Path, tmp_path: Path, ending: str) -> None:
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    with RunWriter(path) as writer:
+        writer.mark(0, loss=1.0)
+    assert open_run(path).export(tmp_path / f"out{ending}").is_file()

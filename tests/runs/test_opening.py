@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from written import write
 
-from backsight.runs import NewerRun, NotARun, RunError, RunNotFound, RunWarning, lines, open_run, runs_in
+from backsight.runs import NewerRun, NotARun, RunError, RunNotFound, RunWarning, RunWriter, lines, open_run, runs_in
 
 
 def make_newer(path: Path) -> None:
@@ -83,3 +83,12 @@ def test_a_run_that_is_removed_while_it_is_open(path: Path) -> None:
     shutil.rmtree(path)
     with pytest.raises(RunError):
         run.frame(as_="numpy")
+
+
+def test_a_run_whose_manifest_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        RunWriter(tmp_path / name).close()
+    (tmp_path / "bad" / "rank-00000" / "manifest.json").unlink()
+    (tmp_path / "bad" / "rank-00000" / "manifest.json").mkdir()
+    with pytest.warns(RunWarning, match="manifest.json cannot be read: Is a directory"):
+        assert [run.name for run in runs_in(tmp_path)] == ["good"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,9 @@ from hypothesis.extra.numpy import arrays
 from written import rows_of, write, wrong_numbers
 
 from backsight.runs import STATISTICS, Damage, NonFinite, NotInRun, RunWriter, open_run, outlet
+from backsight.runs.rank import Rank
 from backsight.runs.series import thinned
+from backsight.runs.tidying import tidy
 
 
 @pytest.fixture
@@ -209,3 +212,52 @@ def test_a_rank_that_was_killed_does_not_cost_the_others(path: Path) -> None:
 
 def test_a_run_can_be_pickled(run) -> None:
     assert pickle.loads(pickle.dumps(run)).steps.tolist() == run.steps.tolist()
+
+
+def test_several_threads_may_read_a_run_that_grows(path: Path) -> None:
+    writer = RunWriter(path)
+    tensor = writer.tensor("t", "weight")
+    run, wrong = open_run(path), []
+
+    def read() -> None:
+        while not writer.closed:
+            numbers = [event.details["number"] for event in run.events]
+            steps = run.frame(as_="numpy")["step"].tolist()
+            if len(set(numbers)) != len(numbers) or steps != list(range(len(steps))) or run.damage.blocks:
+                wrong.append((numbers, steps, run.damage))
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for step in range(300):
+            writer.append(step, [tensor], np.zeros(1, STATISTICS))
+            writer.event("step", number=step)
+            writer.flush()
+        writer.close()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+def test_a_damaged_segment_between_ones_that_are_being_sorted_is_read_once(path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("backsight.runs.outlet.tidy", lambda folder, below: None)
+    monkeypatch.setattr("backsight.runs.outlet.SEGMENT_FLUSHES", 1)
+    write(path, 3)
+    folder = path / "rank-00000"
+    with open(folder / "000001.live", "ab") as file:
+        file.write(b"torn")
+    rank, first = Rank(0, folder), []
+
+    def answer(segment: object) -> str:
+        if segment.path.name == "000001.live" and not first:
+            first.append(segment)
+            tidy(folder, 3)  # sorts what is before it and after it
+        return segment.path.name
+
+    assert rank._reading(answer) == ["000000-000000.sorted", "000001.live", "000002-000002.sorted"]

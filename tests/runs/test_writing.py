@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -361,3 +363,67 @@ def test_neither_recording_nor_reading_needs_pandas_or_arrow(path: Path) -> None
     child = program(code, path)
     out, err = child.communicate(timeout=60)
     assert out == b"said\n", err.decode()
+
+
+def test_at_the_end_of_a_program_a_run_is_sorted_without_a_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = write(path, 3, close=False)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    writer.close()
+    assert wrong_numbers(open_run(path)) == 0
+    assert [entry.suffix for entry in (path / "rank-00000").iterdir() if entry.suffix in (".live", ".sorted")] == [
+        ".sorted"
+    ]
+
+
+def test_without_a_thread_to_sort_in_writing_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backsight.runs.outlet.SEGMENT_FLUSHES", 2)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    write(path, 9)
+    assert open_run(path).steps.tolist() == list(range(9))
+
+
+def no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+
+
+def test_what_is_interrupted_in_the_middle_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = write(path, 2, close=False)
+    whole = os.write
+
+    def interrupted(file: int, data: memoryview) -> int:
+        whole(file, data[:20])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.event("lost")
+    writer.event("kept")
+    writer.close()
+    run = open_run(path)
+    assert [event.event for event in run.events] == ["kept"]
+    assert run.damage.lines == 0
+
+
+def test_segments_merge_tensor_by_tensor_and_the_later_row_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backsight.runs.outlet.SEGMENT_FLUSHES", 1)
+    writer = RunWriter(path)
+    ids = [writer.tensor(f"t{k}", "weight") for k in range(5)]
+    for step in range(20):  # of each step the odd ones twice, in different segments; not every tensor in each
+        for again in range(1 + step % 2):
+            rows = np.zeros(5, STATISTICS)
+            rows["count"], rows["mean"] = 1, step + again / 2
+            writer.append(step, ids[step % 3 :], rows[step % 3 :])
+            writer.flush()
+    writer.close()
+    assert len(list((path / "rank-00000").glob("*.sorted"))) < 20
+    held = open_run(path).frame(tensor="t4", stat="mean", as_="numpy")
+    assert held["mean"].tolist() == [step + step % 2 / 2 for step in range(20)]
+
+
+def test_a_number_of_any_precision_is_written_down(path: Path) -> None:
+    with RunWriter(path, config={"lr": np.longdouble(0.5), "z": np.clongdouble(1j)}) as writer:
+        writer.mark(0, loss=np.longdouble("inf"))
+    run = open_run(path)
+    assert (run.config["lr"], run.config["z"]) == (0.5, "<numpy.clongdouble>")
+    assert run.marks[0].tags == {"loss": float("inf")}

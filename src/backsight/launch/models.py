@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -16,6 +17,10 @@ from backsight.naming import search
 
 MOST = 32
 """Models of one program; what makes new modules for every step is not followed any further."""
+
+NAMELESS = 2
+"""Modules of one type, without parameters or a name, after which no name is looked for any more: to look takes a tenth
+of a second, and `nn.MSELoss()(y, t)` makes a new one in every step."""
 
 _CALL = torch.nn.Module._call_impl.__code__
 """The function through which every call of a module goes, be it with hooks or without."""
@@ -40,6 +45,7 @@ class Models:
         self._found, self._failed = found, failed
         self._known: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._named: dict[str, weakref.ref[torch.nn.Module]] = {}
+        self._nameless: Counter[type] = Counter()
         self._count = 0
         self._handle = register_module_forward_pre_hook(self._called)
 
@@ -65,9 +71,12 @@ class Models:
         known[key] = weakref.ref(module, lambda _: known.pop(key, None))
         if inner or self._count >= MOST or "_is_replica" in vars(module):  # DataParallel makes replicas for each step
             return
-        path = _variable(module)
         trained = any(True for _ in torch.nn.Module.parameters(module))
+        if not trained and self._nameless[type(module)] >= NAMELESS:
+            return
+        path = _variable(module)
         if path is None and not trained:
+            self._nameless[type(module)] += 1
             return
         self._count += 1
         name = self._free(path or type(module).__name__, module, trained)

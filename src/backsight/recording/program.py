@@ -12,10 +12,9 @@ import torch
 from backsight.recording._torch import registered
 from backsight.recording.hook import Hook
 from backsight.recording.observed import Observed
-from backsight.recording.record import _writer
+from backsight.recording.record import begin
 from backsight.recording.recorder import Recorder
 from backsight.recording.schedule import Schedule
-from backsight.recording.sink import Sink
 from backsight.recording.taps import TAPS
 from backsight.recording.voice import Voice
 
@@ -67,17 +66,15 @@ class ProgramRecording:
             self.recorder.close()
 
     def _begun(self) -> Recorder:
-        config = {**self._schedule.described(), "taps": list(TAPS), "variables": [], **self._config}
-        writer = _writer(self.folder, config, self._voice)
-        return Recorder(
+        return begin(
             Observed(self._models),
             None,
-            None if writer is None else Sink(writer, self._voice),
-            run=self.folder if writer is None else writer.path,
-            voice=self._voice,
+            self.folder,
             schedule=self._schedule,
             taps=TAPS,
             variables={},
+            config=self._config,
+            voice=self._voice,
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from backsight.recording.environment import environment, new_run, rank_and_world
-from backsight.recording.observed import Models, observed
+from backsight.recording.observed import Models, Observed, observed
 from backsight.recording.recorder import Recorder
 from backsight.recording.schedule import Schedule
 from backsight.recording.sink import Sink
@@ -77,15 +79,39 @@ def record(
         TypeError: if the model, the optimizer, `every` or a variable is of another type.
         ValueError: if there is no such tap, or a process of several has not been told a run.
     """
-    voice = Voice()
-    schedule = Schedule(every, first)
     watched = observed(model)
-    optimizers = given_optimizers(optimizer)
-    chosen = _checked_taps(taps)
-    named = by_name(variables)
     first_model = next(iter(watched.models.values()))()
-    kept = {**schedule.described(), "taps": list(chosen), "variables": list(named), **(config or {})}
-    folder = _folder(run, type(first_model).__name__)
+    return begin(
+        watched,
+        given_optimizers(optimizer),
+        _folder(run, type(first_model).__name__),
+        schedule=Schedule(every, first),
+        taps=_checked_taps(taps),
+        variables=by_name(variables),
+        histograms=histograms,
+        calls=calls,
+        queue=queue,
+        config=config,
+        voice=Voice(),
+    )
+
+
+def begin(
+    watched: Observed,
+    optimizers: Sequence[torch.optim.Optimizer] | None,
+    folder: Path,
+    *,
+    schedule: Schedule,
+    taps: Sequence[str],
+    variables: Mapping[str, Callable[[], Any] | None],
+    histograms: bool = True,
+    calls: int = 256,
+    queue: int = 256,
+    config: Mapping[str, Any] | None = None,
+    voice: Voice,
+) -> Recorder:
+    """Return a recorder of what has been checked: into the folder, one beside it, or none."""
+    kept = {**schedule.described(), "taps": list(taps), "variables": list(variables), **(config or {})}
     writer = _writer(folder, kept, voice)
     return Recorder(
         watched,
@@ -94,8 +120,8 @@ def record(
         run=folder if writer is None else writer.path,
         voice=voice,
         schedule=schedule,
-        taps=chosen,
-        variables=named,
+        taps=taps,
+        variables=variables,
         histograms=histograms,
         calls=calls,
     )
@@ -126,8 +152,8 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
         try:
             writer = RunWriter(path, rank=rank, world=world, config=config, environment=around)
         except (RunExists, NotARun) as taken:
-            path, why = folder.with_name(f"{folder.name}-{number}"), why or taken
-        except (RunError, OSError) as failure:
+            path, why = _beside(folder, number), why or taken
+        except (RunError, OSError, ValueError) as failure:  # a path with a NUL in it is a ValueError
             voice.say("run", f"nothing is recorded, and the training goes on: {failure}")
             return None
         else:
@@ -135,3 +161,10 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
                 voice.say("run", f"recording into {path} instead: {why}")
             return writer
     raise AssertionError("numbers do not end")
+
+
+def _beside(folder: Path, number: int) -> Path:
+    """Return the folder of this number beside one that is taken."""
+    # `.` and `..` have no name that a number could be added to.
+    named = folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
+    return named.parent / f"{named.name or 'run'}-{number}"

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,41 @@ class Catalogue:
 
     def numbers(self, rank: int, keys: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
         """Return the numbers that a rank has given to these tensors."""
-        wanted = set(keys)
-        entries = self.of_rank.get(rank, {})
-        mine = [number for number, k in entries.items() if (self.entries[k].name, self.entries[k].kind) in wanted]
-        return np.array(mine, "<i8")
+        given = self._given.get(rank, {})
+        return np.array([number for key in keys for number in given.get(key, ())], "<i8")
+
+    def entry_of(self, rank: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position in `entries` of each number of a rank; -1 where the line that defined it is damaged."""
+        known = self._known_numbers[rank]
+        return known[np.clip(numbers, -1, len(known) - 1)]
+
+    @cached_property
+    def key_of(self) -> NDArray[np.int64]:
+        """The position in `tensors` of each entry."""
+        positions = {key: k for k, key in enumerate(self.tensors)}
+        return np.array([positions[entry.name, entry.kind] for entry in self.entries], "<i8")
+
+    @cached_property
+    def replicated(self) -> NDArray[np.int64]:
+        """Whether each entry is a replica."""
+        return np.array([entry.replicated for entry in self.entries], "<i8")
+
+    @cached_property
+    def _given(self) -> dict[int, dict[tuple[str, str], list[int]]]:
+        found: dict[int, dict[tuple[str, str], list[int]]] = {}
+        for rank, entries in self.of_rank.items():
+            mine = found[rank] = {}
+            for number, k in entries.items():
+                mine.setdefault((self.entries[k].name, self.entries[k].kind), []).append(number)
+        return found
+
+    @cached_property
+    def _known_numbers(self) -> dict[int, NDArray[np.int64]]:
+        found = {}
+        for rank, entries in self.of_rank.items():
+            found[rank] = np.full(max(entries, default=-1) + 2, -1, "<i8")
+            found[rank][list(entries)] = list(entries.values())
+        return found
 
     def one(self, tensor: str, stat: str, kind: str | None) -> tuple[tuple[str, str], str]:
         """Return the key and the statistic of a series; `grad_norm` is the norm of the kind grad.

@@ -38,8 +38,9 @@ def tables(ranks: dict[int, Rank], known: Catalogue) -> Chunks:
     """Yield the rows of each tensor, ranks merged, all with the same columns."""
     every = Query(tuple(known.tensors))
     columns = [column for metric in known.metrics for column in elements(ranks, known, every, metric)]
-    for key in known.tensors:
-        found = table(ranks, known, Query((key,)), [*DERIVED, *columns])
+    one_by_one = [Query((key,)) for key in known.tensors]
+    for query in one_by_one or [every]:  # of a run without a tensor, a table without a row
+        found = table(ranks, known, query, [*DERIVED, *columns])
         rows = len(found["step"])
         yield {**found, **{column: np.full(rows, np.nan) for column in columns if column not in found}}
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.runs import gathering
-from backsight.runs.catalogue import Catalogue, element_name, metric_of
+from backsight.runs.catalogue import Catalogue, Tensor, element_name, metric_of
 from backsight.runs.derived import DERIVED
 from backsight.runs.gathering import Query
 from backsight.runs.merging import grouped
@@ -90,8 +90,8 @@ def extra(module: str) -> Any:
 
 
 def _names(rows: Columns, known: Catalogue, rank: int | None) -> Table:
-    tensors, entries, entry = rows["tensor"], known.entries, rows["entry"]
-    held = list(known.tensors.values())
+    tensors, held = _used(rows["tensor"], list(known.tensors.values()))
+    entry, entries = _used(rows["entry"], known.entries)
     out: Table = {
         "step": rows["step"],
         "tensor": Coded(tensors, [each.name for each in held]),
@@ -103,6 +103,13 @@ def _names(rows: Columns, known: Catalogue, rank: int | None) -> Table:
     }
     out["rank" if rank is not None else "ranks"] = rows["rank" if rank is not None else "ranks"]
     return out
+
+
+def _used(codes: NDArray[np.int64], tensors: list[Tensor]) -> tuple[NDArray[np.int64], list[Tensor]]:
+    """Return the tensors that are used, and codes for them: a table of one tensor is not to cost as much as of all."""
+    occurs = np.zeros(len(tensors), bool)
+    occurs[codes] = True
+    return (np.cumsum(occurs) - 1)[codes], [tensors[k] for k in np.flatnonzero(occurs).tolist()]
 
 
 def _with_metrics(rows: Columns, found: dict[str, Columns]) -> tuple[Columns, Columns]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backsight.runs.catalogue import Catalogue, element_name
 from backsight.runs.merging import merged, merged_counts, merged_values, one_replica
@@ -74,8 +73,6 @@ def elements(ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str
 def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str | None = None) -> Columns:
     """Return the rows of all ranks; `tensor` is the position of its key, `entry` that of its definition."""
     everything = len(query.tensors) == len(known.tensors)
-    positions = {key: k for k, key in enumerate(known.tensors)}
-    of_entry = np.array([positions[entry.name, entry.kind] for entry in known.entries], "<i8")
     parts = []
     for number, rank in ranks.items():
         if query.rank is not None and number != query.rank:
@@ -87,23 +84,19 @@ def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query
         if metric is not None:
             mine = [k for k, name in known.metrics_of_rank[number].items() if name == metric]
             rows = chosen(rows, np.isin(rows["metric"], mine))
-        parts.append(_placed(rows, number, known, of_entry))
+        parts.append(_placed(rows, number, known))
     if len(parts) == 1:
         return parts[0]
     held = {**empty(table), **dict.fromkeys(("entry", "rank", "replicated"), np.zeros(0, "<i8"))}
     return {name: np.concatenate([held[name], *(part[name] for part in parts)]) for name in held}
 
 
-def _placed(rows: Columns, rank: int, known: Catalogue, of_entry: NDArray[np.int64]) -> Columns:
+def _placed(rows: Columns, rank: int, known: Catalogue) -> Columns:
     """Return the rows with what tells them from those of other ranks; those of undefined tensors are left out."""
-    entries = known.of_rank[rank]
-    table = np.full(max(entries, default=-1) + 2, -1, "<i8")
-    table[list(entries)] = list(entries.values())
-    rows = {**rows, "entry": table[np.clip(rows["tensor"], -1, len(table) - 1)]}
+    rows = {**rows, "entry": known.entry_of(rank, rows["tensor"])}
     if (rows["entry"] < 0).any():  # the line that defined them is damaged
         rows = chosen(rows, rows["entry"] >= 0)
-    rows["tensor"] = of_entry[rows["entry"]]
+    rows["tensor"] = known.key_of[rows["entry"]]
     rows["rank"] = np.full(rows_in(rows), rank, "<i8")
-    replicated = np.array([entry.replicated for entry in known.entries], "<i8")
-    rows["replicated"] = replicated[rows["entry"]]
+    rows["replicated"] = known.replicated[rows["entry"]]
     return rows

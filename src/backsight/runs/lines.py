@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 _CRC = b',"crc":"'
 _DEPTH = 32  # deeper than any configuration; a list that holds itself ends here
 
@@ -104,7 +106,11 @@ def _key(key: Any) -> str:
 def _scalar(value: Any, kind: type) -> Any:
     room = kind.__module__.partition(".")[0]
     if room == "numpy" and getattr(value, "ndim", 1) == 0:
-        return plain(value.item(), _DEPTH)
+        held = value.item()
+        if type(held) is not kind:
+            return plain(held, _DEPTH)
+        if isinstance(value, np.floating):  # a longdouble is its own item
+            return plain(float(value))
     if room == "pathlib" or (room == "torch" and kind.__name__ in ("dtype", "device")):
         return str(value)
     if issubclass(kind, str):

@@ -39,6 +39,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     """Return the runs in a folder and the folders in it, the oldest first.
 
+        for run in bs.runs_in("runs"):
+            print(run.name, len(run.steps))
+
     Those that cannot be read are left out with a `RunWarning`.
 
     Raises:

@@ -54,6 +54,7 @@ class Outlet:
         self._flushes += 1
         if live.size >= SEGMENT_BYTES or self._flushes >= SEGMENT_FLUSHES:
             self._end_segment()
+            self._tidy_beside()
 
     def line(self, name: str, values: Mapping[str, Any]) -> None:
         """Append a line."""
@@ -83,7 +84,7 @@ class Outlet:
             return
         try:
             if self.mine:
-                self._end_segment()
+                self._end_segment()  # and sort here: at the end of a program Python starts no threads any more
                 if self._tidying.is_alive():
                     self._tidying.join()
                 self._tidy(self._number)
@@ -98,11 +99,17 @@ class Outlet:
             return
         live.close()
         self._number, self._flushes = self._number + 1, 0
-        if not self._tidying.is_alive():  # else the next time, or at the end
-            self._tidying = threading.Thread(
-                target=self._tidy, args=(self._number,), name="backsight tidy", daemon=True
-            )
-            self._tidying.start()
+
+    def _tidy_beside(self) -> None:
+        """Sort in a thread of its own; if that is still at it, or there is none to be had, it is left to `close`."""
+        if self._tidying.is_alive():
+            return
+        thread = threading.Thread(target=self._tidy, args=(self._number,), name="backsight tidy", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return
+        self._tidying = thread
 
     def _tidy(self, below: int) -> None:
         try:
@@ -147,10 +154,10 @@ class Tail:
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
-        except OSError:
+            self.size += len(data)
+        except BaseException:  # a full disk, or Ctrl-C
             os.ftruncate(self._file, self.size)
             raise
-        self.size += len(data)
 
     def sync(self) -> None:
         os.fsync(self._file)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,20 +42,22 @@ class Growing:
 
     path: Path
     held: lines.Lines = field(default_factory=lines.Lines)
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> list[dict[str, Any]]:
         """Return the objects of all whole lines."""
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self.held.size)
-                new = lines.read(file.read())
-        except FileNotFoundError:  # nothing of this sort has been written yet
-            return self.held.objects
-        self.held.objects += new.objects
-        self.held.damaged += new.damaged
-        self.held.size += new.size
-        self.held.torn = new.torn
-        return self.held.objects
+        with self.turn:
+            try:
+                with open(self.path, "rb") as file:
+                    file.seek(self.held.size)
+                    new = lines.read(file.read())
+            except FileNotFoundError:  # nothing of this sort has been written yet
+                return []
+            self.held.objects += new.objects
+            self.held.damaged += new.damaged
+            self.held.size += new.size
+            self.held.torn = new.torn
+            return self.held.objects[:]
 
 
 class Rank:
@@ -73,6 +77,7 @@ class Rank:
         self.marks = Growing(folder / places.MARKS)
         self.events = Growing(folder / places.EVENTS)
         self._segments: dict[str, Live | Sorted] = {}
+        self._turn = threading.RLock()
         self._reach = -1
         self._missing = 0
 
@@ -88,7 +93,7 @@ class Rank:
     def damage(self) -> Damage:
         """What has been skipped so far."""
         held = [growing.held for growing in (self.tensors, self.metrics, self.marks, self.events)]
-        segments = self._segments.values()
+        segments = list(self._segments.values())
         return Damage(
             self._missing + sum(segment.damaged for segment in segments),
             sum(each.damaged for each in held),
@@ -110,6 +115,10 @@ class Rank:
 
     def _reading(self, answer: Callable[[Live | Sorted], T]) -> list[T]:
         """Return the answer of every segment; where one is replaced meanwhile, that of what it is in now."""
+        with self._turn:
+            return self._answers(answer)
+
+    def _answers(self, answer: Callable[[Live | Sorted], T]) -> list[T]:
         names, failures = self._listed(), 0
         answers: dict[SegmentName, T] = {}
         while len(answers) < len(names):
@@ -125,8 +134,8 @@ class Rank:
                     raise DamagedRun(f"{self.folder / name.text} is gone. Was the run removed?") from None
                 del self._segments[name.text]
                 names = self._listed()
-                still = [known for known, now in zip(answers, names, strict=False) if known == now]
-                answers = {known: answers[known] for known in still}
+                still = takewhile(lambda pair: pair[0] == pair[1], zip(list(answers), names, strict=False))
+                answers = {known: answers[known] for known, _ in still}
         self._segments = {name.text: self._segments[name.text] for name in names}
         return list(answers.values())
 
@@ -152,6 +161,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise DamagedRun(
             f"{path} is damaged ({error}), and without it the rank cannot be read. Restore it from a backup."
         ) from None
+    except OSError as error:
+        raise DamagedRun(f"{path} cannot be read: {error.strerror or error}.") from error
     if held.get("format") != places.FORMAT:
         raise NotARun(f"{path} does not say that this is a run of backsight.")
     if held.get("version", 0) > places.VERSION:

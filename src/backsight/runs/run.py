@@ -39,7 +39,13 @@ class Run:
         run.series("fc.weight", "grad_norm", points=2000)
 
     With several ranks the answers are merged exactly, unless one is asked for by `rank=`. What is damaged is skipped,
-    warned of once (`RunWarning`), and counted in `damage`.
+    warned of once (`RunWarning`), and counted in `damage`. Several threads may ask at once.
+
+    Attributes:
+        path: the folder of the run.
+
+    Raises:
+        RunError: as `open_run`, which says more of what is there instead.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -47,6 +53,7 @@ class Run:
         self._held: dict[int, Rank] = {}
         self._unreadable: dict[int, RunError] = {}
         self._warned = False
+        self._catalogue: tuple[dict[int, tuple[int, int]], Catalogue] | None = None
         self._ranks()
 
     @property
@@ -83,12 +90,12 @@ class Run:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The tensors in the order in which they were first seen."""
-        return tuple(catalogue(self._ranks()).tensors.values())
+        return tuple(self._known().tensors.values())
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the user's own metrics."""
-        return tuple(catalogue(self._ranks()).metrics)
+        return tuple(self._known().metrics)
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -141,7 +148,13 @@ class Run:
         return frame.presented(found, as_)
 
     def latest(self, rank: int | None = None, as_: As = "pandas") -> Any:
-        """Return the rows of the newest step that any rank has written."""
+        """Return the rows of the newest step that any rank has written, as `frame` does.
+
+            run.latest()[["tensor", "kind", "l2"]]
+
+        Raises:
+            NotInRun: if there is no such rank.
+        """
         last = [each.last_step() for k, each in self._ranks().items() if rank in (None, k)]
         newest = max((step for step in last if step is not None), default=0)
         return self.frame(steps=newest, rank=rank, as_=as_)
@@ -160,10 +173,17 @@ class Run:
 
             run.series("layer1.weight", "grad_norm")      # the norm of what was recorded as kind "grad"
 
-        Calls of one step, and ranks, are merged exactly.
+        Calls of one step, and ranks, are merged exactly, as if they were one tensor: so is a gradient that was
+        accumulated over several backward passes, which `frame` shows pass by pass.
+
+        stat: a statistic or a metric; "norm" is "l2", and "grad_norm" that of kind "grad".
+        kind: which, where the tensor was recorded as several.
+        steps, rank: as in `frame`.
+        points: how many to keep, at least 4.
 
         Raises:
-            NotInRun: if there is no such tensor or statistic, or it was recorded as several kinds.
+            NotInRun: if there is no such tensor, statistic or rank, or it was recorded as several kinds.
+            ValueError: if there are to be fewer than 4 points.
         """
         known, ranks = self._known(), self._ranks()
         key, stat = known.one(tensor, stat, kind)
@@ -183,6 +203,8 @@ class Run:
         self, tensor: str, *, kind: str | None = None, steps: Steps = None, rank: int | None = None
     ) -> Histograms:
         """Return the histograms of a tensor; those of the calls of a step, and of the ranks, are added.
+
+            run.histograms("layer1.weight", kind="grad").counts.sum(axis=0)
 
         Raises:
             NotInRun: as `series`.
@@ -212,7 +234,16 @@ class Run:
         return import_module("backsight.diagnosis").audit_run(self)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write all rows, ranks merged, to one file: .parquet (needs pyarrow), .csv or .jsonl, tensor by tensor."""
+        """Write all rows, ranks merged, tensor by tensor, to one file, and return its path.
+
+            run.export("first.parquet")
+
+        path: ends in .parquet, .csv or .jsonl; a file that is there is replaced when the new one is whole.
+
+        Raises:
+            ValueError: if it ends otherwise.
+            ImportError: if it is to be Parquet and pyarrow is not installed.
+        """
         export(tables(self._ranks(), self._known()), Path(path))
         self._warn()
         return Path(path)
@@ -220,13 +251,21 @@ class Run:
     def to_tensorboard(self, logdir: str | os.PathLike[str], stats: Sequence[str] = TENSORBOARD) -> Path:
         """Write scalars `kind/tensor/statistic` as an event file of TensorBoard, which need not be installed.
 
+            run.to_tensorboard("logs/first", stats=["mean", "l2"])
+
         Of several calls in a step the first is shown. TensorBoard's scalars have single precision.
+
+        Raises:
+            NotInRun: if there is no such statistic.
         """
         known, times = self._known(), self._times()
         with_names = known.statistics(stats)
         path = write_scalars(Path(logdir), self._ranks(), known, with_names, times, self.created)
         self._warn()
         return path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Run, (self.path,)
 
     def __repr__(self) -> str:
         return f"<Run {str(self.path)!r}, {len(self._held)} of {self.world} ranks>"
@@ -236,7 +275,13 @@ class Run:
         return next(iter(self._ranks().values()))
 
     def _known(self) -> Catalogue:
-        return catalogue(self._ranks())
+        """What is defined by now; read anew only where there are more lines."""
+        ranks = self._ranks()
+        lines = {number: (len(rank.tensors.read()), len(rank.metrics.read())) for number, rank in ranks.items()}
+        held = self._catalogue
+        if held is None or held[0] != lines:
+            held = self._catalogue = lines, catalogue(ranks)
+        return held[1]
 
     def _times(self) -> dict[int, float]:
         """When each step ended: on the rank that was first."""

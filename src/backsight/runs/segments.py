@@ -154,6 +154,17 @@ class Sorted:
                 if rows is not None:
                     yield within(rows, None, window)
 
+    def by_tensor(self, table: str) -> Iterator[tuple[int, Columns]]:
+        """Yield the tensors of a table in order, each with its rows."""
+        positions = np.flatnonzero(self.index["table"] == ord(table))
+        positions = positions[np.argsort(self.index["tensor"][positions], kind="stable")]
+        with open(self.path, "rb", buffering=0) as file:
+            for k in positions.tolist():
+                offset, length = int(self.index["offset"][k]), int(self.index["length"][k])
+                rows = self._block(os.pread(file.fileno(), length, offset), table, offset)
+                if rows is not None:
+                    yield int(self.index["tensor"][k]), rows
+
     def _block(self, data: bytes, table: str, offset: int) -> Columns | None:
         """Return the rows of a block; None, and counted once, where it is damaged."""
         try:

@@ -6,7 +6,10 @@ and where both are there the sorted, or wider, one holds.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +18,7 @@ from backsight.runs import places
 from backsight.runs.ordering import begins, newest
 from backsight.runs.places import SegmentName
 from backsight.runs.schema import Columns, chosen, joined, rows_in
-from backsight.runs.segments import ALL_STEPS, LIVE, SORT_KEYS, Live, Sorted, write_sorted
+from backsight.runs.segments import LIVE, SORT_KEYS, Live, Sorted, write_sorted
 
 FAN = 16
 """So many neighbours of one width are merged into one."""
@@ -89,8 +92,7 @@ def _by_tensor(tables: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
 
 def _across(parts: list[Sorted]) -> Iterator[tuple[str, Columns]]:
     for table, keys in SORT_KEYS.items():
-        held = [part.index["tensor"][part.index["table"] == ord(table)] for part in parts]
-        for tensor in np.unique(np.concatenate(held)):
-            found = [rows for part in parts for rows in part.parts(table, np.array([tensor]), ALL_STEPS)]
-            if found:
-                yield table, newest(joined(table, found), keys)
+        # Of one tensor the rows of the earlier part come first: `heapq.merge` keeps that order.
+        together = heapq.merge(*(part.by_tensor(table) for part in parts), key=itemgetter(0))
+        for _, same in groupby(together, key=itemgetter(0)):
+            yield table, newest(joined(table, [rows for _, rows in same]), keys)

@@ -9,16 +9,18 @@ _NUMERALS = 4
 
 
 def number(value: float) -> str:
-    """Return a number in at most nine characters: `0.01234`, `1.234e-05`, `12340`.
+    """Return a number in at most nine characters: `0.01234`, `1.23e-05`, `12340`.
 
-    >>> [number(x) for x in (0.0, 0.5, -1234.5678, 3e-9, float("nan"))]
-    ['0', '0.5', '-1235', '3e-09', '–']
+    >>> [number(x) for x in (0.0, 0.5, -1234.5678, 9999.6, 3e-9, float("nan"), float("-inf"))]
+    ['0', '0.5', '-1235', '9999.6', '3e-09', '–', '-inf']
     """
     if math.isnan(value):
         return "–"
+    if math.isinf(value):
+        return str(value)
     size = abs(value)
     if value == 0 or 1e-3 <= size < 1e5:
-        digits = max(_NUMERALS, len(str(int(size))))
+        digits = max(_NUMERALS, len(str(round(size))))
         return f"{value:.{digits}g}"
     mantissa, _, exponent = f"{value:.2e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{exponent}"

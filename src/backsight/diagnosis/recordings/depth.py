@@ -14,6 +14,9 @@ from backsight.diagnosis.recordings.rows import STEADY, Rows
 LAYERS = 5
 """Layers that it takes to speak of depth."""
 
+MOST_LAYERS = 512
+"""Layers that are compared, each with each; of more, so many are chosen evenly."""
+
 FALL = 4.0
 """Powers of ten between the first and the last layer that are too many; healthy networks stay within two."""
 
@@ -99,6 +102,7 @@ def _layer(rows: Rows) -> Layer:
 
 def _per_layer(layers: tuple[Layer, ...]) -> float:
     """Return the factor from a layer to the one after it."""
-    logs: NDArray[np.float64] = np.log([size for _, size, _ in layers])
+    at = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), MOST_LAYERS)).astype("<i8"))
+    logs: NDArray[np.float64] = np.log([layers[k][1] for k in at.tolist()])
     first, second = np.triu_indices(len(logs), 1)
-    return float(np.exp(np.median((logs[second] - logs[first]) / (second - first))))
+    return float(np.exp(np.median((logs[second] - logs[first]) / (at[second] - at[first]))))
