@@ -32,7 +32,10 @@ _HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
 
 @dataclass(frozen=True)
 class Run:
-    """What a program said, under `backsight run` unless it imports backsight itself: its stdout, its own stderr, and what backsight added."""
+    """What a program said: its stdout, its own stderr, and what backsight added.
+
+    It runs under `backsight run`, unless it imports backsight itself.
+    """
 
     status: int
     out: str
