@@ -210,6 +210,17 @@ class TestAChangedResult:
         assert finding.title.startswith("outs[0] was changed in place")
         assert finding.cure == "Put a new tensor in its place: outs[0] = outs[0] + 1."
 
+    def test_a_change_after_the_name_went_to_a_new_tensor_is_not_listed(self):
+        source = gated("h = h + x")
+        finding = explained(source)
+        assert finding.source == at(source, "h *= g")
+        assert "h[:, 0] = 0" not in evidence(finding)
+        assert finding.cure.startswith("Write h = h * g:")
+
+    @pytest.mark.parametrize("between", ["if x.dim() > 2: h = h + x", "h = h.view(2, 3)", "h = self.act(h)"])
+    def test_a_change_after_the_name_may_have_gone_to_a_new_tensor_is_listed(self, between):
+        assert "h[:, 0] = 0" in evidence(explained(gated(between)))
+
     def test_a_variable_that_holds_another_tensor_is_not_blamed(self):
         source = """
             x = torch.randn(3, requires_grad=True)
@@ -221,6 +232,25 @@ class TestAChangedResult:
             (y.sum() + z.sum()).backward()
             """
         assert explained(source).source == at(source, "z.mul_(2)")
+
+
+def gated(between):
+    """A module that changes the result of its tanh, and then, after a statement, what the variable holds then."""
+    return f"""
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.gate, self.act = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3), torch.nn.Identity()
+    def forward(self, x):
+        g = torch.sigmoid(self.gate(x))
+        h = torch.tanh(self.fc(x))
+        h *= g
+        {between}
+        h[:, 0] = 0
+        return self.fc(h)
+block = Block()
+block(torch.randn(2, 3)).sum().backward()
+"""
 
 
 class TestAChangedInput:
@@ -510,6 +540,21 @@ for x in torch.randn(4, 1, 3):
 """
 
 
+ACTOR_CRITIC = """
+from torch import nn
+actor, critic = nn.Linear(4, 1), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+opt_a, opt_c = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+s, r = torch.randn(8, 4), torch.randn(8, 1)
+policy = actor(s)
+advantage = r - critic(s)
+opt_c.zero_grad()
+advantage.pow(2).mean().backward(retain_graph=True)
+opt_c.step()
+actor_loss = -(policy * {advantage}).mean()  # uses it
+actor_loss.backward()
+"""
+
+
 class TestWeightsThatChanged:
     def test_the_step_stands_in_a_method_that_has_returned(self):
         finding = explained(GAN)
@@ -520,6 +565,29 @@ class TestWeightsThatChanged:
         line = at(GAN, "self.update_d(d_loss)").partition(":")[2]
         assert f"It was called at line {line}: self.update_d(d_loss)" in evidence(finding)
         assert finding.cure.startswith("Compute g_loss after self.d_opt.step()")
+
+    def test_a_critic_that_is_stepped_before_its_actor_is_to_be_detached(self):
+        source = ACTOR_CRITIC.format(advantage="advantage")
+        line = at(source, "# uses it").partition(":")[2]
+        finding = explained(source)
+        assert finding.title == (
+            "opt_c.step() changed critic.2.weight between the forward pass of actor_loss and its backward."
+        )
+        assert finding.cure == (
+            f"If actor_loss is not to train what opt_c holds, use advantage.detach() in line {line}: then its backward "
+            "needs none of those weights. If it is, compute actor_loss after opt_c.step(), with a new forward pass. "
+            "(Backward on every loss before the first step would run too, but opt_c then steps by the gradient of "
+            "actor_loss as well.)"
+        )
+
+    def test_the_cure_with_detach_runs(self):
+        source = ACTOR_CRITIC.format(advantage="advantage.detach()")
+        exec(source, {"torch": torch})
+
+    def test_nothing_is_to_be_detached_where_the_loss_reaches_the_weights_another_way_too(self):
+        source = ACTOR_CRITIC.format(advantage="advantage * critic(s)")
+        assert explained(source).cure.startswith("Compute actor_loss after opt_c.step()")
+        assert explained(GAN).cure.startswith("Compute g_loss after self.d_opt.step()")
 
     def test_a_hidden_state_leads_into_an_iteration_before_the_step(self):
         finding = explained(RNN)

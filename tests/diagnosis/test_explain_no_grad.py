@@ -254,6 +254,47 @@ run("val")
         assert finding.source == at(source)
         assert "Call backward only where the argument of torch.set_grad_enabled(" in finding.cure
 
+    def test_a_leaf_that_was_replaced_by_what_was_detached_from_it(self):
+        source = """
+            w = torch.zeros(3, requires_grad=True)  # made
+            optimizer = torch.optim.SGD([w], 0.1)
+            for x in torch.randn(3, 8, 3):
+                loss = (x @ w).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+                w = w.clamp(min=0.1)
+                w = w.detach()  # cut
+            """
+        finding = explained(source)
+        assert finding.title == (
+            "loss does not require grad: w is another tensor since its update, and that one does not."
+        )
+        assert finding.source == at(source, "# cut")
+        assert finding.cure == (
+            "Change w in place, so that it stays the leaf it was: `with torch.no_grad(): w.clamp_(min=0.1)`."
+        )
+
+    def test_a_leaf_that_was_only_detached(self):
+        source = """
+            w = torch.ones(3, requires_grad=True)
+            w = w.detach()  # cut
+            (w * 2).sum().backward()
+            """
+        finding = explained(source)
+        assert finding.source == at(source, "# cut")
+        assert finding.cure == "Leave out line 2, so that w stays the leaf that it was."
+
+    def test_a_state_that_is_detached_on_purpose_is_not_blamed_for_what_the_model_lost(self):
+        source = """
+            model, state = torch.nn.Linear(3, 3), torch.zeros(3, requires_grad=True)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            state = state.detach()
+            scores = model(torch.randn(2, 3) + state)
+            loss = scores.argmax(1).float().mean()  # here
+            loss.backward()
+            """
+        assert explained(source).source == at(source)
+
     def test_switched_off_for_the_whole_program(self):
         source = f"""{SETUP}
 torch.set_grad_enabled(False)  # here

@@ -19,6 +19,16 @@ UPDATES = {
 }
 
 
+# How people move a target network or an average of the weights.
+AVERAGES = [
+    "tp.mul_(0.99).add_(p, alpha=0.01)",
+    "tp.lerp_(p, 0.01)",
+    "tp.copy_(p)",
+    "tp.copy_(0.99 * tp + 0.01 * p)",
+    "tp *= 0.99",
+]
+
+
 class TestLeaves:
     @pytest.mark.parametrize("update", UPDATES)
     def test_an_update_belongs_under_no_grad(self, update):
@@ -36,6 +46,41 @@ class TestLeaves:
         assert finding.cure.startswith(f"Do not record the update: `with torch.no_grad(): {update}`.")
         assert finding.cure.endswith(UPDATES[update])
         assert finding.exact
+
+    @pytest.mark.parametrize("update", AVERAGES)
+    def test_an_average_of_weights_belongs_under_no_grad(self, update):
+        source = f"""
+            net, target = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+            for p, tp in zip(net.parameters(), target.parameters()):  # loop
+                {update}
+            """
+        finding = explained(source)
+        assert finding.title == "target.weight is a leaf that requires grad, and this statement changes it in place."
+        line = at(source, "# loop").partition(":")[2]
+        assert finding.cure == (
+            f"Do not record the update: put the loop of line {line} inside `with torch.no_grad():`. "
+            "A clone is no cure: target.weight itself would never change."
+        )
+
+    @pytest.mark.parametrize("update", ["copy_(net.weight)", "mul_(0.99).add_(net.weight, alpha=0.01)"])
+    def test_an_average_of_one_weight_needs_no_loop_to_be_known(self, update):
+        finding = explained(
+            f"""
+            net, target = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+            target.weight.{update}
+            """
+        )
+        assert finding.cure.startswith("Do not record the update: put line 2 inside `with torch.no_grad():`.")
+
+    def test_a_weight_scaled_by_another_is_a_part_of_the_computation(self):
+        finding = explained(
+            """
+            net = torch.nn.Linear(2, 2)
+            net.weight.mul_(net.bias)
+            """
+        )
+        assert "as a part of the computation" in evidence(finding)
+        assert finding.cure.startswith("Make a new tensor: new_weight = net.weight.mul(net.bias).")
 
     def test_an_update_is_known_by_what_its_step_was_computed_from(self):
         finding = explained(

@@ -175,6 +175,20 @@ for step in range(3):
         assert finding.cure.startswith("Empty losses at the start of each iteration")
 
 
+def projected(statement):
+    """A training that keeps its weights in a set, by a statement that makes another tensor of them."""
+    return f"""
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+for x in torch.randn(4, 8, 3):
+    loss = (x @ w).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    {statement}  # here
+"""
+
+
 class TestCarried:
     def test_a_hidden_state(self):
         finding = explained(HIDDEN_STATE)
@@ -194,6 +208,25 @@ class TestCarried:
         assert finding.source == at(HIDDEN_STATE)
         assert "operations of this graph were made before the last optimizer step" in evidence(finding)
         assert "`backsight run`" not in evidence(finding)
+
+    @pytest.mark.parametrize(
+        ("statement", "change"),
+        [("w = w.clamp(min=0.1)", "w.clamp_(min=0.1)"), ("w = w / w.norm()", "w /= w.norm()")],
+    )
+    def test_a_leaf_that_an_optimizer_holds_is_to_be_changed_in_place(self, statement, change):
+        finding = explained(projected(statement))
+        assert finding.source == at(projected(statement))
+        assert finding.cure.startswith(
+            f"Let w stay the leaf that optimizer updates, and change it in place: `with torch.no_grad(): {change}`."
+        )
+        assert "w.detach() is no cure" in finding.cure
+
+    def test_one_operation_is_spoken_of_as_one(self):
+        with bs.watch():
+            finding = explained(projected("w = w.clamp(min=0.1)"))
+        assert "1 operation of this graph was made before the last optimizer step; the new part reaches it through" in (
+            evidence(finding)
+        )
 
     def test_a_tuple_of_states_is_detached_one_by_one(self):
         source = f"""{SETUP}

@@ -86,6 +86,37 @@ class TestLeafWithoutOptimizer:
         )
         del optimizer
 
+    def test_a_model_through_which_an_input_is_optimised_is_a_note(self) -> None:
+        model, image = mlp(), torch.randn(3, 4, requires_grad=True)
+        optimizer = torch.optim.Adam([image])
+        finding = one(bs.audit(model(image).mean()), "BS101")
+        assert finding.severity == "note"
+        assert finding.evidence[1] == "Only image is optimised here, and no parameter of model."
+        assert finding.cure == (
+            "Nothing to do if model is to stay as it is: requires_grad_(False) on it saves the time and memory for its "
+            "gradients."
+        )
+        del optimizer
+
+    def test_a_model_beside_one_that_is_optimised_is_a_warning(self) -> None:
+        encoder, head, prompt = nn.Linear(4, 4), nn.Linear(4, 1), torch.randn(4, requires_grad=True)
+        optimizer = torch.optim.Adam([prompt, *head.parameters()])
+        finding = one(bs.audit(head(encoder(prompt)).mean()), "BS101")
+        assert (finding.severity, finding.title.partition(" ")[0]) == ("warning", "encoder.weight")
+        del optimizer
+
+    def test_a_head_that_was_replaced_after_the_optimizer_was_made(self) -> None:
+        net = mlp()
+        optimizer = torch.optim.Adam(net.parameters())
+        net[2] = nn.Linear(8, 2)
+        finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
+        assert finding.severity == "warning"
+        assert finding.cure == (
+            "Make optimizer after the last module is replaced: it holds 2 parameters that nothing else holds any more, "
+            "and not these."
+        )
+        del optimizer
+
     def test_without_any_optimizer_there_is_nothing_to_say(self) -> None:
         weight = torch.zeros(2, requires_grad=True)
         assert not bs.audit((weight * 2).sum()).findings

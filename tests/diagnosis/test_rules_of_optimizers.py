@@ -33,6 +33,17 @@ class Heads(nn.Module):
         return self.first(self.trunk(x))
 
 
+class CompactTowers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        u = self.left(x)
+        w = 1; v = self.right(x).detach()  # noqa: E702  # fmt: skip
+        return (u * v).sum() * w
+
+
 class TestParameterNotReached:
     def test_a_detached_branch_is_shown_in_the_source(self) -> None:
         model = Towers()
@@ -48,11 +59,18 @@ class TestParameterNotReached:
             "that made it.",
         )
         assert finding.cure == (
-            "Remove it if they are to learn from this loss; else freeze them with requires_grad_(False) and leave them "
-            "out of the optimizer."
+            "Remove .detach() if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+            "leave them out of the optimizer."
         )
         line = Towers.forward.__code__.co_firstlineno + 2
         assert finding.source is not None and finding.source.endswith(f"test_rules_of_optimizers.py:{line}")
+        del optimizer
+
+    def test_one_that_shares_its_line_with_another_statement(self) -> None:
+        model = CompactTowers()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit(model(torch.randn(2, 4))), "BS102")
+        assert finding.evidence[1].startswith("Their result ends at `self.right(x).detach()`")
         del optimizer
 
     def test_the_same_branch_frozen_is_in_order(self) -> None:

@@ -200,10 +200,7 @@ print(looks)
 """
     ended = observed(bench, source)
     assert ended.out == f"{[None] * 8}\n"
-    assert (
-        ended.err
-        == "backsight: 50 optimizer steps; no loss was seen to audit (that is done in the first steps of an optimizer)\n"
-    )
+    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was seen to audit (")
 
 
 def test_outputs_of_an_odd_class_are_left_alone(bench):

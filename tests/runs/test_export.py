@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from backsight.runs import STATISTICS, Run, RunWriter, open_run
@@ -117,3 +118,20 @@ def test_a_run_without_a_tensor_is_exported_too(path: Path, tmp_path: Path, endi
     with RunWriter(path) as writer:
         writer.mark(0, loss=1.0)
     assert open_run(path).export(tmp_path / f"out{ending}").is_file()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_metrics_of_several_kinds_stay_in_their_columns(path: Path, tmp_path: Path, ending: str) -> None:
+    with RunWriter(path) as writer:
+        weight, grad = (writer.tensor("w", kind, shape=(2,), dtype="float32") for kind in ("weight", "grad"))
+        pair, single = writer.metric("pair"), writer.metric("single")
+        row = np.zeros(1, STATISTICS)
+        for tensor in (weight, grad):
+            writer.append(0, [tensor], row)
+        writer.values(0, pair, [weight], np.array([[1.0, 2.0]]))
+        writer.values(0, single, [grad], np.array([3.0]))
+    exported = tmp_path / f"rows.{ending}"
+    open_run(path).export(exported)
+    rows = (pandas.read_csv if ending == "csv" else pandas.read_parquet)(exported).set_index("kind")
+    assert rows.loc["grad", "single"] == 3 and rows.loc["weight", ["pair[0]", "pair[1]"]].tolist() == [1, 2]
+    assert rows.loc["grad", ["pair[0]", "pair[1]"]].isna().all() and np.isnan(rows.loc["weight", "single"])

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from backsight.source.changes import inplace_changes, optimizer_steps
+from backsight.source import statement_at
+from backsight.source.changes import inplace_changes, makes_new, optimizer_steps
 
 CHANGES = [
     "x += 1",
@@ -110,3 +111,40 @@ class TestOptimizerSteps:
     @pytest.mark.parametrize("other", ["scheduler", "self.lr_scheduler", "prof", "env", "progress_bar"])
     def test_passes_by_what_else_is_stepped(self, body_of, other):
         assert optimizer_steps(body_of(f"{other}.step()\n")) == ()
+
+
+MAKES_NEW = [
+    "x = x + 1",
+    "x = -x",
+    "x = x.clone()",
+    "x = torch.relu(x)",
+    "x = F.softmax(x, 0)",
+    "x = x.clamp(min=0.1)",
+    "x = torch.where(x > 0, x, y)",
+]
+
+MAY_NOT_MAKE_NEW = [
+    "x = x.view(-1)",
+    "x = x.float()",
+    "x = x.contiguous()",
+    "x = x.relu_()",
+    "x = F.relu(x, inplace=True)",
+    "x = self.relu(x)",
+    "x = +x",
+    "x += 1",
+    "z = x + 1",
+]
+
+
+@pytest.mark.parametrize("statement", MAKES_NEW)
+def test_a_statement_that_makes_new_memory(body_of, statement):
+    x = torch.linspace(-1.0, 1.0, 4)
+    scope = {"x": x, "y": torch.ones(4), "torch": torch, "F": F}
+    exec(statement, scope)
+    assert scope["x"].data_ptr() != x.data_ptr()
+    assert makes_new(statement_at(body_of(f"{statement}\n"), 1), "x")
+
+
+@pytest.mark.parametrize("statement", MAY_NOT_MAKE_NEW)
+def test_a_statement_that_may_leave_the_memory_as_it_is(body_of, statement):
+    assert not makes_new(statement_at(body_of(f"{statement}\n"), 1), "x")

@@ -172,13 +172,13 @@ def _backward_call() -> tuple[Any, FrameType] | None:
     for frame in (sys._getframe(1), *others):
         outermost = None
         here: FrameType | None = frame
-        while here is not None:
+        while here is not None:  # to the end: a checkpoint's own backward runs within the program's
             if here.f_code in _CALLS and here.f_back is not None:
                 outermost = here
-            elif outermost is not None:
-                holds_roots = _CALLS[outermost.f_code]
-                return (outermost.f_locals[holds_roots], here) if holds_roots else None
             here = here.f_back
+        if outermost is not None and outermost.f_back is not None:
+            holds_roots = _CALLS[outermost.f_code]
+            return (outermost.f_locals[holds_roots], outermost.f_back) if holds_roots else None
     return None
 
 

@@ -41,8 +41,9 @@ def tables(ranks: dict[int, Rank], known: Catalogue) -> Chunks:
     one_by_one = [Query((key,)) for key in known.tensors]
     for query in one_by_one or [every]:  # of a run without a tensor, a table without a row
         found = table(ranks, known, query, [*DERIVED, *columns])
-        rows = len(found["step"])
-        yield {**found, **{column: np.full(rows, np.nan) for column in columns if column not in found}}
+        nothing = np.full(len(found["step"]), np.nan)
+        first = {name: column for name, column in found.items() if name not in columns}
+        yield {**first, **{column: found.get(column, nothing) for column in columns}}  # in one order for all tensors
 
 
 def export(chunks: Chunks, path: Path) -> None:

@@ -15,6 +15,11 @@ _VIEW_METHODS = frozenset(
     {"view", "view_as", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "expand", "expand_as"}
     | {"t", "transpose", "swapaxes", "permute", "movedim", "narrow", "select", "diagonal", "unfold", "detach", "numpy"}
 )
+# Methods and functions that always return a new tensor.
+_NEW = frozenset(
+    {"clone", "relu", "gelu", "silu", "tanh", "sigmoid", "exp", "log", "sqrt", "softmax", "log_softmax", "softplus"}
+    | {"matmul", "mm", "bmm", "einsum", "cat", "stack", "where", "layer_norm", "linear", "clamp", "masked_fill"}
+)
 # These end in an underscore and leave the values as they are.
 _HARMLESS = frozenset(
     {"requires_grad_", "share_memory_", "rename_", "detach_"}
@@ -44,6 +49,27 @@ def optimizer_steps(body: Body) -> tuple[Place, ...]:
         for each in statements(body.node)
         if any(isinstance(node, ast.Call) and _steps(node) for node in expressions(each))
     )
+
+
+def makes_new(statement: ast.stmt, name: str) -> bool:
+    """Whether the statement gives `name` a tensor with memory of its own, as far as the text alone shows.
+
+    So do arithmetic and the functions that never return a view or their argument; `h = f(h)` may do either.
+    """
+    match statement:
+        case ast.Assign(targets=[target], value=value) if dotted(target) == name:
+            pass
+        case _:
+            return False
+    match value:
+        case ast.BinOp() | ast.UnaryOp(op=ast.USub()):
+            return True
+        case ast.Call(keywords=keywords) if not any(each.arg in ("inplace", "out") for each in keywords):
+            receiver, function = callee(value)
+            owner = dotted(receiver) if receiver is not None else None
+            of_tensor = owner is not None and (owner == name or owner.split(".")[-1] in _LIBRARIES)
+            return of_tensor and function in _NEW
+    return False
 
 
 def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:

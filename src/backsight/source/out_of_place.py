@@ -6,7 +6,7 @@ import ast
 
 from backsight.source.body import Body, callee, dotted, is_constant, keyword, statement_at
 
-_OPERATORS: dict[type[ast.operator], str] = {
+OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -25,11 +25,11 @@ def out_of_place(body: Body, line: int) -> str | None:
     ('out = out + shortcut', 'width = width.exp()')
     """
     match statement_at(body, line):
-        case ast.AugAssign(target=target, op=op, value=value) if dotted(target) and type(op) in _OPERATORS:
+        case ast.AugAssign(target=target, op=op, value=value) if dotted(target) and type(op) in OPERATORS:
             other = body.text(value)
             if isinstance(value, ast.BinOp | ast.IfExp | ast.Compare | ast.BoolOp):
                 other = f"({other})"
-            return f"{dotted(target)} = {dotted(target)} {_OPERATORS[type(op)]} {other}"
+            return f"{dotted(target)} = {dotted(target)} {OPERATORS[type(op)]} {other}"
         case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
             return _call(body, call)
     return None

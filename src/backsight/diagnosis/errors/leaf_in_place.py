@@ -95,7 +95,18 @@ def _follows_parameters(found: Written) -> bool:
     others = [value for value in read if needs_gradient(value)]
     if not all(is_leaf(value) for value in others) or _calls_a_model(found):
         return False
-    return any(isinstance(value, torch.nn.Parameter) for value in others) or _loop_over_parameters(found) is not None
+    moved = any(isinstance(value, torch.nn.Parameter) for value in others) and _is_average(statement)
+    return moved or _loop_over_parameters(found) is not None
+
+
+def _is_average(statement: ast.stmt) -> bool:
+    """Whether the statement overwrites or blends: `t.copy_(p)`, `t.lerp_(p, 0.1)`, `t.mul_(0.9).add_(p, alpha=0.1)`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="copy_" | "lerp_"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="add_", value=ast.Call(func=ast.Attribute(attr="mul_"))))):
+            return True
+    return False
 
 
 def _calls_a_model(found: Written) -> bool:

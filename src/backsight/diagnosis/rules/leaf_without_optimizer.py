@@ -9,7 +9,8 @@ from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, listed, shaped
-from backsight.tape import Leaf
+from backsight.tape import Leaf, modules_in, registered
+from backsight.tracing.steps import parameters
 
 
 @rule("BS101")
@@ -22,10 +23,10 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     if not any(leaf.owner for leaf in scene.graph.leaves):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
     alone = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
-    parameters = [leaf for leaf in alone if leaf.kind == "parameter"]
-    if parameters:
-        kept = _only_passed_through(scene)
-        yield _finding(scene, parameters, "note" if kept else "warning", kept)
+    of_models = [leaf for leaf in alone if leaf.kind == "parameter"]
+    if of_models:
+        kept = _only_passed_through(scene, of_models)
+        yield _finding(scene, of_models, "note" if kept else "warning", kept)
     for leaf in alone:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
@@ -52,14 +53,14 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     )
 
 
-def _only_passed_through(scene: Scene) -> str:
-    """Say that the optimizers hold inputs of the models alone; empty if they hold a parameter of one."""
+def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
+    """Say that the optimizers hold nothing but what goes into the models; empty if they hold a parameter of one."""
+    held = {id(p) for optimizer in scene.optimizers.values() for p in parameters(optimizer)}
+    modules = [module for model in scene.models.values() for _, module in modules_in(model)]
+    own = {id(p) for module in modules for p in registered(module, "_parameters").values()}
+    if held & own or not {id(leaf.tensor()) for leaf in parameter_leaves} <= own:
+        return ""
     owned = [leaf for leaf in scene.graph.leaves if leaf.owner]
-    held = {id(p) for optimizer in scene.optimizers.values() for p in parameters_of(optimizer)}
-    if not scene.models or any(leaf.module is not None for leaf in owned):
-        return ""
-    if any(id(p) in held for model in scene.models.values() for p in registered(model)):
-        return ""
     return (
         f"Only {listed([leaf.label for leaf in owned], 3)} is optimised here, and no parameter of "
         f"{listed(list(scene.models), 3)}."
@@ -81,10 +82,35 @@ def _cure(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
             f"{unseen.partition('.')[0]}.parameters() does not see what is inside."
         )
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
+    left = _left_behind(scene, leaves[0])
+    if left:
+        optimizer, number = left
+        return (
+            f"Make {optimizer} after the last module is replaced: it holds {counted(number, 'parameter')} that nothing "
+            f"else holds any more, and not {'this one' if one else 'these'}."
+        )
     return (
         f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or switch "
         f"{'its gradient' if one else 'their gradients'} off with requires_grad_(False)."
     )
+
+
+def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
+    """The optimizer of the rest of the leaf's model, and how many of its parameters nothing else holds any more.
+
+    None if there are none: the leaf has taken the place of others only if those are left behind.
+    """
+    model, _, inner = leaf.name.partition(".")
+    reached = scene.reached()
+    owners = {each.owner for each in scene.graph.leaves if each.name.startswith(f"{model}.")}
+    for name, optimizer in scene.involved().items() if inner else ():
+        if name not in owners:
+            continue
+        lost = [p for p in parameters(optimizer) if p.requires_grad and id(p) not in reached]
+        number = sum(".param_groups[" in path for path in scene.names(lost))
+        if number:
+            return name, number
+    return None
 
 
 def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:

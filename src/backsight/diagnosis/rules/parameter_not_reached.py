@@ -44,8 +44,8 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "warning",
             f"{optimizer} holds parameters that are cut off from this loss.",
             (evidence, f"Their result ends at `{cut.expression}`: {cut.why}."),
-            f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and leave "
-            "them out of the optimizer.",
+            f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+            "leave them out of the optimizer.",
             source=str(cut.place),
         )
     trains = f"{'It has' if one else f'{other} of them have'} a gradient or a past step, from another loss or batch."

@@ -17,9 +17,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, loop_facts, statement_at
-from backsight.source.bindings import uses
+from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, dotted, expressions, statements
-from backsight.source.changes import is_tensor_data
+from backsight.source.changes import is_tensor_data, makes_new
 
 _ENOUGH = 2
 """The least score of a statement on which the text alone may lay the blame."""
@@ -69,7 +69,7 @@ def _changes(case: Case, scene: Scene, names: Collection[str]) -> Iterator[Chang
         sure = name in scene.held or name in scene.running
         if sure or not _holds_another(scene, name, place, value):
             saver = _saver(case, scene, name, place)
-            if _ran_before(scene, name, place, saver):
+            if _ran_before(scene, name, place, saver) or (not sure and _is_another(scene, name, place, saver)):
                 continue
             yield Change(scene, name, place, sure, saver, module, _score(case, scene, place, saver))
 
@@ -110,6 +110,20 @@ def _ran_before(scene: Scene, name: str, place: Place, saver: Place | None) -> b
     if saver is None or scene.section.level is None or scene.caller or "." in name:
         return False
     return saver.line > place.line and loop_facts(scene.section.body, place.line) is None
+
+
+def _is_another(scene: Scene, name: str, place: Place, saver: Place | None) -> bool:
+    """Whether the name was given a new tensor between the saving and `place`, which then changes that one."""
+    if saver is None or scene.caller or saver.position > place.position:
+        return False
+    every = {(each.node.lineno, each.node.col_offset): each for each in spots(scene.section.body.node)}
+    change = every.get(place.position)
+    return change is not None and any(
+        makes_new(each.node, name)
+        for position, each in every.items()
+        if saver.position < position < place.position
+        and each.branches == change.branches[: len(each.branches)]  # not in a block that may have been skipped
+    )
 
 
 def _saver(case: Case, scene: Scene, name: str, place: Place) -> Place | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.modified.case import Case, owns
+from backsight.diagnosis.errors.modified.detachable import detachable
 from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.second_backward import case as second
 from backsight.diagnosis.evidence.failure import Level
@@ -90,10 +91,24 @@ def _between(
         "error",
         f"{optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
         tuple(lines),
-        f"Compute {loss} after {optimizer}.step(), with a new forward pass. Or call backward on every loss before the "
-        "first optimizer steps.",
+        _in_order(case, steps, level, optimizer, loss),
         source=str(place),
         exact=watched or forward is not None,
+    )
+
+
+def _in_order(case: Case, steps: second.Case, level: Level, optimizer: str, loss: str) -> str:
+    """The cure; where the loss reaches the stepped weights through one value only, each way with what it does."""
+    assert case.leaf is not None
+    again = f"ompute {loss} after {optimizer}.step(), with a new forward pass"
+    cut = detachable(steps, level, case.leaf.owner or "")
+    if cut is None:
+        return f"C{again}. Or call backward on every loss before the first optimizer steps."
+    name, read = cut
+    return (
+        f"If {loss} is not to train what {optimizer} holds, use {name}.detach() in line {read.line}: then its "
+        f"backward needs none of those weights. If it is, c{again}. (Backward on every loss before the first step "
+        f"would run too, but {optimizer} then steps by the gradient of {loss} as well.)"
     )
 
 

@@ -14,7 +14,7 @@ import torch
 from backsight.diagnosis.errors.no_grad.causes import cut_off, frozen, likely, nothing_requires_grad, switched_off
 from backsight.diagnosis.errors.no_grad.cures import silenced
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
-from backsight.diagnosis.errors.no_grad.rebound import rebound
+from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
 from backsight.diagnosis.errors.no_grad.reentrant import reentrant
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explains
@@ -26,7 +26,16 @@ from backsight.source import assignments
 CODE = "BS203"
 Clue = Callable[[Scene], "Finding | None"]
 
-CLUES: tuple[Clue, ...] = (switched_off, rebound, cut_off, frozen, reentrant, likely, nothing_requires_grad)
+CLUES: tuple[Clue, ...] = (
+    switched_off,
+    rebound,
+    cut_off,
+    cut_from_itself,
+    frozen,
+    reentrant,
+    likely,
+    nothing_requires_grad,
+)
 
 
 @explains(

@@ -1,6 +1,12 @@
-"""A weight that was updated by hand into a new tensor, which no longer asks for a gradient: `w = w - lr * w.grad`."""
+"""A weight that was replaced by a new tensor, which no longer asks for a gradient.
+
+By an update by hand, `w = w - lr * w.grad`, or by a statement that cuts it off: `w = w.clamp(min=0).detach()`.
+"""
 
 from __future__ import annotations
+
+import ast
+from collections.abc import Callable
 
 import torch
 
@@ -8,27 +14,46 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
-from backsight.source import Place
+from backsight.source import Place, assignments, lets_through
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, uses
 from backsight.source.definitions import flow_of
+from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
 
 
 def rebound(scene: Scene) -> Finding | None:
-    """A variable that was made to be trained holds a plain tensor now, and a statement computes it from itself."""
+    """A variable that was made to be trained holds a plain tensor now: its update by its gradient is a new tensor."""
+    return _replaced(scene, _updates)
+
+
+def cut_from_itself(scene: Scene) -> Finding | None:
+    """As `rebound`, by a statement that detaches the variable; nothing else that the loss is made of has a history."""
+    return None if scene.sources.require_grad else _replaced(scene, _detaches)
+
+
+def _updates(statement: ast.stmt, name: str) -> bool:
+    return {Use(name, True), Use(f"{name}.grad", False)} <= set(uses(statement))
+
+
+def _detaches(statement: ast.stmt, name: str) -> bool:
+    return {Use(name, True), Use(name, False)} <= set(uses(statement)) and not lets_through(statement, name)
+
+
+def _replaced(scene: Scene, replaces: Callable[[ast.stmt, str], bool]) -> Finding | None:
     for level in scene.failure.users:
         if level.body is None or not level.receiver:
             continue
         for name in ancestors(level.body, level.receiver, level.line):
             value = level.value(name)
-            found = _update(level, name) if isinstance(value, torch.Tensor) and not value.requires_grad else None
+            lost = isinstance(value, torch.Tensor) and not value.requires_grad
+            found = _update(level, name, replaces) if lost else None
             if found is not None:
-                return _finding(scene, name, *found)
+                return _finding(scene, name, *found, _cure(level, name, found[1]))
     return None
 
 
-def _update(level: Level, name: str) -> tuple[Place, Place] | None:
+def _update(level: Level, name: str, replaces: Callable[[ast.stmt, str], bool]) -> tuple[Place, Place] | None:
     """The statement that asks for the gradient of `name`, and the one that replaces it by what it computes from it."""
     assert level.body is not None
     made = update = None
@@ -36,12 +61,27 @@ def _update(level: Level, name: str) -> tuple[Place, Place] | None:
     for spot, _ in reversed(flow.touched(name, 0, len(flow.spots))):
         if asks_for_gradient(spot.node):
             made = made or level.body.place(spot.node)
-        elif {Use(name, True), Use(f"{name}.grad", False)} <= set(uses(spot.node)):
+        elif replaces(spot.node, name):
             update = level.body.place(spot.node)
     return (made, update) if made and update else None
 
 
-def _finding(scene: Scene, name: str, made: Place, update: Place) -> Finding:
+def _cure(level: Level, name: str, update: Place) -> str:
+    """How to change the leaf itself: as the last statement that computes `name` from `name` does."""
+    if f"{name}.grad" in update.text:
+        return (
+            f"Change {name} in place, so that it stays the leaf it was: `with torch.no_grad(): "
+            f"{name} -= lr * {name}.grad`, and {name}.grad = None after that. Or let an optimizer do it."
+        )
+    assert level.body is not None
+    changes = (in_place(level.body, name, place.line) for place in reversed(assignments(level.body, name)))
+    change = next((each for each in changes if each), None)
+    if change is None:
+        return f"Leave out line {update.line}, so that {name} stays the leaf that it was."
+    return f"Change {name} in place, so that it stays the leaf it was: `with torch.no_grad(): {change}`."
+
+
+def _finding(scene: Scene, name: str, made: Place, update: Place, cure: str) -> Finding:
     level = scene.failure.user
     return Finding(
         "BS203",
@@ -53,8 +93,7 @@ def _finding(scene: Scene, name: str, made: Place, update: Place) -> Finding:
             *((shown(level.place, "finds nothing to go back through."),) if level else ()),
             f"(That the update ran is read from the source text; that {name} does not require grad now is seen.)",
         ),
-        f"Change {name} in place, so that it stays the leaf it was: `with torch.no_grad(): "
-        f"{name} -= lr * {name}.grad`, and {name}.grad = None after that. Or let an optimizer do it.",
+        cure,
         source=str(update),
         exact=False,
     )

@@ -9,9 +9,10 @@ import torch
 from backsight.diagnosis.errors.no_grad.trained import parameters
 from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.sections import Section, sections
-from backsight.source import Place
-from backsight.source.ancestry import ancestors
+from backsight.source import Place, statement_at
+from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import dotted
+from backsight.source.leaf_last import asks_for_gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,17 @@ def _tensors(section: Section) -> list[Source]:
         for name, ancestor in ancestors(section.body, goal, line).items():
             tensor = section.value(name)
             if isinstance(tensor, torch.Tensor) and tensor.is_leaf and tensor.is_floating_point() and tensor.numel():
-                found.append(Source(name, tensor, ancestor.bound[0] if ancestor.bound else None))
+                found.append(Source(name, tensor, _maker(section, tensor, ancestor)))
     return [each for each in found if not any(each.name == goal for goal, _ in section.goals)]
+
+
+def _maker(section: Section, tensor: torch.Tensor, ancestor: Ancestor) -> Place | None:
+    """The nearest statement that may have made a tensor: none that asks for a gradient made one without."""
+    for place in ancestor.bound:
+        statement = statement_at(section.body, *place.position)
+        if statement is not None and (tensor.requires_grad or not asks_for_gradient(statement)):
+            return place
+    return None
 
 
 def _outermost(modules: dict[str, object]) -> dict[str, object]:

@@ -15,6 +15,8 @@ from backsight.source import Body, LoopFacts, Place, assignments, function_at, l
 from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import Use, uses
 from backsight.source.body import statements
+from backsight.source.in_place import in_place
+from backsight.tape import Leaf
 
 INFERRED = (
     "(Read from the source text and from what is held now. Under `backsight run`, which takes note of every optimizer "
@@ -109,7 +111,9 @@ def _finding(
             shown(read, f"reads {inner} as the {span} before left it, with its history."),
             shown(assigned, f"assigns it for the next {span}."),
         ]
+    leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     value = results_in(level.value(name))
+    cure = _kept(level, leaf, name, assigned) if leaf else f"{_cut(inner, len(value))} {_why_not_retain(case)}"
     shape = f", a tensor of shape {shaped(value[0].shape)}," if len(value) == 1 else ""
     return Finding(
         "BS201",
@@ -120,16 +124,25 @@ def _finding(
             shown(level.place, f"goes back through this {span} and into the one before, which it freed then."),
             INFERRED,
         ),
-        f"Cut the history after each step: {_cut(inner, len(value))}. {_why_not_retain(case)}",
+        cure,
         source=str(assigned),
         exact=False,
     )
 
 
 def _cut(name: str, tensors: int) -> str:
-    if tensors > 1:
-        return f"{name} = tuple(h.detach() for h in {name})"
-    return f"{name} = {name}.detach()"
+    cut = f"{name} = tuple(h.detach() for h in {name})" if tensors > 1 else f"{name} = {name}.detach()"
+    return f"Cut the history after each step: {cut}."
+
+
+def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
+    """What to do where the variable held a leaf that an optimizer goes on updating, unseen: detaching loses it, too."""
+    change = (in_place(level.body, name, assigned.line) if level.body else None) or f"{name}.copy_(...)"
+    return (
+        f"Let {name} stay the leaf that {leaf.owner} updates, and change it in place: `with torch.no_grad(): "
+        f"{change}`. Or give the result another name. {name}.detach() is no cure: {leaf.owner} does not hold what that "
+        "makes."
+    )
 
 
 def _why_not_retain(case: Case) -> str:
