@@ -17,9 +17,9 @@ _SHOW = """\
 Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
 it. A run is named by its folder; those in ./runs by their names; without one it is the newest of these."""
 
-_AUDIT = (
-    "Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more."
-)
+_AUDIT = """\
+Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
+status: 1 if an error was found, 0 if there are at most warnings and notes, 2 if there is no such recording."""
 
 _EXPORT = "Write all rows of a recording to one file that other programs read."
 

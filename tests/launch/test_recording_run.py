@@ -256,3 +256,21 @@ def test_and_then_each_writes_its_own_part_and_the_first_one_speaks(bench):
     ]
     assert "recorded: backsight runs show run" in said[0] and "recorded" not in said[1]
     assert bs.open_run(bench.folder / "run").ranks == (0, 1)
+
+
+DIVERGING = """
+import torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e30)
+for _ in range(4):
+    loss = model(torch.randn(4, 2)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_run_that_diverged_says_so_at_the_end(bench):
+    bench.write("train.py", DIVERGING)
+    ended = bench.observed("--record", "--run", "lost", "train.py")
+    assert "recorded, and weights are NaN or infinite: backsight runs audit lost" in ended.err

@@ -87,6 +87,66 @@ def test_gradient_accumulation_is_one_step_with_a_call_for_each_backward(net, ru
     ]
 
 
+def test_the_series_of_an_accumulated_gradient_is_that_of_the_sum_which_the_optimizer_gets(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        for _ in range(3):
+            net(torch.ones(1, 6)).sum().backward()
+        optimizer.step()
+    norm = net.first.weight.grad.norm().item()
+    assert bs.open_run(run).series("first.weight", "grad_norm").values == pytest.approx([norm])
+
+
+def adversaries():
+    """A step of a GAN, whose generator keeps its last gradients while the discriminator learns."""
+    generator, discriminator = nn.Linear(3, 2), nn.Linear(2, 1)
+    of_g = torch.optim.SGD(generator.parameters(), lr=0.1)
+    of_d = torch.optim.SGD(discriminator.parameters(), lr=0.1)
+
+    def step():
+        made = generator(torch.randn(4, 3))
+        of_d.zero_grad()
+        (discriminator(made.detach()).square().mean() - discriminator(torch.ones(4, 2)).mean()).backward()
+        of_d.step()
+        of_g.zero_grad()
+        discriminator(made).square().mean().backward()
+        nn.utils.clip_grad_norm_(generator.parameters(), 0.01)
+        of_g.step()
+
+    return {"G": generator, "D": discriminator}, [of_d, of_g], step
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_gradients_left_from_the_step_before_are_not_taken_at_the_step_of_another_optimizer(run, turned):
+    models, optimizers, step = adversaries()
+    norms = []
+    models["G"].weight.register_post_accumulate_grad_hook(lambda p: norms.append(p.grad.norm().item()))
+    with bs.record(models, optimizers[::-1] if turned else optimizers, run):
+        for _ in range(4):
+            step()
+    assert [row["l2"] for row in rows(run, tensor="G.weight", kind="grad")] == pytest.approx(norms)
+    assert bs.open_run(run).series("G.weight", "grad_norm").values == pytest.approx(norms)
+
+
+def test_a_gradient_to_which_nothing_was_added_is_not_taken_again(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        net(torch.ones(1, 6)).sum().backward()
+        optimizer.step()
+        net.last(torch.ones(1, 6)).sum().backward()
+        optimizer.step()
+    assert steps(run, tensor="first.weight", kind="grad") == [0]
+    assert steps(run, tensor="last.weight", kind="grad") == [0, 1]
+
+
+def test_modules_called_in_an_earlier_step_are_not_said_to_be_unseen(run):
+    models, _, step = adversaries()
+    with bs.record(models, None, run):  # the optimizer found first ends the first step, half way
+        for _ in range(3):
+            step()
+    assert [event for event in bs.open_run(run).events if event.event == "calls not seen"] == []
+
+
 def test_a_closure_runs_inside_of_its_step(net, run):
     optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
     calls = []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from written import rows_of, write, wrong_numbers
 
-from backsight.runs import STATISTICS, Damage, NonFinite, NotInRun, RunWriter, open_run, outlet
+from backsight.runs import BINS, STATISTICS, Damage, NonFinite, NotInRun, RunWriter, open_run, outlet
 from backsight.runs.rank import Rank
 from backsight.runs.series import thinned
 from backsight.runs.tidying import tidy
@@ -93,6 +93,25 @@ def test_a_series_takes_the_kind_from_the_statistic(run) -> None:
 def test_the_calls_of_a_step_merge_in_a_series(run) -> None:
     assert run.series("fc.output", "count").values.tolist() == [2000] * 10
     assert run.series("fc.output", "mean", steps=slice(4, 5)).values.tolist() == [4 + 0.5 / 1024]
+
+
+@pytest.mark.parametrize("kind", ["grad", "weight", "buffer", "state", "update"])
+def test_of_the_calls_of_one_tensor_the_last_of_each_rank_stands_for_the_step(path: Path, kind: str) -> None:
+    counts = np.ones((3, BINS), "<u4") * np.array([[1], [2], [3]], "<u4")
+    for rank in range(2):
+        with RunWriter(path, rank=rank, world=2) as writer:
+            calls = list(range(3 - rank))
+            ids = [writer.tensor("w", kind, "", (1000,), "float32")] * len(calls)
+            gap = writer.metric("gap", merge="sum")
+            writer.append(0, ids, rows_of(0, len(ids)), call=calls, histograms=counts[calls], sampled=[64] * len(ids))
+            writer.values(0, gap, ids, [1.0, 10.0, 100.0][: len(ids)], call=calls)
+    held = open_run(path)
+    assert held.series("w", "count", rank=0).values.tolist() == [1000]
+    assert held.series("w", "mean", rank=0).values.tolist() == [2 / 1024]
+    assert held.series("w", "mean").values.tolist() == [1.5 / 1024]
+    assert held.series("w", "gap").values.tolist() == [110.0]
+    assert held.histograms("w", rank=0).counts[0].tolist() == [3] * BINS
+    assert held.frame(as_="numpy", rank=0)["call"].tolist() == [0, 1, 2]
 
 
 def test_the_first_that_is_not_finite(run, path: Path) -> None:

@@ -23,11 +23,11 @@ def test_runs_are_listed_with_their_facts(command: Command, tmp_path: Path) -> N
     record(tmp_path / "runs" / "deep" / "second", Net(), steps=3)
     ended = command()
     assert ended.returncode == 0 and ended.stderr == ""
-    heading, first, second, _, advice = ended.stdout.splitlines()
+    heading, first, second, _, advice, line = ended.stdout.splitlines()
     assert heading.split() == ["run", "started", "steps", "tensors", "ranks", "size", "state", "damage"]
     assert re.fullmatch(r"first +\d{4}-\d\d-\d\d \d\d:\d\d +12 +6 +1 +[\d.]+ kB +finished +none", first)
     assert second.startswith("deep/second ") and second.split()[3] == "3"
-    assert advice == "look at one: backsight runs show runs/deep/second"
+    assert (advice, line) == ("look at one:", "  backsight runs show runs/deep/second")
 
 
 def test_a_run_that_was_killed_is_silent_and_one_that_is_written_is_recording(command: Command, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_marked_and_said(command: Command, runs: Path) -> None:
     assert line_of(said, "has not moved in 11 recorded steps").endswith(
         ": dead.0.weight, dead.0.bias, unused.weight, unused.bias"
     )
-    assert said.splitlines()[-1] == "next: what it means, and the cures: backsight runs audit runs/first"
+    assert said.splitlines()[-2:] == ["next: what it means, and the cures:", "  backsight runs audit runs/first"]
 
 
 def test_frozen_weights_are_not_said_to_be_stuck(command: Command, tmp_path: Path) -> None:
@@ -127,7 +127,8 @@ def test_what_is_not_finite_is_told_with_its_beginning(command: Command, tmp_pat
             optimizer.step()
     said = command("show", "run").stdout
     assert line_of(said, "not finite first").startswith("not finite first: input x at step 3: 8 NaN")
-    assert "at step 3" not in line_of(said, "next:") and "--step 3 --kind" in line_of(said, "next:")
+    assert line_of(said, "next:") == "next: the step where it began:"
+    assert said.splitlines()[-1] == "  backsight runs show run --step 3 --kind input,output,weight,grad"
     assert line_of(said, "last  Linear").startswith("✗")
     assert "output" in line_of(said, "not finite since step 3: ")
 
@@ -151,6 +152,52 @@ def test_evaluation_after_the_last_step_is_not_what_is_shown(command: Command, t
     said = command("show", "run").stdout
     assert said.splitlines()[1] == "step 2, the last with gradients; the newest is step 3"
     assert "grad" in said and "(eval)" not in said
+
+
+@pytest.fixture
+def evaluated(tmp_path: Path) -> Path:
+    """A run of five steps, evaluated in step 1 and in step 3."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with bs.record(model, optimizer, run=tmp_path / "run"):
+        for step in range(5):
+            if step in (1, 3):
+                with torch.no_grad():
+                    model.eval()(torch.ones(2, 4))
+            model.train()(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("kind", ["eval_output", "eval_input", "eval_input,eval_output"])
+def test_a_kind_that_the_latest_step_has_not_is_shown_in_the_newest_that_has(
+    command: Command, evaluated: Path, kind: str
+) -> None:
+    ended = command("show", "run", "--kind", kind)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines()[1] == "step 3 of 4" and "(eval)" in ended.stdout
+
+
+def test_a_kind_that_the_chosen_step_has_not_is_said_in_a_line(command: Command, evaluated: Path) -> None:
+    ended = command("show", "run", "--kind", "eval_output", "--step", "2")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "backsight: Step 2 holds no eval_output; the newest step that does is 3.\n"
+
+
+def test_what_is_called_several_times_is_explained_below(command: Command, tmp_path: Path) -> None:
+    layer = nn.Linear(4, 4)
+    record(tmp_path / "run", nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh(), layer))
+    said = command("show", "run").stdout
+    assert line_of(said, "×3:") == "×3: called three times in the step; the last call is shown"
+    assert "output ×3" in said
+
+
+def test_what_is_called_once_needs_no_explanation(command: Command, runs: Path) -> None:
+    assert "the last call is shown" not in command("show", "first").stdout
+
+
+def test_kinds_that_are_not_shown_are_named_with_the_option(command: Command, runs: Path) -> None:
+    assert line_of(command("show", "first").stdout, "not shown: ").endswith("input (--kind KIND shows them)")
 
 
 def test_many_modules_alike_are_folded_and_unfolded(command: Command, tmp_path: Path) -> None:

@@ -26,6 +26,54 @@ def test_nothing_is_wider_than_the_terminal_and_no_number_is_cut(command: Comman
     assert not re.search(r"\d…", table)
 
 
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    """A folder with a run of 1,234 steps."""
+    writer = RunWriter(tmp_path / "runs" / "2026-11-21-10-19-30-train")
+    number = writer.tensor("t", "weight", None, (1,), "float32")
+    for step in range(1234):
+        writer.append(step, [number], np.ones(1, STATISTICS))
+    writer.close()
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("columns", "headings"),
+    [
+        (120, "run started steps tensors ranks size state damage"),
+        (85, "run started steps tensors ranks size state"),
+        (80, "run started steps tensors size state"),
+        (72, "run started steps tensors state"),
+        (60, "run steps tensors state"),
+        (40, "run steps tensors state"),
+    ],
+)
+def test_a_narrow_list_has_fewer_columns_and_cuts_none(
+    command: Command, listed: Path, columns: int, headings: str
+) -> None:
+    heading, row, *_ = command(columns=columns).stdout.splitlines()
+    assert heading.split() == headings.split() and max(len(heading), len(row)) <= columns
+    assert " 1,234 " in row and row.endswith(("finished", "none"))
+    assert row.startswith("2026-11-21-10-19-30-train " if columns > 40 else "2026-11-21-")
+
+
+def test_damage_is_told_however_narrow_the_list_is(command: Command, listed: Path) -> None:
+    tensors = next(listed.rglob("tensors.jsonl"))
+    tensors.write_bytes(tensors.read_bytes().replace(b"float32", b"float33"))
+    heading, row, *_ = command(columns=60).stdout.splitlines()
+    assert heading.split() == ["run", "steps", "tensors", "state", "damage"] and row.endswith("1 line")
+
+
+def test_commands_stand_on_a_line_of_their_own_however_narrow(command: Command, tmp_path: Path) -> None:
+    name = "a-name-that-is-longer-than-the-terminal-is-wide"
+    writer = RunWriter(tmp_path / "runs" / name)
+    writer.append(0, [writer.tensor("t", "weight", None, (1,), "float32")], np.ones(1, STATISTICS))
+    writer.close()
+    assert command(columns=40).stdout.splitlines()[-1] == f"  backsight runs show runs/{name}"
+    last = command("show", columns=40).stdout.splitlines()[-1]
+    assert last == f"  backsight runs show runs/{name} --step 0 --kind input,weight,state"
+
+
 def test_a_wider_terminal_shows_more(command: Command, runs: Path) -> None:
     narrow, wide = (command("show", "first", columns=columns).stdout for columns in (80, 200))
     assert "shape" not in narrow.split("\n\n")[1] and "shape" in wide and "zero" in wide.split("\n\n")[1]

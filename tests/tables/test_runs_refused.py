@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from shown import Command
+import torch
+from shown import Command, Net, record
 
 from backsight.runs import RunWriter
 from backsight.runs.lines import opened, sealed
@@ -22,7 +23,16 @@ def test_export_writes_one_file(command: Command, runs: Path, ending: str) -> No
 
 def test_audit_prints_the_findings(command: Command, runs: Path) -> None:
     ended = command("audit", "first")
-    assert ended.returncode == 0 and "BS3" in ended.stdout
+    assert ended.returncode == 0 and "BS3" in ended.stdout and "error BS" not in ended.stdout
+
+
+def test_audit_exits_1_if_an_error_was_found_and_its_help_says_so(command: Command, tmp_path: Path) -> None:
+    model = Net()
+    torch.nn.init.constant_(model.last.bias, float("nan"))
+    record(tmp_path / "run", model)
+    ended = command("audit", "run")
+    assert ended.returncode == 1 and "error BS3" in ended.stdout and ended.stderr == ""
+    assert "1 if an error was found" in " ".join(command("audit", "--help").stdout.split())
 
 
 def newer(folder: Path) -> None:

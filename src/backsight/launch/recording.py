@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,10 @@ class RecordingObserver:
             return "backsight: nothing recorded: no module was called"
         if not recorder.run.is_dir():
             return None
-        return f"backsight: {_counted(recorder, self.every)} recorded: backsight runs show {self._spelt(recorder.run)}"
+        what, run = f"backsight: {_counted(recorder, self.every)} recorded", self._spelt(recorder.run)
+        if _ended_non_finite(recorder.run):
+            return f"{what}, and weights are NaN or infinite: backsight runs audit {run}"
+        return f"{what}: backsight runs show {run}"
 
     def _spelt(self, run: Path) -> str:
         """Return the folder as one would type it where the program was started."""
@@ -81,6 +85,19 @@ def _counted(recorder: Recorder, every: int) -> str:
     text = f"{recorder.steps:,} steps" if recorder.steps > 1 else "1 step"
     text += f", 1 in {every:,} of them," if every > 1 and recorder.steps > 1 else ""
     return f"{text} ({recorder.dropped:,} were dropped)" if recorder.dropped else text
+
+
+def _ended_non_finite(folder: Path) -> bool:
+    """Whether a weight was not finite at the end. (Other tensors may be so on purpose: a mask of -inf.)"""
+    from backsight.runs import open_run
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of damage, which `backsight runs` tells; here it is the program's stderr
+        try:
+            latest = open_run(folder).latest(as_="numpy")
+        except Exception:  # that something was recorded is still worth its line
+            return False
+    return any(latest["nonfinite"][latest["kind"] == "weight"])
 
 
 def _rank() -> int:

@@ -68,6 +68,8 @@ class Recorder:
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
+        self._seen: set[tuple[str, str]] = set()
+        """What the order of any step so far holds."""
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
         if self._close_sink is not None and sink is not None:
             self._close_sink.atexit = False  # `processes` does it, and the step under way with it
@@ -224,9 +226,11 @@ class Recorder:
             if self._ordered is None:
                 self._sink.event("order", step=page.step, modules=page.order)
             self._ordered = page
+        if not self._said_unseen:
+            self._seen.update(page.order)
         if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
             self._rows_looked_at = len(page.rows)
-            if unseen := unseen_in(page):
+            if unseen := unseen_in(page, self._seen):
                 self._said_unseen = True
                 self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
         self._sink.page(page)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from backsight.recording.page import Page
 
 UNSEEN = (
@@ -10,8 +12,8 @@ UNSEEN = (
 )
 
 
-def unseen_in(page: Page) -> list[str]:
-    """Return the modules that got gradients without having been called."""
-    called = {module for _, module in page.order}
+def unseen_in(page: Page, order: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the modules that got gradients without a call of them in this order, which is that of all steps so far."""
+    called = {module for _, module in order}
     trained = (slot.module for slot, *_ in page.rows if slot.kind == "grad" and slot.module is not None)
     return [module for module in dict.fromkeys(trained) if module not in called]

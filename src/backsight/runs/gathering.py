@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from backsight.runs.catalogue import Catalogue, element_name
-from backsight.runs.merging import merged, merged_counts, merged_values, one_replica
+from backsight.runs.merging import last_calls, merged, merged_counts, merged_values, one_replica
 from backsight.runs.rank import Rank
-from backsight.runs.schema import KEYS, Columns, chosen, empty, rows_in
+from backsight.runs.schema import KEYS, RUNNING, Columns, chosen, empty, rows_in
 from backsight.runs.segments import ALL_STEPS, Window
 
 
@@ -40,13 +40,14 @@ class Query:
 
 def statistics(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
     """Return rows of the statistics, one for each group of equal keys."""
-    rows = one_replica(_gathered("R", ranks, known, query))
+    rows = _one_a_step(one_replica(_gathered("R", ranks, known, query)), known, keys)
     return merged(rows, keys)
 
 
 def histograms(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
     """Return histograms, one for each group of equal keys."""
-    return merged_counts(one_replica(_gathered("H", ranks, known, query)), keys)
+    rows = _one_a_step(one_replica(_gathered("H", ranks, known, query)), known, keys)
+    return merged_counts(rows, keys)
 
 
 def values(
@@ -58,7 +59,7 @@ def values(
     keys: Sequence[str] = KEYS,
 ) -> Columns:
     """Return the values of a metric, or of one element of it, one for each group of equal keys."""
-    rows = one_replica(_gathered("V", ranks, known, query, metric))
+    rows = _one_a_step(one_replica(_gathered("V", ranks, known, query, metric)), known, keys)
     if element is not None:
         rows = chosen(rows, rows["element"] == element)
     return merged_values(rows, (*keys, "element"), known.metrics[metric].merge)
@@ -68,6 +69,13 @@ def elements(ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str
     """Return the names of the columns of a metric: its own, and `name[0]`, `name[1]`, ... where it is a list."""
     found = np.unique(_gathered("V", ranks, known, query, metric)["element"]).tolist()
     return [element_name(metric, element) for element in found]
+
+
+def _one_a_step(rows: Columns, known: Catalogue, keys: Sequence[str]) -> Columns:
+    """Return the rows that stand for a step where calls are not told apart: see `RUNNING`."""
+    if "call" in keys:
+        return rows
+    return last_calls(rows, np.array([kind not in RUNNING for _, kind in known.tensors], bool))
 
 
 def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str | None = None) -> Columns:

@@ -34,6 +34,17 @@ def one_replica(rows: Columns) -> Columns:
     return chosen(rows, (rows["replicated"] == 0) | (rows["rank"] == first))
 
 
+def last_calls(rows: Columns, several: NDArray[np.bool_]) -> Columns:
+    """Return of each tensor, step and rank the row of the last call; of those in `several`, by tensor, all rows."""
+    rows = ordered(rows, ("tensor", "step", "rank", "call"))
+    begin = begins(rows, ("tensor", "step", "rank"))
+    if begin.all():
+        return rows
+    group = np.cumsum(begin) - 1
+    ends = np.append(np.flatnonzero(begin)[1:], rows_in(rows)) - 1
+    return chosen(rows, (rows["call"] == rows["call"][ends][group]) | several[rows["tensor"]])
+
+
 def merged(rows: Columns, keys: Sequence[str]) -> Columns:
     """Return one row for each group of equal keys; `ranks` says how many rows it was made of."""
     rows, starts = grouped(rows, keys)

@@ -127,7 +127,7 @@ class Run:
         rank: int | None = None,
         as_: As = "pandas",
     ) -> Any:
-        """Return the rows as a table, in the order in which they came about.
+        """Return the rows as a table, in the order in which they came about; each call of a step has its own.
 
             run.frame(kind="grad", stat="norm", steps=slice(100, 200))
 
@@ -173,8 +173,9 @@ class Run:
 
             run.series("layer1.weight", "grad_norm")      # the norm of what was recorded as kind "grad"
 
-        Calls of one step, and ranks, are merged exactly, as if they were one tensor: so is a gradient that was
-        accumulated over several backward passes, which `frame` shows pass by pass.
+        Ranks are merged exactly, as if they were one tensor, and so are the calls of one step: inputs and outputs of
+        several calls are different data. Of a gradient, weight, buffer, state or update the last call of the step is
+        taken: a gradient that is accumulated is a running sum, which `frame` shows pass by pass.
 
         stat: a statistic or a metric; "norm" is "l2", and "grad_norm" that of kind "grad".
         kind: which, where the tensor was recorded as several.
@@ -202,7 +203,7 @@ class Run:
     def histograms(
         self, tensor: str, *, kind: str | None = None, steps: Steps = None, rank: int | None = None
     ) -> Histograms:
-        """Return the histograms of a tensor; those of the calls of a step, and of the ranks, are added.
+        """Return the histograms of a tensor; those of the ranks are added, and calls are taken as in `series`.
 
             run.histograms("layer1.weight", kind="grad").counts.sum(axis=0)
 

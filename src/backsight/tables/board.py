@@ -55,7 +55,7 @@ def table(step: Step, roots: Sequence[Module], fit: Layout) -> Table:
     lines = [cells for module in in_order(roots) for cells in _lines(module, stats, fit)]
     numbers = [printable(HEADINGS.get(stat, stat)) for stat in stats]
     headings = ["", "module", "tensor", *(["shape"] if fit.shape else []), *numbers, _over(step)]
-    widths = [max(len(heading), *(len(cells[k]) for cells in lines)) for k, heading in enumerate(headings)]
+    widths = [max([len(heading), *(len(cells[k]) for cells in lines)]) for k, heading in enumerate(headings)]
     widths[2] = min(widths[2], _LONGEST)
     room = fit.width - sum(widths[2:]) - widths[0] - _GAP * (len(widths) - 2) - 1
     if fit.shape and room < min(widths[1], _LONGEST):

@@ -16,7 +16,7 @@ from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open
 from backsight.tables import board, listing, summary
 from backsight.tables.sparkline import BARS, GAP
 from backsight.tables.step import read_step
-from backsight.tables.text import counted, printable, size
+from backsight.tables.text import command, counted, printable, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ _IN_ASCII = str.maketrans(f"{BARS}{GAP}✗×–…", "_.-=+*#@?xx-~")
 Command = Callable[..., int]
 
 
-def _told(command: Command) -> Command:
+def _told(function: Command) -> Command:
     """Say in a line why something cannot be done, instead of a traceback; and in a line each what is damaged."""
 
-    @wraps(command)
+    @wraps(function)
     def told(*args: Any, **options: Any) -> int:
         with _warnings_as_lines():
             try:
-                status = command(*args, **options)
+                status = function(*args, **options)
                 sys.stdout.flush()
                 return status
             except BrokenPipeError:  # whoever read this has seen enough; what Python flushes at its end must not fail
@@ -67,10 +67,10 @@ def list_runs(folder: str) -> int:
         _print(console, f"There is no run in {printable(folder)}. {RECORD_ONE}")
         return 0
     rows = [listing.listed(run) for run in found]
-    parts: list[RenderableType] = [listing.table(rows, Path(folder)), ""]
+    parts: list[RenderableType] = [listing.table(rows, Path(folder), console.width), ""]
     if any(row.state.startswith("silent") for row in rows):
         parts.append("silent: not closed, and not written to since; most likely the program was killed.")
-    _print(console, *parts, f"look at one: backsight runs show {_typed(found[-1])}")
+    _print(console, *parts, "look at one:", command(f"backsight runs show {_typed(found[-1])}"))
     return 0
 
 
@@ -91,8 +91,7 @@ def show_run(
     if not everything and len(shown.rows) > ROWS:
         roots = folded(roots)
     fit = board.layout(console.width, len(shown.stats), stats is None)
-    hides = any(module.alike > 1 for module in in_order(roots))
-    below = summary.below(held, shown, _typed(held), folds=hides)
+    below = summary.below(held, shown, _typed(held), list(in_order(roots)))
     _print(console, *summary.heading(held, shown), "", board.table(shown, roots, fit), "", *below)
     return 0
 
@@ -109,9 +108,10 @@ def export_run(run: str, file: str) -> int:
 
 @_told
 def audit_run(run: str | None) -> int:
-    """Print what the rules find in a run, with the cures."""
-    _print(_console(), _opened(run).audit())
-    return 0
+    """Print what the rules find in a run, with the cures. Return 1 if an error is among it."""
+    report = _opened(run).audit()
+    _print(_console(), report)
+    return int(any(finding.severity == "error" for finding in report))
 
 
 def _opened(run: str | None) -> Run:
@@ -152,7 +152,8 @@ def _print(console: Console, *what: RenderableType) -> None:
     """Print all of it; in a file without the spaces that a table ends its lines with, and without UTF-8 in ASCII."""
     with console.capture() as held:
         for each in what:
-            console.print(each)
+            whole = bool(getattr(each, "no_wrap", False))  # rich forgets it where it joins texts
+            console.print(each, crop=False, soft_wrap=whole)  # the terminal wraps what does not fit: nothing is lost
     text = held.get()
     if not console.encoding.lower().startswith("utf"):
         text = text.translate(_IN_ASCII)

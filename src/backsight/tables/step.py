@@ -72,15 +72,18 @@ def read_step(
 ) -> Step:
     """Read a step; if none is given the latest that was trained, as what comes after it is only evaluation.
 
+    If that one has nothing of the kinds, it is the newest that has.
+
     Raises:
-        NotInRun: if there is no such step, kind or statistic, or no step at all.
+        NotInRun: if there is no such step, kind or statistic, nothing of the kinds in the step, or no step at all.
     """
     steps = run.steps.tolist()
     if not steps:
         raise NotInRun(f"{run.path} holds no step yet.")
-    number = _latest(run, steps) if step is None else _checked(step, steps)
-    window = tuple(each for each in steps if each <= number)[-WINDOW:]
     shown = list(kinds) if kinds else _usual(run)
+    latest = _latest(run, steps) if step is None else _checked(step, steps)
+    number = _holding(run, latest, shown, chosen=step is not None)
+    window = tuple(each for each in steps if each <= number)[-WINDOW:]
     wanted = tuple(stats or STATS)
     held = run.frame(
         kind=shown, stat=list(dict.fromkeys([*_ALWAYS, *wanted])), steps=slice(window[0], number + 1), as_="numpy"
@@ -97,9 +100,8 @@ def read_step(
     rows = _rows(held, window, columns, line, mobile, began)
     counts = Counter(tensor.kind for tensor in run.tensors if tensor.kind not in shown)
     hidden = {kind: counts[kind] for kind in (*SELDOM, *counts) if kind in counts}
-    return Step(
-        number, len(steps), steps[-1], window, rows, tuple(columns), line, hidden, step is None and number < steps[-1]
-    )
+    last_trained = step is None and number == latest < steps[-1]
+    return Step(number, len(steps), steps[-1], window, rows, tuple(columns), line, hidden, last_trained)
 
 
 def _latest(run: Run, steps: list[int]) -> int:
@@ -108,6 +110,19 @@ def _latest(run: Run, steps: list[int]) -> int:
     start = steps[-WINDOW:][0]
     trained = run.frame(kind="grad", stat="count", steps=slice(start, steps[-1] + 1), as_="numpy")["step"]
     return int(trained[-1]) if len(trained) else steps[-1]
+
+
+def _holding(run: Run, step: int, kinds: list[str], chosen: bool) -> int:
+    """Return the step if it has rows of one of the kinds, else the newest that has, unless the step was chosen."""
+    if len(run.frame(kind=kinds, stat="count", steps=step, as_="numpy")["step"]):
+        return step
+    held = run.frame(kind=kinds, stat="count", as_="numpy")["step"]
+    what = " or ".join(kinds) or "tensors"
+    if not len(held):
+        raise NotInRun(f"{run.path} holds no {what} in any step yet.")
+    if chosen:
+        raise NotInRun(f"Step {step} holds no {what}; the newest step that does is {held.max()}.")
+    return int(held.max())
 
 
 def _frozen(run: Run) -> set[str]:

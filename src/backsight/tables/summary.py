@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from backsight.runs import NonFinite, Run
@@ -10,13 +10,16 @@ from backsight.tables.board import HEADINGS, STYLE
 from backsight.tables.listing import listed
 from backsight.tables.problems import KINDS, Problem
 from backsight.tables.step import RMS, Row, Step
-from backsight.tables.text import counted, moment, number, printable, size
+from backsight.tables.text import command, counted, moment, number, printable, size
+from backsight.tables.tree import Module
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 MOST = 6
 """Tensors that are named for one problem."""
+
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def heading(run: Run, step: Step) -> Iterator[Text]:
@@ -38,8 +41,11 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
     yield Text.assemble((f"step {step.number:,}", "bold"), f"{later}{told}")
 
 
-def below(run: Run, step: Step, typed: str, folds: bool) -> Iterator[Text]:
-    """Yield the problems, what is not shown, and one line of what to do next."""
+def below(run: Run, step: Step, typed: str, modules: Sequence[Module]) -> Iterator[Text]:
+    """Yield the problems, what the signs of the table mean, what it does not show, and what to do next.
+
+    modules: those in the table.
+    """
     from rich.text import Text
 
     wrong = [row for row in step.rows if row.problems]
@@ -48,9 +54,13 @@ def below(run: Run, step: Step, typed: str, folds: bool) -> Iterator[Text]:
         yield Text.assemble(("not finite first: ", "bold red"), _first(first))
     yield from _problems(wrong)
     yield Text(_legend(step), "dim")
+    if calls := sorted({row.calls for module in modules if module.alike == 1 for row in module.rows} - {1}):
+        yield Text(_called(calls), "dim")
     if step.hidden:
         yield Text(_hidden(step), "dim")
-    yield Text.assemble(("next: ", "bold green"), _next(step, typed, first, wrong, folds))
+    what, line = _next(step, typed, first, wrong, folds=any(module.alike > 1 for module in modules))
+    yield Text.assemble(("next: ", "bold green"), f"{what}:")
+    yield command(line)
 
 
 def _problems(wrong: list[Row]) -> Iterator[Text]:
@@ -85,19 +95,29 @@ def _legend(step: Step) -> str:
 
 def _hidden(step: Step) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in step.hidden.items())
-    return f"not shown: {kinds} (--kind {next(iter(step.hidden))} shows those)"
+    return f"not shown: {kinds} (--kind KIND shows them)"
 
 
-def _next(step: Step, typed: str, first: NonFinite | None, wrong: list[Row], folds: bool) -> str:
+def _called(calls: list[int]) -> str:
+    """Return what `×3` in a table means."""
+    if len(calls) > 1:
+        return f"{', '.join(f'×{count}' for count in calls)}: called so many times in the step; the last call is shown"
+    (count,) = calls
+    often = "twice" if count == 2 else f"{_WORDS[count] if count < len(_WORDS) else f'{count:,}'} times"
+    return f"×{count}: called {often} in the step; the last call is shown"
+
+
+def _next(step: Step, typed: str, first: NonFinite | None, wrong: list[Row], folds: bool) -> tuple[str, str]:
+    """Return what is worth a look, and the command that shows it."""
     show = f"backsight runs show {typed}"
     if first is not None and first.step != step.number:
-        return f"the step where it began: {show} --step {first.step} --kind input,output,weight,grad"
+        return "the step where it began", f"{show} --step {first.step} --kind input,output,weight,grad"
     if first is not None:
-        return f"what went into it: {show} --step {step.number} --kind input,weight,state"
+        return "what went into it", f"{show} --step {step.number} --kind input,weight,state"
     audit = f"backsight runs audit {typed}"
     if wrong:
-        return f"what it means, and the cures: {audit}"
-    return f"the modules that are alike: {show} --all" if folds else f"look for what a table does not show: {audit}"
+        return "what it means, and the cures", audit
+    return ("the modules that are alike", f"{show} --all") if folds else ("look for what a table does not show", audit)
 
 
 def _tag(value: object) -> str:

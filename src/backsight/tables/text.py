@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _NUMERALS = 4
 
@@ -61,6 +65,13 @@ def ago(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return f"{int(max(0, seconds))} s"
+
+
+def command(line: str) -> Text:
+    """Return a command to be copied: a line of its own, however narrow the terminal is."""
+    from rich.text import Text
+
+    return Text(f"  {line}", no_wrap=True)
 
 
 def printable(name: str) -> str:

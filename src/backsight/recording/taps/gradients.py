@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import backward_number, drop_empty_hooks, in_backward, when_backward_ends
+from backsight.recording._torch import backward_number, drop_empty_hooks, in_backward, version, when_backward_ends
 from backsight.recording.hook import Hook
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
@@ -27,7 +27,8 @@ class GradientTap(Tap):
 
     So a gradient is seen even where it is freed inside of the backward pass. Under gradient accumulation the last call
     is the sum that the optimizer gets. Clipping and unscaling come later and are not in these rows. A gradient that was
-    put there by hand is taken before the optimizer steps.
+    put there by hand is taken before the optimizer that holds the parameter steps. One left over from an earlier step,
+    to which nothing was written since it arrived, is not taken again.
 
     Small gradients are held to the end of the backward pass and read together. Where one was overwritten by then it is
     left out, and from there on every gradient is read at once.
@@ -82,16 +83,25 @@ class GradientTap(Tap):
             self._read_waiting()
 
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
-        """Take the gradients that are there without having arrived."""
+        """Take the gradients that are there without having arrived.
+
+        Of several optimizers each one's own: to the others' something may yet be added, and they were used before.
+        """
         self._read_waiting()  # of a backward pass that raised
+        missing = [each for each in self._parameters if each.page is not page]
+        if not missing:
+            return
+        held = None if optimizer is None else {id(p) for group in optimizer.param_groups for p in group["params"]}
         rows, gradients = [], []
-        for each in self._parameters:
-            if each.page is not page and (tensor := each.place.tensor()) is not None and tensor.is_leaf:
-                gradient = tensor.grad
-                if gradient is not None:
-                    each.page, each.count = page, 1
-                    rows.append(each.slot.row(0, gradient))
-                    gradients.append(gradient)
+        for each in missing:
+            tensor = each.place.tensor()
+            if tensor is None or not tensor.is_leaf or (held is not None and id(tensor) not in held):
+                continue
+            gradient = tensor.grad
+            if gradient is not None and not each.took(gradient):
+                each.page, each.count, each.last = page, 1, None
+                rows.append(each.slot.row(0, gradient))
+                gradients.append(gradient)
         page.note_all(rows, gradients)
 
     def _read_waiting(self) -> None:
@@ -121,6 +131,12 @@ class _Parameter:
         self.hook: Hook = tap.hook(self.arrived)
         self.page: Page | None = None
         self.count = 0
+        self.last: tuple[int, int | None] | None = None
+        """The gradient that arrived last, by id, and its version then: a weak reference would hinder `swap_tensors`."""
+
+    def took(self, gradient: torch.Tensor) -> bool:
+        """Whether this is the gradient that arrived last, and nothing has been written to it since."""
+        return self.last is not None and self.last == (id(gradient), version(gradient))
 
     def arrived(self, parameter: torch.Tensor) -> None:
         page = self.tap.notebook.open_page()
@@ -130,5 +146,8 @@ class _Parameter:
             self.page, self.count = page, 0
         call, self.count = self.count, self.count + 1
         gradient = parameter.grad
-        if gradient is not None and not self.tap.notebook.full(call, self.slot.name):
+        if gradient is None:
+            return
+        self.last = id(gradient), version(gradient)
+        if not self.tap.notebook.full(call, self.slot.name):
             self.tap.take(page, self.slot, call, gradient)
