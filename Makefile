@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+KERNEL := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
 .PHONY: demo test lint bench setup clean
 
 setup: $(BIN)/.installed
 
-$(BIN)/.installed: pyproject.toml constraints.txt
+$(BIN)/.installed: pyproject.toml constraints.txt $(KERNEL)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint,bench]'
 	@touch $@
@@ -29,7 +30,8 @@ bench: setup
 	$(BIN)/python bench/imports.py
 	$(BIN)/python bench/capture.py
 	$(BIN)/python bench/naming.py
+	$(BIN)/python bench/tensor_statistics.py
 	$(BIN)/python bench/watching.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache src/backsight/recording/statistics/*.so

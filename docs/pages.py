@@ -13,6 +13,7 @@ A comment names the program; the text block below it is filled in:
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -91,6 +92,7 @@ def _run(source: str, name: str) -> Run:
         ended = subprocess.run(
             [sys.executable, *command, name],
             cwd=folder,
+            env={**os.environ, "COLUMNS": str(WIDTH)},
             capture_output=True,
             encoding="utf-8",
             timeout=300,

@@ -6,6 +6,7 @@
     print(bs.audit(loss))     # what is wrong with this step, before backward
     bs.name(tensor).text      # what the program calls a tensor
     bs.explain()              # the last autograd error, with variable, line and cure
+    bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
 
 or, without touching the program: `backsight run train.py`.
 """
@@ -18,6 +19,8 @@ from backsight._version import __version__
 if TYPE_CHECKING:
     from backsight.diagnosis import AuditFailed, Finding, Report, audit, explain, explaining
     from backsight.naming import Name
+    from backsight.recording import Recorder, RecordingWarning, record
+    from backsight.runs import Run, RunError, open_run, runs_in
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
@@ -29,7 +32,11 @@ __all__ = [
     "Name",
     "NotInGraph",
     "NothingToCapture",
+    "Recorder",
+    "RecordingWarning",
     "Report",
+    "Run",
+    "RunError",
     "__version__",
     "audit",
     "explain",
@@ -37,6 +44,9 @@ __all__ = [
     "graph",
     "name",
     "names",
+    "open_run",
+    "record",
+    "runs_in",
     "watch",
 ]
 
@@ -48,13 +58,20 @@ _HOME = {
     "Name": "naming",
     "NotInGraph": "tape",
     "NothingToCapture": "tape",
+    "Recorder": "recording",
+    "RecordingWarning": "recording",
     "Report": "diagnosis",
+    "Run": "runs",
+    "RunError": "runs",
     "audit": "diagnosis",
     "explain": "diagnosis",
     "explaining": "diagnosis",
     "graph": "snapshot",
     "name": "snapshot",
     "names": "snapshot",
+    "open_run": "runs",
+    "record": "recording",
+    "runs_in": "runs",
     "watch": "tracing",
 }
 

@@ -1,45 +1,138 @@
-"""The command line: `backsight run`, `backsight demo`."""
+"""The command line: `backsight run`, `backsight runs`, `backsight demo`."""
 
 import argparse
 import sys
+from pathlib import Path
 
 from backsight._version import __version__
 
 _RUN = """\
 Run an unmodified training script as python would, and watch it: the first steps are audited, and an autograd error is
-explained with the variable, the line and the cure. Exit status, stdout, signals and arguments stay the script's own."""
+explained with the variable, the line and the cure. With --record, statistics of every tensor of its models are recorded
+at every step. Exit status, stdout, signals and arguments stay the script's own."""
+
+_RUNS = "List the recordings in a folder and the folders in it."
+
+_SHOW = """\
+Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
+it. A run is named by its folder; those in ./runs by their names; without one it is the newest of these."""
+
+_AUDIT = """\
+Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
+status: 1 if an error was found, 0 if there are at most warnings and notes, 2 if there is no such recording."""
+
+_EXPORT = "Write all rows of a recording to one file that other programs read."
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="backsight", description="An autograd debugger and observatory for PyTorch.", allow_abbrev=False
+        prog="backsight",
+        description="An autograd debugger and observatory for PyTorch.",
+        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"backsight {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"backsight {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    run = commands.add_parser(
-        "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
-    )
-    run.usage = "backsight run [-h] [--quiet] [--notes] (SCRIPT | -m MODULE) [ARGUMENT ...]"
-    run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
-    run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
-    run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
-    run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")
+    _add_run(commands)
+    _add_runs(commands)
     commands.add_parser("demo", help="see in a minute what backsight is for")
-    options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
         from backsight.demo import show
 
         return show()
-    if not options.program:
-        run.error("nothing to run: give a script, as in `backsight run train.py`, or -m and a module")
-    return _run(options)
+    return _run(options) if options.command == "run" else _runs(options)
+
+
+def _words(arguments: list[str]) -> list[str]:
+    """Join `runs show` to one word, as argparse does not know a command that has some of its own and a folder too."""
+    if arguments[:1] == ["runs"] and arguments[1:2] and arguments[1] in ("show", "audit", "export"):
+        return [" ".join(arguments[:2]), *arguments[2:]]
+    return arguments
+
+
+def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    run = commands.add_parser(
+        "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
+    )
+    run.usage = (
+        "backsight run [-h] [--quiet] [--notes] [--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) "
+        "[ARGUMENT ...]"
+    )
+    run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
+    run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
+    run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
+    run.add_argument("--run", metavar="FOLDER", help="record into this folder instead of runs/DATE-SCRIPT")
+    run.add_argument("--every", metavar="N", type=_count, help="record one step in N")
+    run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
+    run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")
+    run.set_defaults(parser=run)
+
+
+def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    runs = commands.add_parser("runs", help="list recordings", description=_RUNS, allow_abbrev=False)
+    runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
+    runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; ./runs if not given")
+    show = commands.add_parser(
+        "runs show", help="show the latest step of a recording", description=_SHOW, allow_abbrev=False
+    )
+    show.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    show.add_argument("--step", type=int, metavar="N", help="this step instead of the latest")
+    show.add_argument("--kind", action="append", metavar="KIND", help="only these: input,output,weight,grad,state,...")
+    show.add_argument("--stat", action="append", metavar="STAT", help="only these: mean,std,min,max,absmax,norm,...")
+    show.add_argument("--all", action="store_true", help="every module, also where many are alike")
+    audit = commands.add_parser(
+        "runs audit", help="find what goes wrong in a recording", description=_AUDIT, allow_abbrev=False
+    )
+    audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    export = commands.add_parser(
+        "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
+    )
+    export.add_argument("run", metavar="RUN", help="a recording")
+    export.add_argument("file", metavar="FILE", help="what to write: its name ends in .parquet, .csv or .jsonl")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from backsight.launch import run_module, run_script
+    if not options.program:
+        options.parser.error("nothing to run: give a script, as in `backsight run train.py`, or -m and a module")
+    if not options.record and (options.run is not None or options.every is not None):
+        options.parser.error("--run and --every are about a recording: add --record")
+    from backsight.launch import Observer, Together, run_module, run_script
     from backsight.launch.training import TrainingObserver
 
-    run = run_module if options.module else run_script
     script, *rest = options.program
-    return run(script, rest, TrainingObserver(quiet=options.quiet, notes=options.notes))
+    observer: Observer = TrainingObserver(quiet=options.quiet, notes=options.notes)
+    if options.record:
+        from backsight.launch.recording import RecordingObserver
+
+        name = script.rpartition(".")[2] if options.module else Path(script).stem
+        recording = RecordingObserver(name, run=options.run, every=options.every or 1, quiet=options.quiet)
+        observer = Together(observer, recording)
+    run = run_module if options.module else run_script
+    return run(script, rest, observer)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from backsight import tables
+
+    if options.command == "runs":
+        return tables.list_runs(options.folder)
+    if options.command == "runs audit":
+        return tables.audit_run(options.run)
+    if options.command == "runs export":
+        return tables.export_run(options.run, options.file)
+    return tables.show_run(
+        options.run, step=options.step, kinds=_split(options.kind), stats=_split(options.stat), everything=options.all
+    )
+
+
+def _split(given: list[str] | None) -> list[str] | None:
+    """Return what was given by repeating an option, or with commas."""
+    return None if given is None else [each.strip() for text in given for each in text.split(",") if each.strip()]
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {number}")
+    return number

@@ -1,16 +1,23 @@
-"""`backsight demo`: a healthy script and two broken ones, run as a newcomer would run them."""
+"""`backsight demo`: a healthy script and two broken ones, run as a newcomer would; then the first, recorded."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 HERE = Path(__file__).parent
 
+HEALTHY = "digits.py"
+
 ACTS = (
-    ("digits.py", 0, "A healthy training script: backsight stays out of its way, and says so in one line."),
+    (HEALTHY, 0, "A healthy training script: backsight stays out of its way, and says so in one line."),
     (
         "01_second_backward_rnn.py",
         1,
@@ -25,23 +32,49 @@ ACTS = (
 
 """Each act: the script, the exit status that it should have, and what there is to see."""
 
+RECORDED = "The first script once more, recorded: every tensor, every step, no change to the script."
+
 
 def show() -> int:
-    """Run the three scripts under `backsight run`; return 0 if each ended as it should."""
+    """Run the three scripts under `backsight run`, record the first; return 0 if each ended as it should."""
     from rich.console import Console
 
     console = Console(highlight=False, emoji=False)
+    has_data = find_spec("sklearn") is not None
     as_expected = True
     for k, (script, expected, what) in enumerate(ACTS, 1):
-        if script == "digits.py" and find_spec("sklearn") is None:
+        if script == HEALTHY and not has_data:
             console.print("(The first act needs scikit-learn for its data: pip install scikit-learn.)\n")
             continue
-        console.rule(f"[bold]{k} of {len(ACTS)}", align="left")
-        console.print(what)
-        console.print(f"[dim]$ backsight run {script}[/dim]\n")
-        sys.stdout.flush()
-        status = subprocess.call([sys.executable, "-m", "backsight", "run", str(HERE / script)])
-        console.print(f"\n[dim]exit status {status}[/dim]\n")
+        _announce(console, k, what)
+        status = _command(console, "run", script, typed=f"run {script}")
         as_expected &= status == expected
-    console.print("Run your own: [bold]backsight run train.py[/bold]")
+    if has_data:
+        _announce(console, len(ACTS) + 1, RECORDED)
+        as_expected &= _recorded(console)
+    console.print("Run your own: [bold]backsight run --record train.py[/bold]")
     return 0 if as_expected else 1
+
+
+def _recorded(console: Console) -> bool:
+    """Record the healthy script into a folder that is removed again, and show it; return whether that went well."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = ("--record", "--run", f"{folder}/digits")
+        recorded = _command(console, "run", "--quiet", *run, HEALTHY, typed=f"run --record --run digits {HEALTHY}")
+        shown = _command(console, "runs", "show", "digits", typed="runs show digits", folder=folder)
+    return recorded == shown == 0
+
+
+def _announce(console: Console, act: int, what: str) -> None:
+    console.rule(f"[bold]{act} of {len(ACTS) + 1}", align="left")
+    console.print(what)
+
+
+def _command(console: Console, *command: str, typed: str, folder: str | None = None) -> int:
+    """Run a command of ours, say what would be typed, and return its exit status."""
+    console.print(f"[dim]$ backsight {typed}[/dim]\n")
+    sys.stdout.flush()
+    words = [str(HERE / word) if word.endswith(".py") else word for word in command]
+    status = subprocess.call([sys.executable, "-m", "backsight", *words], cwd=folder)
+    console.print(f"\n[dim]exit status {status}[/dim]\n")
+    return status

@@ -1,8 +1,20 @@
-"""Rules and explanations: from a graph, or an error, to findings."""
+"""Rules and explanations: from a graph, an error or a recording, to findings."""
 
 from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
 from backsight.diagnosis.history import Site
+from backsight.diagnosis.recordings import audit_run
 
-__all__ = ["UNKNOWN", "AuditFailed", "Finding", "Report", "Site", "audit", "audit_at", "explain", "explaining"]
+__all__ = [
+    "UNKNOWN",
+    "AuditFailed",
+    "Finding",
+    "Report",
+    "Site",
+    "audit",
+    "audit_at",
+    "audit_run",
+    "explain",
+    "explaining",
+]

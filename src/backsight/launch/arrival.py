@@ -32,7 +32,9 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self.name:
             return None
-        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        # Only those behind it: another of this kind, which two observers make, would ask this one again without end.
+        place = sys.meta_path.index(self) + 1 if self in sys.meta_path else 0
+        others = [finder for finder in sys.meta_path[place:] if hasattr(finder, "find_spec")]
         found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((each for each in found if each is not None), None)
         if spec is not None and spec.loader is not None:

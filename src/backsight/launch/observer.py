@@ -29,6 +29,25 @@ class Observer(Protocol):
         """
 
 
+class Together:
+    """Several observers as one; where one fails, the others go on."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._guarded = [Guarded(observer) for observer in observers]
+
+    def start(self) -> None:
+        for each in self._guarded:
+            each.start()
+
+    def error(self, error: BaseException) -> None:
+        for each in self._guarded:
+            each.error(error)
+
+    def finish(self) -> None:
+        for each in self._guarded:
+            each.finish()
+
+
 class Guarded:
     """An observer that can neither raise into the program nor be called from a fork of it."""
 

@@ -1,0 +1,29 @@
+"""`audit_run`: look at what a training recorded, by rules."""
+
+from __future__ import annotations
+
+from backsight.diagnosis.finding import SEVERITIES, Report
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import RULES
+from backsight.diagnosis.wording import counted
+from backsight.runs import Run
+
+
+def audit_run(run: Run) -> Report:
+    """Look for what went wrong in a recorded training; `run.audit()` is the same.
+
+    ```python
+    print(backsight.open_run("runs/first").audit())
+    ```
+
+    The rules and their codes (BS301 and on) are listed in `docs/codes/`. A rule speaks only of what was recorded:
+    without the tap "update", for instance, nothing is said of updates. Several ranks are looked at as one. Of more than
+    2000 steps, 2000 evenly chosen ones are looked at; but NaN and infinity are found wherever they are.
+
+    Returns:
+        A `Report`: its `findings`, the gravest first.
+    """
+    recording = Recording(run)
+    findings = [finding for rule in RULES.values() for finding in rule(recording)]
+    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
+    return Report(tuple(findings), f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}")

@@ -1,0 +1,36 @@
+"""BS308: a module returns the same number for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.quiet import given, is_constant, is_zero, silences
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.saturated import saturations
+from backsight.diagnosis.wording import counted
+
+
+@rule("BS308")
+def constant_output(recording: Recording) -> Iterator[Finding]:
+    """All elements of an output were the same number for ten steps up to the end, though the input varies.
+
+    Where that number is 0, or the bound of a saturated activation, BS304 and BS305 say so.
+    """
+    flat = {module.name for module, _, _ in saturations(recording)}
+    for silence in silences(recording, is_constant):
+        if silence.module.name in flat or is_zero(silence.rows)[-1]:
+            continue
+        yield Finding(
+            "BS308",
+            "warning",
+            f"{silence.module.label} has returned one number for everything since step {silence.since}.",
+            (
+                f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were equal "
+                f"({silence.rows['mean'][-1]:.4g} in the last step), in {counted(silence.steps, 'recorded step')}, to "
+                f"the end{given(recording, silence.module)}.",
+            ),
+            "The network has collapsed here: look at the scale of what the module is given, at its weights, and at the "
+            "learning rate.",
+        )

@@ -1,0 +1,34 @@
+"""BS304: a module returns nothing but zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.quiet import given, is_zero, silences
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.wording import counted
+
+_OF_ACTIVATIONS = (
+    "The units of a ReLU die where all they are given is negative: lower the learning rate, clip gradients, start with "
+    "biases of 0, or use LeakyReLU or GELU."
+)
+_OF_LAYERS = "Look at how its weights were initialized, whether they are trained, and whether weight decay has won."
+
+
+@rule("BS304")
+def dead_output(recording: Recording) -> Iterator[Finding]:
+    """All of an output has been zero for ten steps up to the end, though the input of the module is not constant."""
+    for silence in silences(recording, is_zero):
+        yield Finding(
+            "BS304",
+            "warning",
+            f"{silence.module.label} has returned only zeros since step {silence.since}.",
+            (
+                f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
+                f"{counted(silence.steps, 'recorded step')}, to the end{given(recording, silence.module)}.",
+                "What is before it in the network gets no gradient through it.",
+            ),
+            _OF_LAYERS if silence.module.trains else _OF_ACTIVATIONS,
+        )

@@ -1,0 +1,108 @@
+"""How gradients, and the signal, change from layer to layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.rows import STEADY, Rows
+
+LAYERS = 5
+"""Layers that it takes to speak of depth."""
+
+MOST_LAYERS = 512
+"""Layers that are compared, each with each; of more, so many are chosen evenly."""
+
+FALL = 4.0
+"""Powers of ten between the first and the last layer that are too many; healthy networks stay within two."""
+
+Layer = tuple[str, float, int]
+"""A tensor's name, the median over the steps of its size, and how many steps had one."""
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The size of something in each layer of a model, in the order of the forward pass.
+
+    what: "Gradients" of weights, "Gradients of outputs", or "Activations"; `of` says how their size is measured.
+    per_layer: the factor by which it changes from one layer to the next, on the way that it takes: gradients go from
+        the last layer to the first. It is the median over all pairs of layers (Theil and Sen), so that a few layers
+        that are built or fed otherwise do not matter.
+    """
+
+    what: str
+    of: str
+    layers: tuple[Layer, ...]
+    per_layer: float
+
+    @property
+    def powers(self) -> float:
+        """Powers of ten by which it changes on its way through all layers."""
+        return float(np.log10(self.per_layer) * (len(self.layers) - 1))
+
+    def title(self, verb: str) -> str:
+        """`Gradients vanish through 11 layers: a factor of 0.14 from each to the one before it.`"""
+        towards = "after" if self.what == "Activations" else "before"
+        change = f"a factor of {self.per_layer:.2g} from each to the one {towards} it"
+        return f"{self.what} {verb} through {len(self.layers)} layers: {change}."
+
+    def shown(self) -> str:
+        """`0.weight 1.2e-09, 4.weight 3e-06, 8.weight 0.0041`: the first, the middle and the last."""
+        picked = dict.fromkeys((0, len(self.layers) // 2, len(self.layers) - 1))
+        sizes = ", ".join(f"{self.layers[k][0]} {self.layers[k][1]:.2g}" for k in picked)
+        return f"{self.of}, median of {max(steps for _, _, steps in self.layers)} steps: {sizes}."
+
+
+def depths(recording: Recording) -> Iterator[Depth]:
+    """Yield what there is to say of each model that has layers enough and was recorded for steps enough.
+
+    Too large weights make the signal grow on its way forward and the gradient on its way back, and the gradients of
+    weights, which are the product of both, all alike: so each of the three is looked at.
+    """
+    gradients = (rows for rows in recording.rows("grad").values() if rows.is_matrix and rows.tensor.module is not None)
+    for layers in _by_model(recording, gradients):
+        yield Depth("Gradients", "Norms", layers, 1 / _per_layer(layers))
+    for layers in _by_model(recording, _of_layers(recording, "output_grad")):
+        yield Depth("Gradients of outputs", "Root mean squares", layers, 1 / _per_layer(layers))
+    for layers in _by_model(recording, _of_layers(recording, "output")):
+        yield Depth("Activations", "Root mean squares", layers, _per_layer(layers))
+
+
+def _of_layers(recording: Recording, kind: str) -> Iterator[Rows]:
+    """Yield the rows of this kind of innermost modules that have a weight matrix."""
+    owners = {rows.tensor.module for rows in recording.rows("weight").values() if rows.is_matrix}
+    for rows in recording.rows(kind).values():
+        if rows.is_float and rows.tensor.module in owners and recording.module(rows).is_leaf:
+            yield rows
+
+
+def _by_model(recording: Recording, found: Iterator[Rows]) -> Iterator[tuple[Layer, ...]]:
+    """Yield the layers of each model that has enough of them, in the order of the forward pass."""
+    models: dict[str, list[Rows]] = {}
+    for rows in found:
+        models.setdefault(recording.module(rows).root, []).append(rows.last_calls)
+    for each in models.values():
+        each.sort(key=recording.place)
+        layers = tuple(layer for rows in each if (layer := _layer(rows))[2] >= STEADY)
+        if len(layers) >= LAYERS:
+            yield layers
+
+
+def _layer(rows: Rows) -> Layer:
+    """Return the median size over the steps in which all was finite and not everything zero."""
+    known = (rows["nans"] + rows["infs"] == 0) & (rows["l2"] > 0)
+    scale = 1.0 if rows.tensor.kind == "grad" else np.sqrt(rows["count"][known])
+    sizes = rows["l2"][known] / scale
+    return rows.tensor.name, float(np.median(sizes)) if len(sizes) else 0.0, len(sizes)
+
+
+def _per_layer(layers: tuple[Layer, ...]) -> float:
+    """Return the factor from a layer to the one after it."""
+    at = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), MOST_LAYERS)).astype("<i8"))
+    logs: NDArray[np.float64] = np.log([layers[k][1] for k in at.tolist()])
+    first, second = np.triu_indices(len(logs), 1)
+    return float(np.exp(np.median((logs[second] - logs[first]) / (at[second] - at[first]))))

@@ -1,0 +1,36 @@
+"""BS309: a loss that the training was marked with is NaN or infinite, and stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.marks import is_lost, losses
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.wording import counted
+
+
+@rule("BS309")
+def lost_loss(recording: Recording) -> Iterator[Finding]:
+    """Tags with "loss" in their name that are numbers; one that becomes finite again was only waiting for its value."""
+    for name, series in losses(recording.run).items():
+        since = is_lost(series)
+        if since is None:
+            continue
+        before = [f"{value:.4g}" for step, value in series if step < since]
+        after = [value for step, value in series if step >= since]
+        what = "NaN" if isnan(after[0]) else "infinite"
+        yield Finding(
+            "BS309",
+            "error",
+            f"The mark {name!r} is {what} from step {since} on.",
+            (
+                f"Before: {', '.join(before[-4:])}; then never finite again in {counted(len(after), 'mark')}."
+                if before
+                else f"It never was finite, in {counted(len(after), 'mark')}.",
+            ),
+            "See BS301 for the tensor that it came from, if there is one; else look at the loss function: log(0), a "
+            "division by 0, or an empty batch.",
+        )

@@ -1,0 +1,101 @@
+"""BS306: a weight gets a gradient and never moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.rows import STEADY, Rows
+from backsight.diagnosis.wording import counted, listed
+
+NEGLIGIBLE = 1e-6
+"""A gradient so many times smaller than the model's largest is rounding, as of a bias before a normalization layer."""
+
+
+@rule("BS306")
+def never_moves(recording: Recording) -> Iterator[Finding]:
+    """Its statistics are the same to the last bit in all of ten or more steps.
+
+    With a gradient worth the name that is a warning. Without one it is only a note, as unused heads are common; and of
+    frozen weights nothing is said.
+    """
+    still = [rows for rows in recording.rows("weight").values() if _is_still(rows)]
+    if not still:
+        return
+    pulls = {name: _pull(rows) for name, rows in recording.rows("grad").items()}
+    enough = NEGLIGIBLE * max(pulls.values(), default=0.0)
+    pulled = [rows for rows in still if pulls.get(rows.tensor.name, 0.0) > enough]
+    if pulled:
+        yield _of_pulled(recording, pulled, pulls)
+    idle = [rows for rows in still if rows not in pulled and recording.module(rows).trains.get(rows.tensor.name)]
+    if idle and pulls:
+        yield _of_idle(recording, idle)
+
+
+def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]) -> Finding:
+    name, them = pulled[0].tensor.name, "it" if len(pulled) == 1 else "them"
+    steps = counted(max(len(np.unique(rows["step"])) for rows in pulled), "step")
+    many = f"{_some(recording, pulled)} get gradients and never move."
+    held, cure = _held(recording, pulled, them)
+    return Finding(
+        "BS306",
+        "warning",
+        f"{name} gets gradients and never moves." if len(pulled) == 1 else many,
+        (
+            f"{listed([rows.tensor.name for rows in pulled], 4)}: the same to the last bit in {steps}.",
+            f"Norm of the gradient of {name}, median of these steps: {pulls[name]:.2g}.",
+            *([held] if held else []),
+        ),
+        cure,
+    )
+
+
+def _of_idle(recording: Recording, idle: list[Rows]) -> Finding:
+    return Finding(
+        "BS306",
+        "note",
+        f"{_some(recording, idle)} never moved, and got no gradient to speak of.",
+        (f"{listed([rows.tensor.name for rows in idle], 4)}: the gradient was 0, next to 0, or not there.",),
+        "Nothing to do if they are not in use; else see whether the loss depends on them.",
+    )
+
+
+def _some(recording: Recording, rows: list[Rows]) -> str:
+    return f"{len(rows)} of {counted(len(recording.rows('weight')), 'weight')}"
+
+
+def _held(recording: Recording, pulled: list[Rows], them: str) -> tuple[str, str]:
+    """Say whether an optimizer holds them, as far as its state tells, and what to do."""
+    states = [tensor.name for tensor in recording.kinds.get("state", ())]
+    held = [rows for rows in pulled if any(name.startswith(f"{rows.tensor.name}.") for name in states)]
+    rate = (
+        "see that the learning rate is not 0, and that updates are not lost in rounding, as small ones are in bfloat16"
+    )
+    put = f"Put {them} into the optimizer, or freeze {them} with requires_grad_(False)"
+    if not states:
+        return "", f"{put}; if the optimizer holds {them}, {rate}."
+    if not held:
+        return f"The optimizer has no state for {them}, so it probably does not hold {them}.", f"{put}."
+    which = them if len(held) == len(pulled) else f"{len(held)} of them"
+    return f"The optimizer has state for {which}.", f"{rate[0].upper()}{rate[1:]}."
+
+
+def _is_still(rows: Rows) -> bool:
+    if len(np.unique(rows["step"])) < STEADY or (rows["nans"] + rows["infs"]).any():
+        return False
+    return all((rows[name] == rows[name][0]).all() for name in ("mean", "m2", "min", "max", "zeros"))
+
+
+def _pull(rows: Rows) -> float:
+    """Return the median norm of a gradient over the steps, 0 if it was other than 0 in too few of them.
+
+    Of several calls in a step it is the smallest: another model's loss may have left a gradient here that no optimizer
+    used, as a generator's does in its discriminator.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(rows["step"]) > 0))
+    norms = np.minimum.reduceat(rows["l2"], starts)
+    return float(np.median(norms[norms > 0])) if (norms > 0).sum() >= STEADY else 0.0

@@ -1,0 +1,127 @@
+"""BS301: NaN or infinity came into the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backsight.diagnosis.finding import Finding, Severity
+from backsight.diagnosis.recordings.marks import is_lost, losses
+from backsight.diagnosis.recordings.origin import Strange, label, norms_before, origin, surroundings
+from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.rows import Mask, Rows
+from backsight.diagnosis.wording import counted, listed
+
+_KEPT = ("weight", "state", "buffer")
+"""What lasts from step to step: once it is not finite, nothing after it is."""
+
+_GRADIENTS = ("grad", "output_grad", "update")
+
+_GROWN = 100.0
+"""How many times gradients grow in the steps before where a training diverges."""
+
+_CURES = {
+    "input": "Look at the data of this step, and at what is done to it before the model gets it.",
+    "output": "Look into the module: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a "
+    "row that is masked as a whole.",
+    "gradient": "The forward pass was finite, so look for a derivative that is not: sqrt or norm at 0, a power below 1 "
+    "at 0, torch.where around a division by 0, or an overflow in half precision.",
+    "weight": "Look at the step before: its update was too large or not finite. Lower the learning rate, or clip "
+    "gradients.",
+    "diverging": "The training diverged before that: lower the learning rate, warm it up, or clip gradients.",
+}
+
+
+@rule("BS301")
+def non_finite(recording: Recording) -> Iterator[Finding]:
+    """The first tensor of the step from which on it lasts; what passes, as under loss scaling, is only a note.
+
+    Infinities alone, in what modules are given and return, are masks as long as gradients and weights are finite.
+    """
+    if recording.run.first_nonfinite() is None:
+        return
+    kept, gradients, passing = (_bad_steps(recording, kinds) for kinds in _groups(recording))
+    every = kept | gradients | passing
+    if not every:
+        return
+    ended = {int(recording.steps[-1])}
+    lost = {since for series in losses(recording.run).values() if (since := is_lost(series)) is not None} & every
+    if lasting := kept | lost | gradients & ended:
+        yield _finding(recording, _start(recording, every, min(lasting)), every, "error")
+    elif "grad" not in recording.kinds and passing & ended:
+        yield _finding(recording, _start(recording, every, min(ended)), every, "warning")
+    else:
+        yield _in_passing(recording, every, gradients)
+
+
+def _groups(recording: Recording) -> tuple[list[str], list[str], list[str]]:
+    """Return the kinds that last, those that are gradients, and those that pass."""
+    passing = [kind for kind in recording.kinds if kind not in _KEPT + _GRADIENTS]
+    return [*_KEPT], [*_GRADIENTS], passing
+
+
+def _bad_steps(recording: Recording, kinds: list[str]) -> set[int]:
+    """Return the steps with NaN, or with infinity where it cannot be meant."""
+    return {
+        int(step)
+        for kind in kinds
+        for rows in recording.rows(kind).values()
+        for step in rows.nonfinite["step"][_is_bad(rows)]
+    }
+
+
+def _is_bad(rows: Rows) -> Mask:
+    held, kind = rows.nonfinite, rows.tensor.kind
+    bad: Mask = held["nans"] > 0
+    from_the_start = len(held["step"]) > 0 and held["step"][0] == rows.began  # a weight may hold a mask
+    if kind in ("state", *_GRADIENTS) or (kind == "weight" and not from_the_start):
+        bad |= held["infs"] > 0
+    return bad
+
+
+def _start(recording: Recording, bad: set[int], step: int) -> int:
+    """Return the first step of the unbroken stretch of bad steps that leads to this one."""
+    earlier = recording.steps[recording.steps < step].tolist()
+    while earlier and earlier[-1] in bad:
+        step = earlier.pop()
+    return step
+
+
+def _finding(recording: Recording, step: int, bad: set[int], severity: Severity) -> Finding:
+    first = origin(recording, step, bad)
+    before = norms_before(recording, step)
+    evidence = [first.shown(), *surroundings(recording, first, step)]
+    if before:
+        evidence.append(f"Largest norm of a gradient in the steps before: {', '.join(f'{n:.2g}' for n in before)}.")
+    if spoilt := _spoilt(recording):
+        evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
+    title = f"{label(first)} came to hold {first.what} at step {step}."
+    grown = len(before) > 1 and before[-1] > _GROWN * before[0]
+    return Finding("BS301", severity, title, tuple(evidence), _CURES["diverging"] if grown else _cure(first))
+
+
+def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Finding:
+    step = min(gradients or bad)
+    first = origin(recording, step, bad)
+    if gradients:
+        harm = (
+            f"Gradients were not finite in {counted(len(gradients), 'step')}, and no weight was touched by it, as when "
+        )
+        harm += "a gradient scaler skips a step."
+        cure = "Nothing to do where the loss is scaled; else look at the data of that step."
+    else:
+        harm = f"So it was in {counted(len(bad), 'step')}, and no gradient and no weight was touched by it."
+        cure = "Nothing to do if that is meant, as where NaN stands for what is missing."
+    title = f"{label(first)} held {first.what} at step {step}, without lasting harm."
+    return Finding("BS301", "note", title, (first.shown(), harm), cure)
+
+
+def _spoilt(recording: Recording) -> list[str]:
+    """Return the weights that are not finite in the last step."""
+    last = int(recording.steps[-1])
+    return [name for name, rows in recording.rows("weight").items() if last in rows.nonfinite["step"]]
+
+
+def _cure(first: Strange) -> str:
+    kind = first.kind.removeprefix("eval_")
+    return _CURES.get("gradient" if kind in ("grad", "output_grad") else kind, _CURES["weight"])

@@ -1,0 +1,101 @@
+"""Every private attribute of PyTorch that recording touches, each with what we need of it.
+
+`tests/recording/test_private_surface_of_recording.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+COMPILED = "_orig_mod"
+"""The name under which what `torch.compile(module)` returns holds the module; it says nothing to a reader."""
+
+
+backward_number: Callable[[], int] = torch._C._current_graph_task_id
+"""Return the number of the backward pass that this thread is inside of, or -1. As it is: hooks ask it all the time."""
+
+
+def when_backward_ends(action: Callable[[], None]) -> None:
+    """Call `action` at the end of the backward pass that this thread is inside of; not if that raises."""
+    torch.autograd.Variable._execution_engine.queue_callback(action)
+
+
+def in_backward() -> bool:
+    """Whether this thread is inside of a backward pass: a forward there is a recomputation (checkpointing)."""
+    return backward_number() != -1
+
+
+transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+"""Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
+
+
+def in_transform() -> bool:
+    """Whether this thread is inside of a transform."""
+    return transform() is not None
+
+
+def in_ddp() -> bool:
+    """Whether this thread is inside of the forward of a DistributedDataParallel: every rank has the same weights."""
+    ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
+    return getattr(ddp, "_active_ddp_module", None) is not None
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether this is a DTensor, of which a rank holds a shard."""
+    dtensor = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return dtensor is not None and issubclass(type(tensor), dtensor)
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """Return the version of a tensor, which every in-place operation raises; inference tensors have none."""
+    try:
+        return tensor._version
+    except RuntimeError:  # an inference tensor
+        return None
+
+
+def registered(module: torch.nn.Module, table: str) -> dict[str, Any]:
+    """Return `_modules`, `_parameters` or `_buffers` without asking the module's own `__getattr__`."""
+    held: dict[str, Any] = object.__getattribute__(module, "__dict__").get(table, {})
+    return held
+
+
+def hook_tables(module: torch.nn.Module) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
+    """Return the tables in which a module keeps its forward hooks, each with that of those that take kwargs."""
+    tables = ("_forward_pre_hooks", "_forward_hooks")
+    return [(registered(module, table), registered(module, f"{table}_with_kwargs")) for table in tables]
+
+
+def drop_empty_hooks(tensor: torch.Tensor) -> None:
+    """Take away the table of hooks on a parameter's gradient if it is empty.
+
+    PyTorch leaves the table there when the last hook is removed, and goes on calling into Python for it in each
+    backward pass. Not to be called within one, where PyTorch may be walking through the table.
+    """
+    if tensor._post_accumulate_grad_hooks is not None and not tensor._post_accumulate_grad_hooks:
+        tensor._post_accumulate_grad_hooks = None  # type: ignore[assignment]  # None until a hook comes
+
+
+def hooks_traced() -> int:
+    """Return how many times torch.compile has traced a hook of ours in this process."""
+    return len(_traced)
+
+
+def note_trace() -> None:
+    """Count that a hook is being traced; to be called where `torch.compiler.is_compiling()`."""
+    _traced.append(None)
+
+
+# What `torch.compiler.assume_constant_result` does, without its import of all of torch._dynamo: the function is called
+# while torch.compile traces, and is no part of what it compiles.
+note_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]  # a mark on a function
+_traced: list[None] = []
+
+
+def is_uninitialized(tensor: torch.Tensor) -> bool:
+    """Whether a parameter or buffer of a lazy module has yet to get its shape."""
+    return bool(torch.nn.parameter.is_lazy(tensor))

@@ -1,0 +1,145 @@
+"""Pages as the writer of a run takes them: numbers of tensors and metrics, and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from backsight.recording.page import Page, Row, Slot, Value
+from backsight.recording.reading import joined, skipped
+from backsight.recording.voice import Voice
+from backsight.runs import RunWriter
+
+REPLICATED = frozenset(("weight", "state", "update"))
+"""Kinds that are the same on every rank under DistributedDataParallel; gradients arrive before they are averaged."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which rows a page has; one page is mostly laid out as the page before, and then all this is known."""
+
+    rows: list[Row]
+    places: list[int]
+    size: int
+    replicated: bool
+    numbers: NDArray[np.int64]
+    calls: NDArray[np.int64]
+
+    def fits(self, page: Page) -> bool:
+        """Whether this page is laid out so."""
+        return (
+            self.size == page.size
+            and self.rows == page.rows
+            and self.places == page.places
+            and self.replicated == page.replicated
+        )
+
+
+class Book:
+    """Writes pages through a `RunWriter`; used by one thread at a time."""
+
+    def __init__(self, writer: RunWriter, voice: Voice):
+        self.writer = writer
+        self.path = writer.path
+        self._voice = voice
+        self._numbers: dict[tuple[Slot, torch.Size, torch.dtype], int] = {}
+        self._skipped: set[Slot] = set()
+        self._layout: _Layout | None = None
+
+    def pages(self, pages: Iterable[Page]) -> None:
+        """Write the rows of steps; those of neighbouring steps that are laid out alike go to the writer together."""
+        alike: list[Page] = []
+        for page in pages:
+            if (reasons := skipped(page.readings, page.histograms)) and page.rows:
+                self._leave_out(page, reasons)
+            if self._layout is None or not self._layout.fits(page):
+                self._write_rows(alike)
+                alike, self._layout = [], self._laid_out(page)
+            alike.append(page)
+            if page.values:
+                self._write_values(page)
+        self._write_rows(alike)
+
+    def mark(self, step: int, tags: dict[str, Any]) -> None:
+        """Write the tags of a step."""
+        self.writer.mark(step, **{name: _plain(value) for name, value in tags.items()})
+
+    def _write_rows(self, pages: list[Page]) -> None:
+        """Write the rows of pages that are laid out as `self._layout` says."""
+        layout = self._layout
+        if layout is None or not layout.rows or not pages:
+            return
+        count = len(pages)
+        found = joined([reading for page in pages for reading in page.readings], pages[0].histograms)
+        starts = np.arange(count)[:, None] * layout.size
+        places = (starts + np.array(layout.places)).reshape(-1)
+        self.writer.append(
+            np.repeat(np.array([page.step for page in pages], "<i8"), len(layout.rows)),
+            np.tile(layout.numbers, count),
+            found.rows[places],
+            call=np.tile(layout.calls, count),
+            histograms=None if found.histograms is None else found.histograms[places],
+            sampled=None if found.sampled is None else found.sampled[places],
+        )
+
+    def _laid_out(self, page: Page) -> _Layout:
+        return _Layout(
+            page.rows,
+            page.places,
+            page.size,
+            page.replicated,
+            np.array([self._number(page, slot, shape, dtype) for slot, _, shape, dtype in page.rows], "<i8"),
+            np.array([call for _, call, _, _ in page.rows], "<i8"),
+        )
+
+    def _write_values(self, page: Page) -> None:
+        by_metric: dict[tuple[str, int | None], list[tuple[Value, Any]]] = {}
+        for value in page.values:
+            plain = _plain(value.value)
+            width = len(plain) if isinstance(plain, list) else None
+            by_metric.setdefault((value.metric, width), []).append((value, plain))
+        for (metric, _), values in by_metric.items():
+            self.writer.values(
+                page.step,
+                self.writer.metric(metric),
+                [self._number(page, value.slot, value.shape, value.dtype) for value, _ in values],
+                [plain for _, plain in values],
+                call=[value.call for value, _ in values],
+            )
+
+    def _number(self, page: Page, slot: Slot, shape: torch.Size, dtype: torch.dtype) -> int:
+        number = self._numbers.get((slot, shape, dtype))
+        if number is None:
+            number = self._numbers[slot, shape, dtype] = self.writer.tensor(
+                slot.name,
+                slot.kind,
+                slot.module,
+                tuple(shape),
+                str(dtype).removeprefix("torch."),
+                replicated=page.replicated and slot.kind in REPLICATED,
+            )
+        return number
+
+    def _leave_out(self, page: Page, reasons: dict[int, str]) -> None:
+        """Leave out the rows that have no numbers; the reason is written down once for each tensor."""
+        for (slot, _, _, _), place in zip(page.rows, page.places, strict=True):
+            if place in reasons and slot not in self._skipped:
+                self._skipped.add(slot)
+                reason = reasons[place]
+                self.writer.event("skipped", step=page.step, tensor=slot.name, kind=slot.kind, reason=reason)
+        kept = [at for at, place in enumerate(page.places) if place not in reasons]
+        page.rows, page.places = [page.rows[at] for at in kept], [page.places[at] for at in kept]
+
+
+def _plain(value: Any) -> Any:
+    """Return a tensor as the numbers in it."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(held) for key, held in value.items()}
+    return [_plain(held) for held in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,159 @@
+"""The models that are recorded: the names of their modules, and of what these hold."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from backsight.recording._torch import COMPILED, is_uninitialized, registered
+
+Models = torch.nn.Module | Mapping[str, torch.nn.Module]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A parameter or buffer by where it is registered.
+
+    The tensor is looked up when it is needed: so a replaced one is found, and none is kept alive. (A weak reference to
+    a parameter would make `torch.utils.swap_tensors` refuse, and with it some calls of `model.to`.)
+    """
+
+    module: weakref.ref[torch.nn.Module]
+    table: str
+    key: str
+    name: str
+    owner: str
+    """The name of the module."""
+
+    def tensor(self) -> torch.Tensor | None:
+        """Return the tensor, or None if there is none now, or one without a shape as yet."""
+        module = self.module()
+        held = None if module is None else registered(module, self.table).get(self.key)
+        return None if held is None or (type(held) is not torch.nn.Parameter and is_uninitialized(held)) else held
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether this tensor is the one in this place."""
+        module = self.module()
+        return module is not None and registered(module, self.table).get(self.key) is tensor
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The models by name; a single model needs none."""
+
+    models: Mapping[str, weakref.ref[torch.nn.Module]]
+
+    def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        """Yield each module once, by its first name, outer ones first."""
+        seen: set[int] = set()
+        for prefix, reference in self.models.items():
+            if (model := reference()) is not None:
+                for name, module in _walk(model, prefix):
+                    if id(module) not in seen:
+                        seen.add(id(module))
+                        yield name, module
+
+    def places(self, table: str) -> Iterator[Place]:
+        """Yield where each parameter or buffer is registered, by its first name; those without a shape too."""
+        seen: set[int] = set()
+        for name, module in self.modules():
+            for key, tensor in registered(module, table).items():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield Place(weakref.ref(module), table, key, joined(name, key), name)
+
+    def parameters(self) -> dict[int, Place]:
+        """Return the places of the parameters by id; an id may pass to another tensor: see `Place.holds`."""
+        return {id(p): place for place in self.places("_parameters") if (p := place.tensor()) is not None}
+
+    def unfinished(self) -> bool:
+        """Whether a lazy module has yet to get its parameters."""
+        return any(place.tensor() is None for table in ("_parameters", "_buffers") for place in self.places(table))
+
+    def has_ddp(self) -> bool:
+        """Whether one of the models is a DistributedDataParallel."""
+        ddp = torch.nn.parallel.DistributedDataParallel
+        return any(issubclass(type(reference()), ddp) for reference in self.models.values())
+
+    def tree(self) -> list[dict[str, Any]]:
+        """Return the modules as plain data, as they are nested."""
+        found = []
+        for name, reference in self.models.items():
+            if (model := reference()) is not None:
+                found.append(_branch(model, name))
+        return found
+
+
+def observed(model: Any) -> Observed:
+    """Return what is to be recorded.
+
+    Raises:
+        TypeError: if it is neither a module nor modules by name.
+    """
+    if issubclass(type(model), torch.nn.Module):
+        return Observed({"": weakref.ref(model)})
+    if not isinstance(model, Mapping) or not model:
+        raise TypeError(f"model has to be a torch.nn.Module or a dict of them by name, not {type(model).__name__}.")
+    for name, each in model.items():
+        if not isinstance(name, str) or not name or not issubclass(type(each), torch.nn.Module):
+            raise TypeError(f"model[{name!r}] has to be a torch.nn.Module under a name, not {type(each).__name__}.")
+    return Observed({name: weakref.ref(each) for name, each in model.items()})
+
+
+def joined(module: str, name: str) -> str:
+    """Return the name of something inside of a module."""
+    return f"{module}.{name}" if module else name
+
+
+def _walk(model: torch.nn.Module, name: str) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Yield the module and all inside of it, outer ones first; `named_modules` could be overridden."""
+    stack = [(name, model, iter(registered(model, "_modules").items()))]
+    above = {id(model)}
+    yield name, model
+    while stack:
+        name, _, children = stack[-1]
+        for key, child in children:
+            if issubclass(type(child), torch.nn.Module) and id(child) not in above:
+                above.add(id(child))
+                inner = name if key == COMPILED else joined(name, key)
+                yield inner, child
+                stack.append((inner, child, iter(registered(child, "_modules").items())))
+                break
+        else:
+            stack.pop()
+
+
+def _branch(model: torch.nn.Module, name: str) -> dict[str, Any]:
+    """Return a module with its children; a module met again stands there by name only."""
+    names: dict[int, str] = {}
+    root: dict[str, Any] = {}
+    stack: list[tuple[dict[str, Any], str, torch.nn.Module]] = [(root, name, model)]
+    while stack:
+        node, name, module = stack.pop()
+        node.update(name=name, type=type(module).__name__)
+        if (first := names.setdefault(id(module), name)) != name:
+            node["same_as"] = first
+            continue
+        node["parameters"] = [
+            _described(key, p) for key, p in registered(module, "_parameters").items() if p is not None
+        ]
+        children = [(key, child) for key, child in registered(module, "_modules").items() if child is not None]
+        inner: list[dict[str, Any]] = [{} for _ in children]
+        node["children"] = inner
+        named = [(at, joined(name, key), child) for at, (key, child) in zip(inner, children, strict=True)]
+        stack.extend(reversed(named))
+    return root
+
+
+def _described(key: str, parameter: torch.Tensor) -> dict[str, Any]:
+    shape = None if is_uninitialized(parameter) else list(parameter.shape)
+    return {
+        "name": key,
+        "shape": shape,
+        "dtype": str(parameter.dtype).removeprefix("torch."),
+        "requires_grad": parameter.requires_grad,
+    }

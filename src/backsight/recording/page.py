@@ -1,0 +1,119 @@
+"""The rows of one step, as the taps take them down."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from backsight.recording._torch import version
+from backsight.recording.reading import Reading, read
+
+if TYPE_CHECKING:
+    from backsight.recording.metrics import Metrics
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Slot:
+    """What rows are of: `Slot("fc.weight", "grad", "fc")` is the gradient of a weight. Taps make each of them once."""
+
+    name: str
+    kind: str
+    module: str | None
+    _rows: dict[int, Row] = field(default_factory=dict, repr=False)
+    """The last row of each call."""
+
+    def row(self, call: int, tensor: torch.Tensor) -> Row:
+        """Return the row of a tensor: the same object as long as its shape and type are the same."""
+        row = self._rows.get(call)
+        shape, dtype = tensor.shape, tensor.dtype
+        if row is None or row[2] != shape or row[3] is not dtype:
+            row = self._rows[call] = (self, call, shape, dtype)
+        return row
+
+
+Row = tuple[Slot, int, torch.Size, torch.dtype]
+"""One tensor at one moment: its slot, the call, its shape and type.
+
+Slots compare by identity and steps share their rows, so that to make a page and to see that it is laid out like the
+one before costs next to nothing: a small model pays for little else.
+"""
+
+
+class Value(NamedTuple):
+    """What a metric said of a tensor."""
+
+    slot: Slot
+    call: int
+    shape: torch.Size
+    dtype: torch.dtype
+    metric: str
+    value: Any
+
+
+@dataclass(eq=False, slots=True)
+class Page:
+    """The rows of one step in the order in which they came about; it holds numbers, and no tensor of the program."""
+
+    step: int
+    histograms: bool = True
+    metrics: Metrics | None = None
+    """The user's own metrics, if there are any."""
+    rows: list[Row] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """Where the numbers of each row stand among those of all the readings."""
+    readings: list[Reading] = field(default_factory=list)
+    size: int = 0
+    """How many tensors have been read."""
+    values: list[Value] = field(default_factory=list)
+    order: list[tuple[str, str]] = field(default_factory=list)
+    """("enter" or "leave", module) as it happened."""
+    replicated: bool = False
+    """Whether every rank has the same weights."""
+    _known: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = field(default_factory=dict)
+    """What has been read, by id: the tensor, its version then, and its place."""
+
+    def note(self, slot: Slot, call: int, tensor: torch.Tensor) -> None:
+        """Measure a tensor now, as it may be gone or modified in a moment.
+
+        The output of one module is the input of the next: the same tensor at the same version is read once.
+        """
+        known = self._known.get(id(tensor))
+        at = version(tensor)
+        if known is not None and known[1] == at and known[0]() is tensor:
+            place = known[2]
+        else:
+            place = self._read([tensor])
+            if at is not None:
+                self._known[id(tensor)] = weakref.ref(tensor), at, place
+        self.rows.append(slot.row(call, tensor))
+        self.places.append(place)
+        if self.metrics is not None:
+            self.metrics.apply(self, slot, call, tensor)
+
+    def note_all(self, rows: list[Row], tensors: list[torch.Tensor]) -> None:
+        """Measure tensors that belong together, in one pass, for a row each."""
+        if not tensors:
+            return
+        place = self._read(tensors)
+        self.rows += rows
+        self.places += range(place, self.size)
+        if self.metrics is not None:
+            for (slot, call, _, _), tensor in zip(rows, tensors, strict=True):
+                self.metrics.apply(self, slot, call, tensor)
+
+    def _read(self, tensors: list[torch.Tensor]) -> int:
+        """Read tensors, and return the place of the first."""
+        place = self.size
+        self.readings.append(read(tensors, self.histograms))
+        self.size += len(tensors)
+        return place
+
+    def finish(self) -> None:
+        """Let go of what points to tensors."""
+        self._known.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.values)

@@ -1,0 +1,170 @@
+"""`record`: the one call that puts a recorder on a training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from backsight.recording.environment import environment, new_run, rank_and_world
+from backsight.recording.observed import Models, Observed, observed
+from backsight.recording.recorder import Recorder
+from backsight.recording.schedule import Schedule
+from backsight.recording.sink import Sink
+from backsight.recording.steps import Optimizers, given_optimizers
+from backsight.recording.taps import MORE_TAPS, TAPS
+from backsight.recording.taps.variables import Variables, by_name
+from backsight.recording.voice import Voice
+from backsight.runs import NotARun, RunError, RunExists, RunWriter
+
+
+def record(
+    model: Models,
+    optimizer: Optimizers = None,
+    run: str | os.PathLike[str] | None = None,
+    *,
+    every: int | Callable[[int], bool] = 1,
+    first: int = 0,
+    taps: Iterable[str] = TAPS,
+    variables: Variables = (),
+    histograms: bool = True,
+    calls: int = 256,
+    queue: int = 256,
+    config: Mapping[str, Any] | None = None,
+) -> Recorder:
+    """Record statistics of every tensor of a training, step by step, into a folder.
+
+    ```python
+    rec = backsight.record(model, optimizer, run="runs/first")
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()            # ends the step
+    rec.close()                     # or: with backsight.record(...) as rec
+    backsight.open_run("runs/first").latest()
+    ```
+
+    Args:
+        model: a module, or several by name.
+        optimizer: whose `step()` ends a step; of several, the last. If None, optimizers that hold parameters of the
+            model are found when they step. Without any, call `rec.step()`.
+        run: the folder to write to; a name is made up if there is none. Where a run is already, a number is added.
+        every: every how many steps, or a function of the step that chooses.
+        first: so many steps at the beginning are recorded in any case.
+        taps: what to take: "input" and "output" of each module, "weight" (and buffers), "grad" of each parameter,
+            "state" of the optimizer; also "output_grad", and "update" (needs a copy of the weights during `step()`).
+        variables: tensors that belong to no module, as names of variables or functions by name.
+        histograms: whether to keep a histogram of magnitudes for each tensor.
+        calls: how many calls of one module are recorded in a step.
+        queue: how many steps may wait to be written; then the oldest is dropped, and counted in `rec.dropped`.
+        config: what else to store with the run, as JSON can hold it.
+
+    Rows. Weights and buffers are those that the first module call of the step finds. A gradient is taken each time that
+    a backward pass has added to it, before any clipping. A module that is called several times has a row a call.
+    Modules called without grad mode between two steps are evaluation: kinds "eval_input" and "eval_output", with the
+    step that comes next. What a forward that raised had done so far is in the rows.
+
+    Under `torch.compile` the hooks vanish from what is compiled: recorded are weights, gradients, state, and the inputs
+    and outputs of modules outside of compiled code, which include those of what `torch.compile(module)` returned if
+    that is what is recorded. Nothing is compiled anew for a step; `disarm` and `close` may cause it once.
+
+    The training is never stopped: what cannot be recorded is left out with one `RecordingWarning`. Numbers are the same
+    to the last bit, and `deepcopy`, `pickle` and `state_dict` of the model carry nothing of the recorder.
+
+    Raises:
+        TypeError: if the model, the optimizer, `every` or a variable is of another type.
+        ValueError: if there is no such tap, or a process of several has not been told a run.
+    """
+    watched = observed(model)
+    first_model = next(iter(watched.models.values()))()
+    return begin(
+        watched,
+        given_optimizers(optimizer),
+        _folder(run, type(first_model).__name__),
+        schedule=Schedule(every, first),
+        taps=_checked_taps(taps),
+        variables=by_name(variables),
+        histograms=histograms,
+        calls=calls,
+        queue=queue,
+        config=config,
+        voice=Voice(),
+    )
+
+
+def begin(
+    watched: Observed,
+    optimizers: Sequence[torch.optim.Optimizer] | None,
+    folder: Path,
+    *,
+    schedule: Schedule,
+    taps: Sequence[str],
+    variables: Mapping[str, Callable[[], Any] | None],
+    histograms: bool = True,
+    calls: int = 256,
+    queue: int = 256,
+    config: Mapping[str, Any] | None = None,
+    voice: Voice,
+) -> Recorder:
+    """Return a recorder of what has been checked: into the folder, one beside it, or none."""
+    kept = {**schedule.described(), "taps": list(taps), "variables": list(variables), **(config or {})}
+    writer = _writer(folder, kept, voice)
+    return Recorder(
+        watched,
+        optimizers,
+        None if writer is None else Sink(writer, voice, capacity=max(1, queue)),
+        run=folder if writer is None else writer.path,
+        voice=voice,
+        schedule=schedule,
+        taps=taps,
+        variables=variables,
+        histograms=histograms,
+        calls=calls,
+    )
+
+
+def _checked_taps(taps: Iterable[str]) -> tuple[str, ...]:
+    chosen = (taps,) if isinstance(taps, str) else tuple(taps)
+    for tap in chosen:
+        if tap not in (*TAPS, *MORE_TAPS):
+            raise ValueError(f"there is no tap {tap!r}; the taps are {', '.join((*TAPS, *MORE_TAPS))}.")
+    return chosen
+
+
+def _folder(run: str | os.PathLike[str] | None, name: str) -> Path:
+    if run is not None:
+        return Path(run)
+    if rank_and_world()[1] > 1:
+        raise ValueError("each of several processes has to be told the same run: record(..., run='runs/NAME').")
+    return new_run(name)
+
+
+def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter | None:
+    """Return a writer for the folder, or for one beside it if it is taken; None if it cannot be written."""
+    rank, world = rank_and_world()
+    around = environment()
+    path, why = folder, None
+    for number in count(2):
+        try:
+            writer = RunWriter(path, rank=rank, world=world, config=config, environment=around)
+        except (RunExists, NotARun) as taken:
+            path, why = _beside(folder, number), why or taken
+        except (RunError, OSError, ValueError) as failure:  # a path with a NUL in it is a ValueError
+            voice.say("run", f"nothing is recorded, and the training goes on: {failure}")
+            return None
+        else:
+            if why is not None:
+                voice.say("run", f"recording into {path} instead: {why}")
+            return writer
+    raise AssertionError("numbers do not end")
+
+
+def _beside(folder: Path, number: int) -> Path:
+    """Return the folder of this number beside one that is taken."""
+    # `.` and `..` have no name that a number could be added to.
+    named = folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
+    return named.parent / f"{named.name or 'run'}-{number}"

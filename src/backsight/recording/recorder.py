@@ -1,0 +1,312 @@
+"""`Recorder`: what `record` returns, the one object that a training script holds."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from backsight.recording import processes
+from backsight.recording._torch import hooks_traced
+from backsight.recording.metrics import Metric, Metrics
+from backsight.recording.notebook import Notebook
+from backsight.recording.observed import Observed
+from backsight.recording.page import Page
+from backsight.recording.schedule import Schedule
+from backsight.recording.sink import Sink
+from backsight.recording.steps import StepEnds
+from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
+from backsight.recording.unseen import UNSEEN, unseen_in
+from backsight.recording.voice import Voice, told
+
+
+class Recorder:
+    """Records the steps of a training until it is closed; made by `record`.
+
+    Attributes:
+        run: the folder of the run.
+    """
+
+    def __init__(
+        self,
+        observed: Observed,
+        optimizers: Sequence[torch.optim.Optimizer] | None,
+        sink: Sink | None,
+        *,
+        run: Path,
+        voice: Voice,
+        schedule: Schedule,
+        taps: Sequence[str],
+        variables: Mapping[str, Callable[[], Any] | None],
+        histograms: bool = True,
+        calls: int = 256,
+    ):
+        self.run = run
+        self._observed = observed
+        self._sink = sink
+        self._voice = voice
+        self._schedule = schedule
+        self._histograms = histograms
+        self._notebook = Notebook(voice, Metrics(voice), self._failed, calls)
+        self._ends = StepEnds(observed, optimizers, self._before, self._after, self._stop)
+        self._taps = make_taps(self._notebook, observed, taps, variables)
+        self._asked_before = [tap for tap in self._taps if type(tap).before_update is not Tap.before_update]
+        self._asked_after = [tap for tap in self._taps if type(tap).after_update is not Tap.after_update]
+        self._step = 0
+        self._due = 0
+        """Steps before this one are not recorded."""
+        self._traced_before = hooks_traced()
+        self._manual = False
+        self._armed = False
+        self._attached = False
+        self._unfinished = False
+        self._ordered: Page | None = None
+        self._said_unseen = not {"input", "output"} & set(taps)
+        self._rows_looked_at = 0
+        self._seen: set[tuple[str, str]] = set()
+        """What the order of any step so far holds."""
+        self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
+        if self._close_sink is not None and sink is not None:
+            self._close_sink.atexit = False  # `processes` does it, and the step under way with it
+            processes.add(self)
+            self._look()
+            self.arm()
+
+    @property
+    def steps(self) -> int:
+        """How many steps have ended, recorded or not: the number of the step under way."""
+        return self._step
+
+    @property
+    def dropped(self) -> int:
+        """How many recorded steps were dropped because writing could not keep up."""
+        return 0 if self._sink is None else self._sink.dropped
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing will be recorded any more."""
+        return self._sink is None or self._sink.closed
+
+    def step(self) -> None:
+        """End the step: for trainings without an optimizer, or with ends of their own choice.
+
+        From the first call on, optimizers do not end steps any more.
+        """
+        first, self._manual = not self._manual, True
+        if first and self._step and not self._notebook.page:
+            return  # the optimizer has just ended this very step
+        page = self._notebook.page
+        if page is not None:
+            for tap in self._asked_before:
+                tap.guarded(tap.before_update, page, None)
+        self._next()
+
+    def mark(self, **tags: Any) -> None:
+        """Tag the rows of the step under way: `rec.mark(epoch=3, loss=loss)`."""
+        if self._sink is not None:
+            self._sink.mark(self._step, tags)
+
+    def metric(self, kind: str) -> Callable[[Metric], Metric]:
+        """Add a metric for every tensor of a kind, as a decorator.
+
+        ```python
+        @rec.metric("weight")
+        def sparsity(weight):
+            return (weight.abs() < 1e-3).float().mean()
+        ```
+
+        The function gets the tensor, detached, and returns a number, a short list of them, or several by name in a
+        dict. One of the same name is replaced. A metric that raises is dropped, with one warning.
+
+        Raises:
+            ValueError: if there is no such kind.
+        """
+        if kind not in METRIC_KINDS:
+            raise ValueError(f"there is no kind of tensor {kind!r}; the kinds are {', '.join(METRIC_KINDS)}.")
+
+        def add(metric: Metric) -> Metric:
+            self._notebook.metrics.add(kind, metric)
+            if self._notebook.page is not None:
+                self._notebook.page.metrics = self._notebook.metrics
+            return metric
+
+        return add
+
+    def arm(self) -> None:
+        """Record from here on, as the schedule says."""
+        if not self._armed and not self.closed:
+            self._armed = True
+            self._ends.attach()
+            self._turn_page()
+
+    def disarm(self) -> None:
+        """Record nothing until `arm`; steps go on being counted. What the step under way has so far is left out."""
+        self._armed = False
+        self._turn_page()
+
+    def rearm(self) -> None:
+        """Look at the models anew, after modules or parameters were replaced, and record from here on."""
+        if self._sink is None or self.closed:
+            return
+        self._ends.attach()
+        self._look()
+        self._armed, self._attached = True, False
+        self._turn_page() if self._notebook.page is None else self._attach()
+
+    def flush(self) -> None:
+        """Write what has been recorded so far; this also happens by itself, several times a second."""
+        if self._sink is not None:
+            self._sink.flush()
+
+    def close(self) -> None:
+        """Record the step under way as far as it came, write everything, and remove every hook."""
+        if self._sink is None or self.closed:
+            return
+        self._finish_page()
+        self._detach()
+        self._ends.detach()
+        if self._ordered is not None:
+            self._sink.event("order", step=self._ordered.step, modules=self._ordered.order)
+        self._armed = False
+        if self._close_sink is not None:
+            self._close_sink()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "armed" if self._armed else "disarmed"
+        return f"<Recorder {state}, step {self._step}, {str(self.run)!r}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Recorder:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _elsewhere, (str(self.run),)
+
+    def _before(self, optimizer: torch.optim.Optimizer) -> None:
+        page = self._notebook.page
+        if page is not None:
+            for tap in self._asked_before:
+                tap.guarded(tap.before_update, page, optimizer)
+
+    def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
+        page = self._notebook.page
+        if page is not None:
+            for tap in self._asked_after:
+                tap.guarded(tap.after_update, page, optimizer)
+        if last and not self._manual:
+            self._next()
+
+    def _next(self) -> None:
+        """End a step and begin the next."""
+        if self._notebook.page is None and self._step + 1 < self._due:
+            self._step += 1
+            return
+        self._finish_page()
+        self._step += 1
+        self._turn_page()
+
+    def _finish_page(self) -> None:
+        page, self._notebook.page = self._notebook.page, None
+        if page is None or not page or self._sink is None:
+            return
+        page.finish()
+        if page.order:
+            if self._ordered is None:
+                self._sink.event("order", step=page.step, modules=page.order)
+            self._ordered = page
+        if not self._said_unseen:
+            self._seen.update(page.order)
+        if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
+            self._rows_looked_at = len(page.rows)
+            if unseen := unseen_in(page, self._seen):
+                self._said_unseen = True
+                self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
+        self._sink.page(page)
+
+    def _turn_page(self) -> None:
+        """Attach the taps and open a page if the step under way is to be recorded, else detach them."""
+        if self._sink is not None and self._sink.failure is not None:
+            self._armed = False
+        if self._armed and self._wanted():
+            metrics = self._notebook.metrics
+            self._notebook.page = Page(self._step, self._histograms, metrics if metrics else None)
+            if self._unfinished and not self._observed.unfinished():
+                self._attached = False
+                self._look()
+            if not self._attached:
+                self._attach()
+        else:
+            self._notebook.page = None
+            self._due = self._schedule.due(self._step) if self._armed else sys.maxsize
+            if self._attached and not (self._armed and self._compiled()):
+                self._detach()
+
+    def _look(self) -> None:
+        """Find what is in the models now, and store it."""
+        self._unfinished = self._observed.unfinished()
+        for tap in self._taps:
+            tap.look()
+        if self._sink is not None:
+            self._sink.tree(self._observed.tree())
+
+    def _wanted(self) -> bool:
+        try:
+            return self._schedule(self._step)
+        except Exception as failure:  # the user's function, in the middle of the user's training
+            self._voice.say("schedule", f"every(step) failed, and nothing is recorded any more: {told(failure)}")
+            self._armed = False
+            return False
+
+    def _compiled(self) -> bool:
+        """Whether our hooks were there when something was compiled: without them it would be compiled anew."""
+        return hooks_traced() > self._traced_before
+
+    def _attach(self) -> None:
+        for tap in self._taps:
+            tap.attach()
+        self._ends.watch()
+        self._attached = True
+
+    def _detach(self) -> None:
+        for tap in self._taps:
+            tap.detach()
+        self._ends.unwatch()
+        self._attached = False
+
+    def _failed(self, tap: str, failure: Exception) -> None:
+        if self._voice.say(f"tap {tap}", f"{tap} is not recorded any more: {told(failure)}") and self._sink is not None:
+            self._sink.event("tap failed", step=self._step, tap=tap, cause=told(failure))
+
+    def _stop(self, failure: Exception) -> None:
+        """Give up altogether: a failure outside of any tap."""
+        self._notebook.page = None
+        self._armed = False
+        self._detach()  # not self._ends: PyTorch is walking through the table that it hangs in
+        self._voice.say("recorder", f"recording has ended, and the training goes on without it: {told(failure)}")
+
+    def abandon(self) -> None:
+        """Record nothing any more: this process was forked off the one that records, and the files are not its own."""
+        self._notebook.page = None
+        self._armed = False
+        if self._close_sink is not None:
+            self._close_sink.detach()
+        if self._sink is not None:
+            self._sink.abandon()
+
+
+def _elsewhere(run: str) -> Recorder:
+    """Return what a recorder is in another process: closed."""
+    voice = Voice()
+    return Recorder(Observed({}), None, None, run=Path(run), voice=voice, schedule=Schedule(), taps=(), variables={})

@@ -1,0 +1,15 @@
+"""Ten numbers and a histogram of magnitudes for each tensor of a list, in one pass over its memory.
+
+    from backsight.recording.statistics import measure
+
+    measured = measure([weight, weight.grad])
+    measured.rows["mean"], measured.rows["nans"], measured.histograms, measured.skipped
+
+On the CPU a small C kernel does it (`_kernel.c`); where it is not built, and on other devices, PyTorch's own operations
+give the same answers (`plain.py`). How a tensor of any layout becomes a stretch of numbers is told in `source.py`.
+"""
+
+from backsight.recording.statistics.measure import measure
+from backsight.recording.statistics.measured import Measured
+
+__all__ = ["Measured", "measure"]

@@ -1,0 +1,44 @@
+"""Every part of torch below its public face that this room touches, and why.
+
+- `torch._C.DisableTorchFunction`: keeps a user's `__torch_function__` and TorchFunctionModes out of our reads.
+- `torch._C._DisableTorchDispatch`: the same for TorchDispatchModes, such as a FLOP counter that is to count the user's
+  operations and not ours.
+- `torch._C._dispatch_keys`: tells a tensor whose class answers for its operations itself (`__torch_dispatch__`): its
+  memory, if it has any, is not what it stands for.
+- `Tensor._is_zerotensor`: zeros that autograd made without memory.
+- `torch._mkldnn`: the layout of `to_mkldnn()`, which has no public name.
+- `torch.distributed._functional_collectives.AsyncCollectiveTensor`: a local shard that is still on its way.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+without_overrides: Any = torch._C.DisableTorchFunction
+without_modes: Any = torch._C._DisableTorchDispatch
+MKLDNN: Any = torch._mkldnn  # type: ignore[attr-defined]  # the stubs leave it out
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process holds of a DTensor; any other tensor as it is. Whoever has made one has imported its module."""
+    for module, name, method in (
+        ("torch.distributed.tensor", "DTensor", "to_local"),
+        ("torch.distributed._functional_collectives", "AsyncCollectiveTensor", "wait"),
+    ):
+        kind: Any = getattr(sys.modules.get(module), name, None)
+        if kind is not None and issubclass(type(tensor), kind):
+            tensor = getattr(kind, method)(tensor)
+    return tensor
+
+
+def answers_itself(tensor: torch.Tensor) -> bool:
+    """Whether the class of this tensor has a `__torch_dispatch__` of its own."""
+    return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
+
+
+def without_memory(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is zeros that were never written anywhere."""
+    return bool(tensor._is_zerotensor())

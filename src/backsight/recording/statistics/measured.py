@@ -1,0 +1,161 @@
+"""What was measured, and the little arithmetic by which parts of a tensor become the whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backsight.runs import BINS, STATISTICS
+
+Rows = NDArray[np.void]
+Counts = NDArray[np.uint32]
+Integers = NDArray[np.int64]
+Parts = NDArray[np.float64]
+
+FIELDS = STATISTICS.names or ()
+WIDTH = len(FIELDS) + 1 + BINS
+"""Numbers of a part: the statistics in the order of STATISTICS, how many elements were sampled, the histogram."""
+
+
+class Late(Protocol):
+    """Numbers that are still on their way from a device."""
+
+    def arrived(self) -> Iterable[tuple[int, Parts]]:
+        """Wait for them, and return the index of each tensor with the numbers of its parts."""
+        ...
+
+
+class Weight(NamedTuple):
+    """How often the elements that were read count, and how many zeros were not among them."""
+
+    copies: int
+    zeros: int
+
+
+class Measured:
+    """The statistics of a list of tensors; row i belongs to tensor i.
+
+    Those of tensors on another device are waited for when `rows`, `histograms` or `sampled` is first looked at.
+    """
+
+    __slots__ = ("_histograms", "_late", "_rows", "_sampled", "_weights", "skipped")
+
+    def __init__(
+        self,
+        rows: Rows,
+        histograms: Counts | None,
+        sampled: Integers | None,
+        skipped: dict[int, str],
+        late: tuple[Late, ...] = (),
+        weights: dict[int, Weight] | None = None,
+    ) -> None:
+        self._rows = rows
+        self._histograms = histograms
+        self._sampled = sampled
+        self.skipped = skipped
+        """The tensors that were not measured, by index, and why; their rows have a count of 0."""
+        self._late = late
+        self._weights = weights
+        if weights and not late:
+            self._settle()
+
+    @property
+    def rows(self) -> Rows:
+        """A structured array of STATISTICS; mean, min and max are NaN where nothing is finite."""
+        if self._late:
+            self._settle()
+        return self._rows
+
+    @property
+    def histograms(self) -> Counts | None:
+        """Counts of floor(log2|x|), [n, BINS], or None if none were asked for."""
+        if self._late:
+            self._settle()
+        return self._histograms
+
+    @property
+    def sampled(self) -> Integers | None:
+        """How many elements of each tensor the histogram looked at, or None as above."""
+        if self._late:
+            self._settle()
+        return self._sampled
+
+    def _settle(self) -> None:
+        with _SETTLING:
+            for late in self._late:
+                for index, parts in late.arrived():
+                    self._fill(index, parts)
+            for index, weight in (self._weights or {}).items():
+                self._weigh(index, weight)
+            self._weights = None
+            self._late = ()
+
+    def _fill(self, index: int, parts: Parts) -> None:
+        self._rows[index] = joined(parts)
+        if self._histograms is not None and self._sampled is not None:
+            self._histograms[index] = _saturated(parts[:, -BINS:].sum(0))
+            self._sampled[index] = int(parts[:, len(FIELDS)].sum())
+
+    def _weigh(self, index: int, weight: Weight) -> None:
+        row, copies, zeros = self._rows[index], weight.copies, weight.zeros
+        if self._histograms is not None and self._sampled is not None:
+            self._histograms[index] = _saturated(self._histograms[index] * float(copies))
+            seen, stored = int(self._sampled[index]), int(row["count"])
+            # of the zeros that are not stored the histogram looks at as large a part as of the rest
+            self._sampled[index] = seen * copies + (zeros if seen == stored else zeros * seen // stored)
+        for name in ("count", "m2", "zeros", "nans", "infs"):
+            row[name] *= copies
+        if zeros:
+            _add_zeros(row, zeros)
+
+
+_SETTLING = threading.Lock()
+
+
+def unmeasured(count: int, histogram: bool) -> tuple[Rows, Counts | None, Integers | None]:
+    """Return the rows, histograms and sampled counts of so many tensors without elements."""
+    rows: Rows = np.zeros(count, STATISTICS)
+    for name in ("mean", "min", "max"):
+        rows[name] = np.nan
+    if not histogram:
+        return rows, None, None
+    return rows, np.zeros((count, BINS), np.uint32), np.zeros(count, np.int64)
+
+
+def joined(parts: Parts) -> tuple[float, ...]:
+    """Return the row of a tensor from those of its parts: exactly what one pass over all of them would have found.
+
+    T. Chan, G. Golub, R. LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979).
+    """
+    of = dict(zip(FIELDS, parts.T, strict=False))
+    count, zeros, nans, infs = (int(of[name].sum()) for name in ("count", "zeros", "nans", "infs"))
+    of = {name: column[of["count"] > of["nans"] + of["infs"]] for name, column in of.items()}
+    n = of["count"] - of["nans"] - of["infs"]
+    if not len(n):
+        return count, np.nan, 0.0, np.nan, np.nan, zeros, nans, infs
+    with np.errstate(over="ignore"):
+        first = of["mean"][0]  # apart from which the means of equal numbers are exactly 0
+        mean = first + ((of["mean"] - first) * (n / n.sum())).sum()
+        m2 = (of["m2"] + n * np.square(of["mean"] - mean)).sum()
+    # adding 0.0 turns -0.0 into 0.0: which of the two was met is a matter of order
+    return count, mean, m2, of["min"].min() + 0.0, of["max"].max() + 0.0, zeros, nans, infs
+
+
+def _saturated(counts: Any) -> Counts:
+    """Counts as uint32; what does not fit is the largest that does."""
+    saturated: Counts = np.minimum(counts, np.iinfo(np.uint32).max).astype(np.uint32)
+    return saturated
+
+
+def _add_zeros(row: Any, zeros: int) -> None:
+    n = int(row["count"] - row["nans"] - row["infs"])
+    mean = row["mean"] if n else 0.0
+    row["m2"] += mean * mean * n * (zeros / (n + zeros))
+    row["mean"] = mean * (n / (n + zeros))
+    row["min"], row["max"] = np.fmin(row["min"], 0.0), np.fmax(row["max"], 0.0)
+    row["count"] += zeros
+    row["zeros"] += zeros

@@ -1,0 +1,99 @@
+"""The C kernel's side: tensors on the CPU by address, count and kind.
+
+The kernel is handed plain lists, because the stable ABI of Python 3.10 has no buffers; for a few hundred tensors lists
+are as fast. Where all tensors of a list are plain and contiguous, `kernel.read` finds their arrays itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from backsight.recording.statistics.measured import Counts, Integers, Rows
+from backsight.recording.statistics.source import NATIVE, fills_its_memory
+from backsight.runs import BINS, STATISTICS
+
+kernel: Any
+try:
+    from backsight.recording.statistics import _kernel as kernel
+except ImportError:  # there was no compiler
+    kernel = None
+
+_KINDS = {dtype: code for code, dtype in enumerate(NATIVE)}
+PLAIN = (torch.nn.Parameter, torch.Tensor)
+"""The types whose memory is what they stand for."""
+
+_SURELY_MEMORY = 1 << 40
+"""Where memory has been released, a view still has an address: its offset, which is below this."""
+
+
+class Arrays(NamedTuple):
+    """The arrays of a list of tensors, and which of these are yet to be `put`: until then they have no elements."""
+
+    addresses: list[int]
+    counts: list[int]
+    kinds: list[int]
+    others: list[int]
+
+    def put(self, index: int, numbers: torch.Tensor) -> None:
+        """Set array `index` to these numbers: dense, on the CPU, and kept alive by the caller."""
+        self.addresses[index] = numbers.data_ptr()
+        self.counts[index] = numbers.numel()
+        self.kinds[index] = _KINDS[numbers.dtype]
+
+
+@cache
+def available() -> bool:
+    """Whether the kernel is built; where it is not, says so, once."""
+    if kernel is None:
+        warnings.warn(
+            "backsight was installed without its C kernel (no compiler?): statistics are measured by PyTorch's own "
+            "operations, with the same results, several times slower",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return kernel is not None
+
+
+def arrays(tensors: list[torch.Tensor]) -> Arrays:
+    """Return the arrays of the tensors that are plain, dense, on the CPU and of a native type; all else is others.
+
+    The loop is what recording costs beside the reading itself: each question that it asks takes 40 ns.
+    """
+    addresses, counts, kinds = [0] * len(tensors), [0] * len(tensors), [0] * len(tensors)
+    others = []
+    plain, kind_of = PLAIN, _KINDS.get
+    for index, tensor in enumerate(tensors):
+        kind = kind_of(tensor.dtype)
+        if kind is not None and type(tensor) in plain:
+            try:
+                if tensor.is_cpu and not tensor.is_neg() and (tensor.is_contiguous() or fills_its_memory(tensor)):
+                    address = tensor.data_ptr()
+                    if address > _SURELY_MEMORY or (address and _reaches(tensor)):
+                        addresses[index], counts[index], kinds[index] = address, tensor.numel(), kind
+                        continue
+            except RuntimeError:  # sparse, or inside vmap or grad: it has no memory of its own
+                pass
+        others.append(index)
+    return Arrays(addresses, counts, kinds, others)
+
+
+def run(arrays: Arrays, histogram: bool) -> tuple[Rows, Counts | None, Integers | None]:
+    """Return rows, histograms and sampled counts; on as many threads as PyTorch would use."""
+    rows, histograms, sampled = kernel.measure(
+        arrays.addresses, arrays.counts, arrays.kinds, histogram, torch.get_num_threads()
+    )
+    found = np.frombuffer(rows, STATISTICS)
+    if not histogram:
+        return found, None, None
+    return found, np.frombuffer(histograms, np.uint32).reshape(-1, BINS), np.frombuffer(sampled, np.int64)
+
+
+def _reaches(tensor: torch.Tensor) -> bool:
+    """Whether the storage still holds this dense view."""
+    end = (tensor.storage_offset() + tensor.numel()) * tensor.element_size()
+    return tensor.untyped_storage().nbytes() >= end

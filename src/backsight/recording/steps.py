@@ -1,0 +1,109 @@
+"""Where a training step ends: at an optimizer's step, by PyTorch's own hooks."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from backsight.recording.hook import Hook
+from backsight.recording.observed import Observed
+
+Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | Mapping[str, torch.optim.Optimizer] | None
+
+
+class StepEnds:
+    """Calls back before and after the steps of optimizers, and tells whether a step of the training ends there.
+
+    Of several optimizers it is the last one that ends it. If none were given, those that hold a parameter of the models
+    are found when they step, and the one found last ends it.
+    """
+
+    def __init__(
+        self,
+        observed: Observed,
+        optimizers: Sequence[torch.optim.Optimizer] | None,
+        before: Callable[[torch.optim.Optimizer], None],
+        after: Callable[[torch.optim.Optimizer, bool], None],
+        failed: Callable[[Exception], None],
+    ):
+        self._observed = observed
+        self._given = None if optimizers is None else [weakref.ref(optimizer) for optimizer in optimizers]
+        self._known: dict[int, tuple[weakref.ref[torch.optim.Optimizer], bool]] = {}
+        self._last: weakref.ref[torch.optim.Optimizer] | None = None if self._given is None else self._given[-1]
+        self._before, self._after = before, after
+        self._pre, self._post = Hook(self._pre_step, failed), Hook(self._post_step, failed)
+        self._handles: list[Any] = []
+        self._pre_handles: list[Any] = []
+
+    def attach(self) -> None:
+        """Install the hook that counts steps; it stays while nothing is recorded."""
+        self.detach()
+        if self._given is None:
+            self._handles.append(register_optimizer_step_post_hook(self._post))
+        else:
+            self._handles += [o.register_step_post_hook(self._post) for r in self._given if (o := r()) is not None]
+
+    def detach(self) -> None:
+        """Remove every hook."""
+        self.unwatch()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def watch(self) -> None:
+        """Call back before steps as well, while a step is recorded."""
+        self.unwatch()
+        if self._given is None:
+            self._pre_handles.append(register_optimizer_step_pre_hook(self._pre))
+        else:
+            self._pre_handles += [o.register_step_pre_hook(self._pre) for r in self._given if (o := r()) is not None]
+
+    def unwatch(self) -> None:
+        """Call back after steps only."""
+        for handle in self._pre_handles:
+            handle.remove()
+        self._pre_handles.clear()
+
+    def _pre_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self._concerns(optimizer):
+            self._before(optimizer)
+
+    def _post_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self._concerns(optimizer):
+            self._after(optimizer, self._last is not None and self._last() is optimizer)
+
+    def _concerns(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether this optimizer is one of ours."""
+        if self._given is not None:
+            return True
+        known = self._known.get(id(optimizer))
+        if known is None or known[0]() is not optimizer:
+            ours = self._observed.parameters()
+            held = (id(p) for group in optimizer.param_groups for p in group["params"])
+            known = self._known[id(optimizer)] = weakref.ref(optimizer), any(key in ours for key in held)
+            if known[1]:
+                self._last = known[0]
+        return known[1]
+
+
+def given_optimizers(optimizer: Any) -> list[torch.optim.Optimizer] | None:
+    """Return the optimizers given to `record` as a list, or None if there are none.
+
+    Raises:
+        TypeError: if they are something else.
+    """
+    if optimizer is None:
+        return None
+    if issubclass(type(optimizer), torch.optim.Optimizer):
+        return [optimizer]
+    values = optimizer.values() if isinstance(optimizer, Mapping) else optimizer
+    found = list(values) if isinstance(optimizer, (Mapping, list, tuple)) else []
+    if not found or not all(issubclass(type(each), torch.optim.Optimizer) for each in found):
+        raise TypeError(
+            f"optimizer has to be a torch.optim.Optimizer, or several of them, not {type(optimizer).__name__}."
+        )
+    return found

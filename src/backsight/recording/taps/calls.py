@@ -1,0 +1,151 @@
+"""Inputs and outputs of modules, and the gradients of outputs: by forward hooks on each module."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+from backsight.recording._torch import backward_number, in_ddp
+from backsight.recording.hook import Hook
+from backsight.recording.nested import Arguments, arguments_of, tensors_in
+from backsight.recording.notebook import Notebook
+from backsight.recording.observed import Observed, joined
+from backsight.recording.page import Page, Slot
+from backsight.recording.taps.tap import Tap
+from backsight.recording.taps.weights import WeightTap
+
+KINDS = ("input", "output", "output_grad", "eval_input", "eval_output")
+"""The kinds of rows that come from calls."""
+
+MOST_ORDER = 10_000
+"""Entries of the order of modules that a step keeps."""
+
+
+class CallTap(Tap):
+    """Takes what modules are given and what they return.
+
+    Calls without grad mode are evaluation: their kinds are "eval_input" and "eval_output", with calls counted on their
+    own, so that they do not mix with the numbers of the training. A forward inside of a backward pass is a
+    recomputation (checkpointing) and no call.
+    """
+
+    name = "input, output"
+
+    def __init__(self, notebook: Notebook, observed: Observed, kinds: Collection[str], weights: WeightTap | None):
+        super().__init__(notebook)
+        self.observed = observed
+        self.kinds = frozenset(kinds)
+        self._weights = weights
+        """Taken with the first module call of a step."""
+        self._ddp = False
+        self.started: Page | None = None
+        self._modules: list[tuple[weakref.ref[torch.nn.Module], Hook, Hook]] = []
+
+    def begin(self, page: Page) -> None:
+        """Called with the first module call of a step."""
+        self.started = page
+        page.replicated = self._ddp or in_ddp()
+        if self._weights is not None:
+            self._weights.guarded(self._weights.first_call, page)
+
+    def survey(self) -> None:
+        self._ddp = self.observed.has_ddp()
+        self._modules = []
+        for name, module in self.observed.modules():
+            if self.kinds or name in self.observed.models:
+                calls = _Module(self, name)
+                self._modules.append((weakref.ref(module), self.hook(calls.enter), self.hook(calls.leave)))
+
+    def install(self) -> None:
+        for reference, enter, leave in self._modules:
+            if (module := reference()) is not None:
+                self.keep(module.register_forward_pre_hook(enter, with_kwargs=True))
+                if self.kinds:
+                    self.keep(module.register_forward_hook(leave, with_kwargs=True))
+
+
+class _Module:
+    """One module's calls in the step under way."""
+
+    def __init__(self, tap: CallTap, name: str):
+        self.tap = tap
+        self.notebook = tap.notebook
+        self.name = name
+        self._page: Page | None = None
+        self._counts = [0, 0]
+        """Calls with and without grad mode."""
+        self._open: list[tuple[int, bool]] = []
+        """Calls that have not returned, each with whether it is evaluation."""
+        self._arguments: tuple[type, Arguments] | None = None
+        self._slots: dict[str, dict[str, Slot]] = {kind: {} for kind in KINDS}
+        self._entered, self._left = ("enter", name), ("leave", name)
+
+    def enter(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        page, tap = self.notebook.open_page(), self.tap
+        if page is None or backward_number() != -1:
+            return
+        if tap.started is not page:
+            tap.begin(page)
+        if not tap.kinds:
+            return
+        if self._page is not page:
+            self._page, self._counts, self._open = page, [0, 0], []
+        evaluation = not torch.is_grad_enabled()
+        call = self._counts[evaluation]
+        self._counts[evaluation] = call + 1
+        self._open.append((call, evaluation))
+        if len(page.order) < MOST_ORDER:
+            page.order.append(self._entered)
+        if "input" in tap.kinds and not self.notebook.full(call, self.name or "the model"):
+            kind = "eval_input" if evaluation else "input"
+            for position, value in enumerate(args):
+                self._note(page, kind, call, self._argument(module, position), value)
+            for key, value in kwargs.items():
+                self._note(page, kind, call, key, value)
+
+    def leave(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        page, kinds = self.notebook.open_page(), self.tap.kinds
+        if page is None or self._page is not page or not self._open or backward_number() != -1:
+            return  # entered before recording began, or in a step that has ended since
+        call, evaluation = self._open.pop()
+        if len(page.order) < MOST_ORDER:
+            page.order.append(self._left)
+        if self.notebook.full(call, self.name or "the model"):
+            return
+        if "output" in kinds:
+            self._note(page, "eval_output" if evaluation else "output", call, "output", output)
+        if "output_grad" in kinds and not evaluation:
+            for path, tensor in tensors_in(output, "output"):
+                if tensor.requires_grad:
+                    register: Any = tensor.register_hook  # which has no types
+                    register(self.tap.hook(self._gradient_of(self._slot("output_grad", path), call)))
+
+    def _gradient_of(self, slot: Slot, call: int) -> Callable[[torch.Tensor], None]:
+        def take(gradient: torch.Tensor) -> None:
+            page = self.notebook.open_page()
+            if page is not None and page is self._page:
+                page.note(slot, call, gradient)
+
+        return take
+
+    def _note(self, page: Page, kind: str, call: int, path: str, value: Any) -> None:
+        if type(value) is torch.Tensor:
+            page.note(self._slots[kind].get(path) or self._slot(kind, path), call, value)
+        else:
+            for inner, tensor in tensors_in(value, path):
+                page.note(self._slot(kind, inner), call, tensor)
+
+    def _slot(self, kind: str, path: str) -> Slot:
+        slots = self._slots[kind]
+        if path not in slots:
+            slots[path] = Slot(joined(self.name, path), kind, self.name)
+        return slots[path]
+
+    def _argument(self, module: torch.nn.Module, position: int) -> str:
+        """Return the name of an argument."""
+        if self._arguments is None or self._arguments[0] is not type(module):  # a lazy module changes its type
+            self._arguments = type(module), arguments_of(module)
+        return self._arguments[1].name(position)

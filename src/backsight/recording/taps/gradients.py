@@ -1,0 +1,153 @@
+"""Gradients of parameters as they arrive, by the hook that PyTorch calls when a gradient has been accumulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from backsight.recording._torch import backward_number, drop_empty_hooks, in_backward, version, when_backward_ends
+from backsight.recording.hook import Hook
+from backsight.recording.notebook import Notebook
+from backsight.recording.observed import Observed, Place
+from backsight.recording.page import Page, Slot
+from backsight.recording.taps.tap import Tap
+
+SMALL = 64 * 1024
+"""Bytes of a gradient that may wait for the end of the backward pass, to be read together with others."""
+
+MOST_WAITING = 1024 * 1024
+"""Bytes of gradients that wait."""
+
+_Waiting = tuple[Page, Slot, int, torch.Tensor, int]
+
+
+class GradientTap(Tap):
+    """Takes `parameter.grad` each time that a backward pass has added to it; the call is which time in this step.
+
+    So a gradient is seen even where it is freed inside of the backward pass. Under gradient accumulation the last call
+    is the sum that the optimizer gets. Clipping and unscaling come later and are not in these rows. A gradient that was
+    put there by hand is taken before the optimizer that holds the parameter steps. One left over from an earlier step,
+    to which nothing was written since it arrived, is not taken again.
+
+    Small gradients are held to the end of the backward pass and read together. Where one was overwritten by then it is
+    left out, and from there on every gradient is read at once.
+    """
+
+    name = "grad"
+
+    def __init__(self, notebook: Notebook, observed: Observed):
+        super().__init__(notebook)
+        self.observed = observed
+        self._parameters: list[_Parameter] = []
+        self._hooked: list[Place] = []
+        self._waiting: list[_Waiting] = []
+        self._bytes = 0
+        self._backward = -1
+        self._at_once = False
+        self._end = self.hook(self._read_waiting)
+
+    def survey(self) -> None:
+        self._parameters = [_Parameter(self, place) for place in self.observed.places("_parameters")]
+
+    def install(self) -> None:
+        for each in self._parameters:
+            tensor = each.place.tensor()
+            if tensor is not None and tensor.requires_grad and tensor.is_leaf:
+                register: Any = tensor.register_post_accumulate_grad_hook  # which has no types
+                self.keep(register(each.hook))
+                self._hooked.append(each.place)
+
+    def detach(self) -> None:
+        super().detach()
+        self._waiting, self._bytes = [], 0
+        hooked, self._hooked = self._hooked, []
+        if not in_backward():
+            for place in hooked:
+                if (tensor := place.tensor()) is not None:
+                    drop_empty_hooks(tensor)
+
+    def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor) -> None:
+        """Take a gradient that has just arrived."""
+        size = gradient.numel() * gradient.element_size()
+        backward = backward_number()
+        if size > SMALL or backward == -1 or self._at_once:
+            page.note(slot, call, gradient)
+            return
+        if backward != self._backward:
+            self._backward = backward
+            when_backward_ends(self._end)
+        self._waiting.append((page, slot, call, gradient, gradient._version))
+        self._bytes += size
+        if self._bytes > MOST_WAITING:
+            self._read_waiting()
+
+    def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
+        """Take the gradients that are there without having arrived.
+
+        Of several optimizers each one's own: to the others' something may yet be added, and they were used before.
+        """
+        self._read_waiting()  # of a backward pass that raised
+        missing = [each for each in self._parameters if each.page is not page]
+        if not missing:
+            return
+        held = None if optimizer is None else {id(p) for group in optimizer.param_groups for p in group["params"]}
+        rows, gradients = [], []
+        for each in missing:
+            tensor = each.place.tensor()
+            if tensor is None or not tensor.is_leaf or (held is not None and id(tensor) not in held):
+                continue
+            gradient = tensor.grad
+            if gradient is not None and not each.took(gradient):
+                each.page, each.count, each.last = page, 1, None
+                rows.append(each.slot.row(0, gradient))
+                gradients.append(gradient)
+        page.note_all(rows, gradients)
+
+    def _read_waiting(self) -> None:
+        self._backward = -1
+        if not self._waiting:
+            return
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        page = self.notebook.page
+        rows, gradients = [], []
+        for of, slot, call, gradient, then in waiting:
+            if gradient._version != then:
+                self._at_once = True
+            elif of is page:
+                rows.append(slot.row(call, gradient))
+                gradients.append(gradient)
+        if page is not None:
+            page.note_all(rows, gradients)
+
+
+class _Parameter:
+    """One parameter's gradients in the step under way."""
+
+    def __init__(self, tap: GradientTap, place: Place):
+        self.tap = tap
+        self.place = place
+        self.slot = Slot(place.name, "grad", place.owner)
+        self.hook: Hook = tap.hook(self.arrived)
+        self.page: Page | None = None
+        self.count = 0
+        self.last: tuple[int, int | None] | None = None
+        """The gradient that arrived last, by id, and its version then: a weak reference would hinder `swap_tensors`."""
+
+    def took(self, gradient: torch.Tensor) -> bool:
+        """Whether this is the gradient that arrived last, and nothing has been written to it since."""
+        return self.last is not None and self.last == (id(gradient), version(gradient))
+
+    def arrived(self, parameter: torch.Tensor) -> None:
+        page = self.tap.notebook.open_page()
+        if page is None:
+            return
+        if self.page is not page:
+            self.page, self.count = page, 0
+        call, self.count = self.count, self.count + 1
+        gradient = parameter.grad
+        if gradient is None:
+            return
+        self.last = id(gradient), version(gradient)
+        if not self.tap.notebook.full(call, self.slot.name):
+            self.tap.take(page, self.slot, call, gradient)

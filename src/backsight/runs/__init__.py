@@ -1,0 +1,50 @@
+"""The store: what a recording measured, in files that survive a kill and are read while they are written."""
+
+from backsight.runs.catalogue import Tensor
+from backsight.runs.derived import DERIVED
+from backsight.runs.errors import (
+    DamagedRun,
+    NewerRun,
+    NotARun,
+    NotInRun,
+    RunError,
+    RunExists,
+    RunNotFound,
+    RunNotWritable,
+    RunWarning,
+)
+from backsight.runs.journal import Event, Mark
+from backsight.runs.nonfinite import NonFinite
+from backsight.runs.opening import open_run, runs_in
+from backsight.runs.rank import Damage
+from backsight.runs.run import Run
+from backsight.runs.schema import BINS, LOWEST_EXPONENT, STATISTICS
+from backsight.runs.series import Histograms, Series
+from backsight.runs.writer import RunWriter
+
+__all__ = [
+    "BINS",
+    "DERIVED",
+    "LOWEST_EXPONENT",
+    "STATISTICS",
+    "Damage",
+    "DamagedRun",
+    "Event",
+    "Histograms",
+    "Mark",
+    "NewerRun",
+    "NonFinite",
+    "NotARun",
+    "NotInRun",
+    "Run",
+    "RunError",
+    "RunExists",
+    "RunNotFound",
+    "RunNotWritable",
+    "RunWarning",
+    "RunWriter",
+    "Series",
+    "Tensor",
+    "open_run",
+    "runs_in",
+]

@@ -1,0 +1,120 @@
+"""Blocks: a few rows of one table with a checksum, the unit that is either read whole or not at all.
+
+header   magic "BSB1", table letter, number of columns, rows, length and CRC-32 of the payload, CRC-32 of the header
+payload  one code a column, then the columns one after the other
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backsight.runs import columns
+from backsight.runs.schema import TABLES, Columns, rows_in
+
+MAGIC = b"BSB1"
+_FIELDS = struct.Struct("<4s1sBHIII")
+HEADER = _FIELDS.size + 4
+
+
+class BadBlock(ValueError):
+    """These bytes are no block, or not the block that was written."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where a block lies in its file, and what its header says; the payload has been checked."""
+
+    table: str
+    rows: int
+    offset: int
+    length: int
+    columns: int
+    payload: memoryview
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Bytes that are no whole block: `torn` if nothing whole follows, as a kill or a write in progress leaves them."""
+
+    offset: int
+    length: int
+    torn: bool
+
+
+def packed(table: str, rows: Columns) -> bytes:
+    """Return a block of these rows, at least one."""
+    encoded = [columns.encode(rows[name]) for name, _ in TABLES[table]]
+    payload = bytes(code for code, _ in encoded) + b"".join(data for _, data in encoded)
+    fields = _FIELDS.pack(MAGIC, table.encode(), len(encoded), 0, rows_in(rows), len(payload), zlib.crc32(payload))
+    return fields + struct.pack("<I", zlib.crc32(fields)) + payload
+
+
+def block_at(data: memoryview, offset: int) -> Block:
+    """Return the block that begins at this offset.
+
+    Raises:
+        BadBlock: if none does, or not all of it is there, or a checksum disagrees.
+    """
+    head = data[offset : offset + HEADER]
+    if len(head) < HEADER:
+        raise BadBlock("the header is cut off")
+    magic, letter, columns_held, _, rows, length, checksum = _FIELDS.unpack_from(head)
+    if magic != MAGIC or zlib.crc32(head[: _FIELDS.size]) != struct.unpack_from("<I", head, _FIELDS.size)[0]:
+        raise BadBlock("there is no header here")
+    payload = data[offset + HEADER : offset + HEADER + length]
+    if len(payload) < length:
+        raise BadBlock("the payload is cut off")
+    if zlib.crc32(payload) != checksum:
+        raise BadBlock("the payload is not what was written")
+    return Block(letter.decode("latin-1"), rows, offset, HEADER + length, columns_held, payload)
+
+
+def scan(data: bytes, start: int = 0) -> Iterator[Block | Skipped]:
+    """Yield every whole block in the order of the file, and the stretches between them that are none."""
+    view = memoryview(data)
+    offset, bad = start, start
+    while offset < len(data):
+        try:
+            block = block_at(view, offset)
+        except BadBlock:
+            following = data.find(MAGIC, offset + 1)
+            offset = following if following >= 0 else len(data)
+            continue
+        if bad < offset:
+            yield Skipped(bad, offset - bad, torn=False)
+        yield block
+        offset = bad = block.offset + block.length
+    if bad < len(data):
+        yield Skipped(bad, len(data) - bad, torn=True)
+
+
+def unpacked(blocks: Sequence[Block]) -> Columns:
+    """Return the rows of blocks that are `alike`, of a table that is known, one after the other.
+
+    Columns beyond the known ones are left alone.
+
+    Raises:
+        NotAColumn: if the payload, though it is what was written, does not hold this table.
+    """
+    first = blocks[0]
+    layout = TABLES[first.table]
+    if first.columns < len(layout):
+        raise columns.NotAColumn(f"a block of table {first.table} with {first.columns} of {len(layout)} columns")
+    joined = first.payload if len(blocks) == 1 else b"".join(block.payload for block in blocks)
+    data = np.frombuffer(joined, "u1").reshape(len(blocks), -1)
+    found: Columns = {}
+    position = first.columns
+    for code, (name, kind) in zip(first.payload[: len(layout)], layout, strict=True):
+        found[name], used = columns.decode(code, kind, data[:, position:], first.rows)
+        position += used
+    return found
+
+
+def alike(block: Block) -> tuple[int, int, bytes]:
+    """What neighbouring blocks of a table have to share to be unpacked together, which is much faster."""
+    return block.rows, block.length, bytes(block.payload[: block.columns])

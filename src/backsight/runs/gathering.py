@@ -1,0 +1,110 @@
+"""The rows that a query asks for, from all ranks, under one numbering of tensors, merged or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backsight.runs.catalogue import Catalogue, element_name
+from backsight.runs.merging import last_calls, merged, merged_counts, merged_values, one_replica
+from backsight.runs.rank import Rank
+from backsight.runs.schema import KEYS, RUNNING, Columns, chosen, empty, rows_in
+from backsight.runs.segments import ALL_STEPS, Window
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which tensors (by name and kind), which steps, and which rank; None: all, merged."""
+
+    tensors: tuple[tuple[str, str], ...]
+    steps: slice | None = None
+    rank: int | None = None
+
+    @property
+    def window(self) -> Window:
+        """The first and the last step that may be wanted."""
+        if self.steps is None:
+            return ALL_STEPS
+        start = ALL_STEPS[0] if self.steps.start is None else self.steps.start
+        stop = ALL_STEPS[1] if self.steps.stop is None else self.steps.stop - 1
+        return start, stop
+
+    def wants(self, rows: Columns) -> Columns:
+        """Return the rows on the stride of the steps."""
+        stride = 1 if self.steps is None or self.steps.step is None else self.steps.step
+        start = 0 if self.steps is None or self.steps.start is None else self.steps.start
+        return rows if stride == 1 else chosen(rows, (rows["step"] - start) % stride == 0)
+
+
+def statistics(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
+    """Return rows of the statistics, one for each group of equal keys."""
+    rows = _one_a_step(one_replica(_gathered("R", ranks, known, query)), known, keys)
+    return merged(rows, keys)
+
+
+def histograms(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
+    """Return histograms, one for each group of equal keys."""
+    rows = _one_a_step(one_replica(_gathered("H", ranks, known, query)), known, keys)
+    return merged_counts(rows, keys)
+
+
+def values(
+    ranks: dict[int, Rank],
+    known: Catalogue,
+    query: Query,
+    metric: str,
+    element: int | None = None,
+    keys: Sequence[str] = KEYS,
+) -> Columns:
+    """Return the values of a metric, or of one element of it, one for each group of equal keys."""
+    rows = _one_a_step(one_replica(_gathered("V", ranks, known, query, metric)), known, keys)
+    if element is not None:
+        rows = chosen(rows, rows["element"] == element)
+    return merged_values(rows, (*keys, "element"), known.metrics[metric].merge)
+
+
+def elements(ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str) -> list[str]:
+    """Return the names of the columns of a metric: its own, and `name[0]`, `name[1]`, ... where it is a list."""
+    found = np.unique(_gathered("V", ranks, known, query, metric)["element"]).tolist()
+    return [element_name(metric, element) for element in found]
+
+
+def _one_a_step(rows: Columns, known: Catalogue, keys: Sequence[str]) -> Columns:
+    """Return the rows that stand for a step where calls are not told apart: see `RUNNING`."""
+    if "call" in keys:
+        return rows
+    return last_calls(rows, np.array([kind not in RUNNING for _, kind in known.tensors], bool))
+
+
+def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str | None = None) -> Columns:
+    """Return the rows of all ranks; `tensor` is the position of its key, `entry` that of its definition."""
+    everything = len(query.tensors) == len(known.tensors)
+    parts = []
+    for number, rank in ranks.items():
+        if query.rank is not None and number != query.rank:
+            continue
+        numbers = known.numbers(number, query.tensors)
+        if not len(numbers):
+            continue
+        rows = query.wants(rank.table(table, None if everything else numbers, query.window))
+        if metric is not None:
+            mine = [k for k, name in known.metrics_of_rank[number].items() if name == metric]
+            rows = chosen(rows, np.isin(rows["metric"], mine))
+        parts.append(_placed(rows, number, known))
+    if len(parts) == 1:
+        return parts[0]
+    held = {**empty(table), **dict.fromkeys(("entry", "rank", "replicated"), np.zeros(0, "<i8"))}
+    return {name: np.concatenate([held[name], *(part[name] for part in parts)]) for name in held}
+
+
+def _placed(rows: Columns, rank: int, known: Catalogue) -> Columns:
+    """Return the rows with what tells them from those of other ranks; those of undefined tensors are left out."""
+    rows = {**rows, "entry": known.entry_of(rank, rows["tensor"])}
+    if (rows["entry"] < 0).any():  # the line that defined them is damaged
+        rows = chosen(rows, rows["entry"] >= 0)
+    rows["tensor"] = known.key_of[rows["entry"]]
+    rows["rank"] = np.full(rows_in(rows), rank, "<i8")
+    rows["replicated"] = known.replicated[rows["entry"]]
+    return rows

@@ -1,0 +1,44 @@
+"""What is written down beside the rows: tags of steps, and what else happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from backsight.runs.rank import Rank
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Tags that a rank gave to a step."""
+
+    step: int
+    rank: int
+    tags: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What else happened, and when (seconds since 1970)."""
+
+    event: str
+    step: int | None
+    rank: int
+    time: float
+    details: dict[str, Any]
+
+
+def marks(ranks: dict[int, Rank]) -> tuple[Mark, ...]:
+    """Return the tags by step."""
+    found = [Mark(line["step"], k, line["tags"]) for k, rank in ranks.items() for line in rank.marks.read()]
+    return tuple(sorted(found, key=lambda mark: mark.step))
+
+
+def events(ranks: dict[int, Rank]) -> tuple[Event, ...]:
+    """Return the events by time."""
+    found = [
+        Event(line["event"], line["step"], k, line["time"], line["details"])
+        for k, rank in ranks.items()
+        for line in rank.events.read()
+    ]
+    return tuple(sorted(found, key=lambda event: event.time))

@@ -1,0 +1,122 @@
+"""JSON with a checksum: a line for each thing that happened, or one object in a file.
+
+The last member of every object is `"crc"`: the CRC-32 of the bytes before it, as eight hexadecimal digits. So the files
+are plain JSON for every tool, and a flipped bit in a name or a number does not pass.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+_CRC = b',"crc":"'
+_DEPTH = 32  # deeper than any configuration; a list that holds itself ends here
+
+
+class BadLine(ValueError):
+    """These bytes are not the object that was written."""
+
+
+@dataclass
+class Lines:
+    """The objects of a JSONL file, how many lines were skipped, and how many bytes were whole lines."""
+
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    damaged: int = 0
+    torn: bool = False
+    size: int = 0
+
+
+def sealed(values: Mapping[str, Any]) -> bytes:
+    """Return the object as one line of ASCII that ends with its checksum and a newline; it has at least one member."""
+    body = json.dumps(plain(values), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    return body + _CRC + b'%08x"}\n' % zlib.crc32(body)
+
+
+def opened(line: bytes) -> dict[str, Any]:
+    """Return the object of a line without its checksum.
+
+    Raises:
+        BadLine: if the checksum disagrees.
+    """
+    body, found, tail = line.rpartition(_CRC)
+    if not found or tail != b'%08x"}' % zlib.crc32(body):
+        raise BadLine("the checksum of a line disagrees")
+    try:
+        held = revived(json.loads(body + b"}"))
+    except ValueError as error:
+        raise BadLine(str(error)) from error
+    if type(held) is not dict:
+        raise BadLine("a line is not an object")
+    return held
+
+
+def read(data: bytes) -> Lines:
+    """Return what whole lines hold; a last line without its newline is still being written, or was cut off."""
+    lines = Lines()
+    whole, newline, rest = data.rpartition(b"\n")
+    lines.torn, lines.size = bool(rest), len(whole) + len(newline)
+    for line in whole.split(b"\n") if newline else []:
+        try:
+            lines.objects.append(opened(line))
+        except BadLine:
+            lines.damaged += 1
+    return lines
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return the value as JSON can hold it; nothing of an unknown type is asked how it would like to be shown.
+
+    Numbers of numpy become plain ones. A float that JSON does not know becomes {"$float": "nan"}.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if depth < _DEPTH and issubclass(kind, dict):
+        return {_key(key): plain(held, depth + 1) for key, held in dict.items(value)}
+    if depth < _DEPTH and kind in (list, tuple, set, frozenset):
+        return [plain(held, depth + 1) for held in value]
+    return _scalar(value, kind)
+
+
+def revived(value: Any) -> Any:
+    """Return the value with the floats that JSON does not know."""
+    if type(value) is list:
+        return [revived(held) for held in value]
+    if type(value) is not dict:
+        return value
+    if value.keys() == {"$float"} and value["$float"] in ("nan", "inf", "-inf"):
+        return float(value["$float"])
+    return {key: revived(held) for key, held in value.items()}
+
+
+def _key(key: Any) -> str:
+    held = plain(key, _DEPTH)
+    return held if type(held) is str else json.dumps(held)
+
+
+def _scalar(value: Any, kind: type) -> Any:
+    room = kind.__module__.partition(".")[0]
+    if room == "numpy" and getattr(value, "ndim", 1) == 0:
+        held = value.item()
+        if type(held) is not kind:
+            return plain(held, _DEPTH)
+        if isinstance(value, np.floating):  # a longdouble is its own item
+            return plain(float(value))
+    if room == "pathlib" or (room == "torch" and kind.__name__ in ("dtype", "device")):
+        return str(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, int):
+        return int.__add__(value, 0)
+    if issubclass(kind, float):
+        return plain(float.__add__(value, 0.0))
+    return f"<{kind.__module__}.{kind.__qualname__}>"

@@ -1,0 +1,90 @@
+"""Finding runs: one by its path, all of a folder."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from backsight.runs import places
+from backsight.runs.errors import NotARun, RunError, RunNotFound, RunWarning
+from backsight.runs.run import Run
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run for reading, while it is written or afterwards.
+
+        run = bs.open_run("runs/first")
+
+    Raises:
+        RunNotFound: if there is nothing at this path, or it may not be read.
+        NotARun: if what is there was not written by a recording.
+        NewerRun: if it was written in a later format.
+        DamagedRun: if no rank has a manifest that can be read.
+    """
+    found = Path(path)
+    if not os.path.exists(found):
+        raise RunNotFound(f"There is no run at {found}.{_hint(found)}")
+    try:
+        is_run = found.is_dir() and bool(places.ranks_in(found))
+    except OSError as error:
+        raise RunNotFound(f"{found} cannot be read: {error.strerror or error}.") from error
+    if not is_run:
+        raise NotARun(f"{found} was not written by a recording: it has no folder of a rank in it.{_hint(found)}")
+    return Run(found)
+
+
+def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
+    """Return the runs in a folder and the folders in it, the oldest first.
+
+        for run in bs.runs_in("runs"):
+            print(run.name, len(run.steps))
+
+    Those that cannot be read are left out with a `RunWarning`.
+
+    Raises:
+        RunNotFound: if there is no such folder.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise RunNotFound(f"There is no folder {root}.")
+    found = []
+    for path in _run_folders(root):
+        try:
+            found.append(Run(path))
+        except RunError as error:
+            warnings.warn(str(error), RunWarning, stacklevel=2)
+    return tuple(sorted(found, key=lambda run: (run.created, str(run.path))))
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    """Folders that hold a rank; what is inside those is not looked at, nor are links followed."""
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            if places.ranks_in(folder):
+                yield folder
+                continue
+            with os.scandir(folder) as entries:
+                waiting += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:  # a folder that may not be looked into holds nothing that may be read
+            continue
+
+
+def _hint(path: Path) -> str:
+    """What may have been meant: the runs inside, or beside."""
+    try:
+        inside = [found.name for found in path.iterdir() if found.is_dir() and places.ranks_in(found)]
+        if inside:
+            return f" There are runs in it: {', '.join(sorted(inside)[:5])}."
+    except OSError:
+        pass
+    try:
+        beside = [found.name for found in path.parent.iterdir() if found.is_dir() and places.ranks_in(found)]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, beside, 3) or sorted(beside)[:3]
+    return f" Beside it: {', '.join(close)}." if close else ""

@@ -1,0 +1,166 @@
+"""The files of one rank while they are written: one segment at a time, and lines beside it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from backsight.runs import lines
+from backsight.runs.errors import RunNotWritable
+from backsight.runs.segments import LIVE
+from backsight.runs.tidying import tidy
+
+SEGMENT_BYTES = 8 << 20
+SEGMENT_FLUSHES = 1024
+"""A segment that has grown to so many bytes, or flushes, is sorted and the next one begun."""
+
+
+class Outlet:
+    """Write blocks and lines, each whole or not at all; what cannot be written is taken back."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.closed = False
+        self.untidy = False
+        """Whether there was no room to sort segments; nothing of them is lost."""
+        self._tidying = threading.Thread()
+        self._pid = os.getpid()
+        self._number = 0
+        self._files: dict[str, Tail] = {}
+        self._flushes = 0
+
+    @property
+    def mine(self) -> bool:
+        """Whether this process opened the files; one that was forked off keeps its hands off them."""
+        return os.getpid() == self._pid
+
+    def check(self) -> None:
+        """Raise `RunNotWritable` where nothing may be written any more."""
+        if self.closed:
+            raise RunNotWritable(f"{self.folder} is not written to any more: its writer has been closed.")
+        if not self.mine:
+            raise RunNotWritable(
+                f"{self.folder} belongs to process {self._pid}, and this is process {os.getpid()}, forked off it. "
+                "Record in the process that opened the run."
+            )
+
+    def blocks(self, data: bytes) -> None:
+        """Append blocks to the segment, and begin the next one if it is full."""
+        live = self._tail(self._live)
+        self._guarded(live.path, lambda: live.append(data))
+        self._flushes += 1
+        if live.size >= SEGMENT_BYTES or self._flushes >= SEGMENT_FLUSHES:
+            self._end_segment()
+            self._tidy_beside()
+
+    def line(self, name: str, values: Mapping[str, Any]) -> None:
+        """Append a line."""
+        tail = self._tail(name)
+        data = lines.sealed(values)
+        self._guarded(tail.path, lambda: tail.append(data))
+
+    def document(self, name: str, values: Mapping[str, Any]) -> None:
+        """Replace a file at once."""
+        self.check()
+        target, unfinished = self.folder / name, self.folder / f"{name}.unfinished"
+
+        def replace() -> None:
+            unfinished.write_bytes(lines.sealed(values))
+            os.replace(unfinished, target)
+
+        self._guarded(target, replace)
+
+    def sync(self) -> None:
+        """Wait until the disk has it."""
+        for tail in self._files.values():
+            self._guarded(tail.path, tail.sync)
+
+    def close(self) -> None:
+        """Sort what is left, and close the files."""
+        if self.closed:
+            return
+        try:
+            if self.mine:
+                self._end_segment()  # and sort here: at the end of a program Python starts no threads any more
+                if self._tidying.is_alive():
+                    self._tidying.join()
+                self._tidy(self._number)
+        finally:
+            self.closed = True
+            for tail in self._files.values():
+                tail.close()
+
+    def _end_segment(self) -> None:
+        live = self._files.pop(self._live, None)
+        if live is None:
+            return
+        live.close()
+        self._number, self._flushes = self._number + 1, 0
+
+    def _tidy_beside(self) -> None:
+        """Sort in a thread of its own; if that is still at it, or there is none to be had, it is left to `close`."""
+        if self._tidying.is_alive():
+            return
+        thread = threading.Thread(target=self._tidy, args=(self._number,), name="backsight tidy", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return
+        self._tidying = thread
+
+    def _tidy(self, below: int) -> None:
+        try:
+            tidy(self.folder, below)
+        except OSError:  # most likely a full disk: live segments hold the same rows, and are read more slowly
+            self.untidy = True
+
+    @property
+    def _live(self) -> str:
+        return f"{self._number:06d}{LIVE}"
+
+    def _tail(self, name: str) -> Tail:
+        path = self.folder / name
+        self.check()
+        if name not in self._files:
+            self._guarded(path, lambda: self._files.__setitem__(name, Tail(path)))
+        return self._files[name]
+
+    @staticmethod
+    def _guarded(path: Path, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except OSError as error:
+            raise RunNotWritable(
+                f"{path} cannot be written: {error.strerror or error}. What was written before is safe; make room, "
+                "or record into another folder."
+            ) from error
+
+
+class Tail:
+    """A file that grows at its end; an append that fails leaves it as it was."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.size = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self._file = os.open(path, flags, 0o666)
+
+    def append(self, data: bytes) -> None:
+        """Append all of the data; one call of the system where that takes it all."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            self.size += len(data)
+        except BaseException:  # a full disk, or Ctrl-C
+            os.ftruncate(self._file, self.size)
+            raise
+
+    def sync(self) -> None:
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)

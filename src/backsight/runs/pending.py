@@ -1,0 +1,101 @@
+"""What has been appended and not yet written: copies, so that the caller may use its buffers again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from backsight.runs.blocks import packed
+from backsight.runs.schema import BINS, STATISTICS, Columns, joined
+
+
+@dataclass
+class Pending:
+    """The parts of each table, and how many rows of the statistics these are."""
+
+    size: int = 0
+    parts: dict[str, list[Columns]] = field(default_factory=dict)
+    times: dict[int, float] = field(default_factory=dict)
+    last: tuple[int, int] = (-1, 0)
+    """The step of the last row, and how many rows it has so far: their order goes on over a flush."""
+
+    def __bool__(self) -> bool:
+        return bool(self.times)
+
+    def following(self) -> Pending:
+        """Return an empty one that goes on where this one ends."""
+        return Pending(last=self.last)
+
+    def step(self, step: ArrayLike) -> None:
+        """Note when a step happened, or several."""
+        now = time.time()
+        for number in (step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist():
+            if not 0 <= number < 1 << 62:
+                raise ValueError(f"a step is a number from 0 on; it is {number}.")
+            self.times[int(number)] = now
+
+    def rows(self, step: ArrayLike, tensors: NDArray[np.int64], rows: NDArray[np.void], call: ArrayLike) -> None:
+        """Keep rows of the statistics."""
+        if not len(rows):
+            return
+        part = self._keyed(step, tensors, call)
+        part["order"] = self._order(part["step"])
+        for name in STATISTICS.names or ():
+            part[name] = rows[name].copy()
+        self._keep("R", part)
+        self.size += len(rows)
+
+    def histograms(
+        self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike, sampled: ArrayLike, counts: ArrayLike
+    ) -> None:
+        """Keep the histograms of those rows that were looked at."""
+        part = self._keyed(step, tensors, call)
+        part["sampled"] = _column(sampled, len(tensors))
+        part["counts"] = np.array(counts, "<u4")
+        if part["counts"].shape != (len(tensors), BINS):
+            raise ValueError(f"histograms has to be [{len(tensors)}, {BINS}]; it is {list(part['counts'].shape)}.")
+        there = part["sampled"] > 0
+        self._keep("H", part if there.all() else {name: column[there] for name, column in part.items()})
+
+    def values(
+        self, step: int, tensors: NDArray[np.int64], call: ArrayLike, metric: int, values: NDArray[np.float64]
+    ) -> None:
+        """Keep values of a metric; a second dimension is that of its elements."""
+        width = values.shape[1] if values.ndim == 2 else 1
+        part = {name: np.repeat(column, width) for name, column in self._keyed(step, tensors, call).items()}
+        part["metric"] = np.full(values.size, metric, "<i8")
+        first = 0 if values.ndim == 2 else -1
+        part["element"] = np.tile(np.arange(first, first + width, dtype="<i8"), len(tensors))
+        part["value"] = values.reshape(-1).copy()
+        self._keep("V", part)
+
+    def blocks(self) -> bytes:
+        """Return everything as blocks."""
+        steps: Columns = {"step": np.array(list(self.times), "<i8"), "time": np.array(list(self.times.values()), "<f8")}
+        tables = {table: joined(table, parts) for table, parts in self.parts.items()}
+        return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
+
+    def _keyed(self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
+        rows = len(tensors)
+        return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
+
+    def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which row of its step each row is."""
+        begins = np.concatenate(([0], np.flatnonzero(steps[1:] != steps[:-1]) + 1))
+        lengths = np.diff(begins, append=len(steps))
+        order: NDArray[np.int64] = np.arange(len(steps), dtype="<i8") - np.repeat(begins, lengths)
+        if self.last[0] == steps[0]:
+            order[: lengths[0]] += self.last[1]
+        self.last = (int(steps[-1]), int(order[-1]) + 1)
+        return order
+
+    def _keep(self, table: str, part: Columns) -> None:
+        if len(part["tensor"]):
+            self.parts.setdefault(table, []).append(part)
+
+
+def _column(values: ArrayLike, rows: int) -> NDArray[np.int64]:
+    return np.array(np.broadcast_to(np.asarray(values, "<i8"), (rows,)))

@@ -1,0 +1,144 @@
+"""Where the files of a run lie, and how the folder of a rank comes into being whole.
+
+    RUN/rank-00000/manifest.json   format, configuration, environment
+                   tensors.jsonl   which number is which tensor
+                   metrics.jsonl   which number is which metric of the user's
+                   marks.jsonl     tags of steps
+                   events.jsonl    what else happened
+                   tree.json       the modules
+                   000000-000015.sorted   segments 0 to 15, sorted by tensor
+                   000016.live            the segment that is being written
+
+No name of the user's is ever part of a path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from backsight.runs import lines
+from backsight.runs.errors import NotARun, RunExists, RunNotWritable
+
+FORMAT = "backsight-run"
+VERSION = 1
+
+MANIFEST = "manifest.json"
+TENSORS = "tensors.jsonl"
+METRICS = "metrics.jsonl"
+MARKS = "marks.jsonl"
+EVENTS = "events.jsonl"
+TREE = "tree.json"
+
+_RANK = re.compile(r"rank-(\d{5,})", re.ASCII)
+_SEGMENT = re.compile(r"(\d{6,})(?:-(\d{6,})\.sorted|\.live)", re.ASCII)
+
+
+def rank_folder(run: Path, rank: int) -> Path:
+    """Return the folder of a rank."""
+    return run / f"rank-{rank:05d}"
+
+
+def ranks_in(run: Path) -> dict[int, Path]:
+    """Return the folders of the ranks that have begun, in order."""
+    with os.scandir(run) as entries:
+        found = [(match, entry) for entry in entries if (match := _RANK.fullmatch(entry.name)) and entry.is_dir()]
+    return dict(sorted((int(match[1]), Path(entry.path)) for match, entry in found))
+
+
+@dataclass(frozen=True)
+class SegmentName:
+    """The name of a segment, and the numbers of those whose rows it holds."""
+
+    text: str
+    first: int
+    last: int
+
+    @property
+    def suffix(self) -> str:
+        return self.text[self.text.rindex(".") :]
+
+
+def sorted_name(first: int, last: int) -> str:
+    """Return the name of a sorted segment."""
+    return f"{first:06d}-{last:06d}.sorted"
+
+
+def segments_in(folder: Path) -> list[SegmentName]:
+    """Return the segments of a rank in order, without those whose rows a sorted or wider one holds as well."""
+    with os.scandir(folder) as entries:
+        found = [_segment_name(match) for entry in entries if (match := _SEGMENT.fullmatch(entry.name))]
+    found.sort(key=lambda name: (name.first, -name.last, name.suffix == ".live"))
+    out: list[SegmentName] = []
+    for name in found:
+        if not out or name.last > out[-1].last:
+            out.append(name)
+    return out
+
+
+def _segment_name(match: re.Match[str]) -> SegmentName:
+    first = int(match[1])
+    return SegmentName(match[0], first, first if match[2] is None else int(match[2]))
+
+
+def begin(run: Path, rank: int, manifest: dict[str, object]) -> Path:
+    """Make the folder of a rank with its manifest, both at once, and return it.
+
+    Raises:
+        RunExists: if this rank has written here before, or another run has.
+        NotARun: if the folder holds something else.
+        RunNotWritable: if the folder cannot be made.
+    """
+    folder = rank_folder(run, rank)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        _refuse_others(run, rank, manifest["world"])
+        unfinished = run / f"starting-{rank:05d}-{os.getpid()}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        try:
+            (unfinished / MANIFEST).write_bytes(lines.sealed(manifest))
+            os.rename(unfinished, folder)  # fails if the folder is there, for it is not empty
+        except OSError:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    except FileExistsError as error:
+        raise _exists(run) if os.path.isdir(run) else _unwritable(run, error) from None
+    except OSError as error:
+        raise _exists(run) if os.path.exists(folder) else _unwritable(run, error) from error
+    return folder
+
+
+def _refuse_others(run: Path, rank: int, world: object) -> None:
+    ranks = ranks_in(run)
+    if rank in ranks:
+        raise _exists(run)
+    for folder in ranks.values():
+        try:
+            held = lines.opened((folder / MANIFEST).read_bytes().rstrip(b"\n"))
+        except (OSError, lines.BadLine):
+            raise _exists(run) from None
+        if held.get("world") != world:
+            raise _exists(run)
+    foreign = [entry.name for entry in os.scandir(run) if not entry.name.startswith(("rank-", "starting-", "."))]
+    if foreign and not ranks:
+        raise NotARun(
+            f"{run} holds other things than a run ({min(foreign)!r}), so no run is written into it. "
+            "Give the run a folder of its own."
+        )
+
+
+def _exists(run: Path) -> RunExists:
+    return RunExists(
+        f"There is a run in {run} already, and a run is never written over. Choose another name, or remove the folder."
+    )
+
+
+def _unwritable(run: Path, error: OSError) -> RunNotWritable:
+    return RunNotWritable(
+        f"The run cannot be written to {run}: {error.strerror or error}. "
+        "Choose a folder that this process may write to, on a disk with room."
+    )

@@ -1,0 +1,173 @@
+"""What one rank has written, read as far as it goes; asked again, read on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backsight.runs import lines, places
+from backsight.runs.errors import DamagedRun, NewerRun, NotARun
+from backsight.runs.ordering import newest
+from backsight.runs.places import SegmentName
+from backsight.runs.schema import Columns, joined
+from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment
+
+_ATTEMPTS = 9  # a segment may be sorted or merged, and what it was made of removed, between looking and opening
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What reading a run has skipped so far: `torn` is what a kill, or a write in progress, leaves at an end."""
+
+    blocks: int = 0
+    lines: int = 0
+    torn: int = 0
+
+    def __add__(self, other: Damage) -> Damage:
+        return Damage(self.blocks + other.blocks, self.lines + other.lines, self.torn + other.torn)
+
+
+@dataclass
+class Growing:
+    """A JSONL file that may grow, and what has been read of it."""
+
+    path: Path
+    held: lines.Lines = field(default_factory=lines.Lines)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the objects of all whole lines."""
+        with self.turn:
+            try:
+                with open(self.path, "rb") as file:
+                    file.seek(self.held.size)
+                    new = lines.read(file.read())
+            except FileNotFoundError:  # nothing of this sort has been written yet
+                return []
+            self.held.objects += new.objects
+            self.held.damaged += new.damaged
+            self.held.size += new.size
+            self.held.torn = new.torn
+            return self.held.objects[:]
+
+
+class Rank:
+    """The folder of one rank.
+
+    Raises:
+        NewerRun: if it was written in a later format.
+        DamagedRun: if its manifest is damaged, without which nothing is known of the rest.
+    """
+
+    def __init__(self, number: int, folder: Path):
+        self.number = number
+        self.folder = folder
+        self.manifest = _manifest(folder)
+        self.tensors = Growing(folder / places.TENSORS)
+        self.metrics = Growing(folder / places.METRICS)
+        self.marks = Growing(folder / places.MARKS)
+        self.events = Growing(folder / places.EVENTS)
+        self._segments: dict[str, Live | Sorted] = {}
+        self._turn = threading.RLock()
+        self._reach = -1
+        self._missing = 0
+
+    @property
+    def tree(self) -> Any:
+        """The modules as they were stored last; None if they were not, or are damaged."""
+        try:
+            return lines.opened((self.folder / places.TREE).read_bytes().rstrip(b"\n")).get("tree")
+        except (FileNotFoundError, lines.BadLine):
+            return None
+
+    @property
+    def damage(self) -> Damage:
+        """What has been skipped so far."""
+        held = [growing.held for growing in (self.tensors, self.metrics, self.marks, self.events)]
+        segments = list(self._segments.values())
+        return Damage(
+            self._missing + sum(segment.damaged for segment in segments),
+            sum(each.damaged for each in held),
+            sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
+        )
+
+    def table(self, name: str, tensors: NDArray[np.int64] | None = None, window: Window = ALL_STEPS) -> Columns:
+        """Return the rows of a table for these tensors (all, if None) and steps, each key once."""
+        parts = self._reading(lambda segment: list(segment.parts(name, tensors, window)))
+        return newest(joined(name, [rows for part in parts for rows in part]), SORT_KEYS[name])
+
+    def last_step(self) -> int | None:
+        """Return the newest step that has rows."""
+        return max((last for last in self._reading(lambda segment: segment.last) if last is not None), default=None)
+
+    def nonfinite_steps(self) -> list[int]:
+        """Return steps in which something is not finite: of each tensor in each segment the first."""
+        return sorted({step for steps in self._reading(lambda segment: segment.nonfinite) for step in steps})
+
+    def _reading(self, answer: Callable[[Live | Sorted], T]) -> list[T]:
+        """Return the answer of every segment; where one is replaced meanwhile, that of what it is in now."""
+        with self._turn:
+            return self._answers(answer)
+
+    def _answers(self, answer: Callable[[Live | Sorted], T]) -> list[T]:
+        names, failures = self._listed(), 0
+        answers: dict[SegmentName, T] = {}
+        while len(answers) < len(names):
+            name = names[len(answers)]
+            try:
+                each = self._segments.setdefault(name.text, segment(self.folder / name.text))
+                each.refresh()
+                answers[name] = answer(each)
+                failures = 0
+            except FileNotFoundError:
+                failures += 1
+                if failures > _ATTEMPTS:
+                    raise DamagedRun(f"{self.folder / name.text} is gone. Was the run removed?") from None
+                del self._segments[name.text]
+                names = self._listed()
+                still = takewhile(lambda pair: pair[0] == pair[1], zip(list(answers), names, strict=False))
+                answers = {known: answers[known] for known, _ in still}
+        self._segments = {name.text: self._segments[name.text] for name in names}
+        return list(answers.values())
+
+    def _listed(self) -> list[SegmentName]:
+        """Return the names; a listing with a gap, as a replacement may leave in one, is not believed at once."""
+        for _ in range(_ATTEMPTS):
+            names = places.segments_in(self.folder)
+            ends = [-1, *(name.last for name in names)]
+            self._missing = sum(name.first != end + 1 for name, end in zip(names, ends, strict=False))
+            if not self._missing and ends[-1] >= self._reach:
+                break
+        self._reach = max(ends[-1], self._reach)
+        return names
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / places.MANIFEST
+    try:
+        held = lines.opened(path.read_bytes().rstrip(b"\n"))
+    except FileNotFoundError:
+        raise NotARun(f"{folder} has no {places.MANIFEST}, so it was not written by a recording.") from None
+    except lines.BadLine as error:
+        raise DamagedRun(
+            f"{path} is damaged ({error}), and without it the rank cannot be read. Restore it from a backup."
+        ) from None
+    except OSError as error:
+        raise DamagedRun(f"{path} cannot be read: {error.strerror or error}.") from error
+    if held.get("format") != places.FORMAT:
+        raise NotARun(f"{path} does not say that this is a run of backsight.")
+    if held.get("version", 0) > places.VERSION:
+        raise NewerRun(
+            f"{path} was written in format {held['version']}, and this backsight reads up to {places.VERSION}. "
+            "Upgrade it: pip install --upgrade backsight."
+        )
+    return held

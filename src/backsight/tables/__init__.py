@@ -1,0 +1,5 @@
+"""Recordings as tables in a terminal or a file: what there is, and one step of a run by module."""
+
+from backsight.tables.commands import audit_run, export_run, list_runs, show_run
+
+__all__ = ["audit_run", "export_run", "list_runs", "show_run"]

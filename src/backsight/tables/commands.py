@@ -1,0 +1,178 @@
+"""What `backsight runs` prints. Each function returns the exit status: 2 where what was asked for is not there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_in
+from backsight.tables import board, listing, summary
+from backsight.tables.sparkline import BARS, GAP
+from backsight.tables.step import read_step
+from backsight.tables.text import command, counted, printable, size
+from backsight.tables.tree import ROWS, folded, in_order, modules
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+RUNS = "runs"
+"""The folder that runs are looked for in, and recorded into, if there is no other word."""
+
+RECORD_ONE = "Record one: backsight run --record train.py"
+PIPED = 100
+"""Columns of what is written to a file or another program."""
+
+_IN_ASCII = str.maketrans(f"{BARS}{GAP}✗×–…", "_.-=+*#@?xx-~")
+
+Command = Callable[..., int]
+
+
+def _told(function: Command) -> Command:
+    """Say in a line why something cannot be done, instead of a traceback; and in a line each what is damaged."""
+
+    @wraps(function)
+    def told(*args: Any, **options: Any) -> int:
+        with _warnings_as_lines():
+            try:
+                status = function(*args, **options)
+                sys.stdout.flush()
+                return status
+            except BrokenPipeError:  # whoever read this has seen enough; what Python flushes at its end must not fail
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return 1
+            except (RunError, ImportError, ValueError) as error:
+                return _refused(str(error))
+            except OSError as error:
+                return _refused(f"{error.filename or 'the run'}: {error.strerror or error}.")
+
+    return told
+
+
+@_told
+def list_runs(folder: str) -> int:
+    """Print the runs in a folder and the folders in it, the oldest first."""
+    try:
+        found = runs_in(folder)
+    except RunNotFound as error:
+        return _refused(f"{error} {RECORD_ONE}" if folder == RUNS else str(error))
+    console = _console()
+    if not found:
+        _print(console, f"There is no run in {printable(folder)}. {RECORD_ONE}")
+        return 0
+    rows = [listing.listed(run) for run in found]
+    parts: list[RenderableType] = [listing.table(rows, Path(folder), console.width), ""]
+    if any(row.state.startswith("silent") for row in rows):
+        parts.append("silent: not closed, and not written to since; most likely the program was killed.")
+    _print(console, *parts, "look at one:", command(f"backsight runs show {_typed(found[-1])}"))
+    return 0
+
+
+@_told
+def show_run(
+    run: str | None,
+    *,
+    step: int | None = None,
+    kinds: Sequence[str] | None = None,
+    stats: Sequence[str] | None = None,
+    everything: bool = False,
+) -> int:
+    """Print a step of a run by module, with its problems, and what to look at next."""
+    held = _opened(run)
+    shown = read_step(held, step, kinds, stats)
+    console = _console()
+    roots = modules(held.tree, shown.rows)
+    if not everything and len(shown.rows) > ROWS:
+        roots = folded(roots)
+    fit = board.layout(console.width, len(shown.stats), stats is None)
+    below = summary.below(held, shown, _typed(held), list(in_order(roots)))
+    _print(console, *summary.heading(held, shown), "", board.table(shown, roots, fit), "", *below)
+    return 0
+
+
+@_told
+def export_run(run: str, file: str) -> int:
+    """Write all rows of a run to one file."""
+    held = _opened(run)
+    path = held.export(file)
+    tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.steps), "step")
+    print(f"{printable(str(path))}: {tensors}, {steps}, {size(path.stat().st_size)}")
+    return 0
+
+
+@_told
+def audit_run(run: str | None) -> int:
+    """Print what the rules find in a run, with the cures. Return 1 if an error is among it."""
+    report = _opened(run).audit()
+    _print(_console(), report)
+    return int(any(finding.severity == "error" for finding in report))
+
+
+def _opened(run: str | None) -> Run:
+    """Return a run by its folder, by its name in ./runs, or the newest of those."""
+    if run is None:
+        if not os.path.isdir(RUNS) or not (found := runs_in(RUNS)):
+            raise RunNotFound(f"There is no run in ./{RUNS}. {RECORD_ONE}")
+        return found[-1]
+    inside = Path(RUNS) / run
+    try:
+        return open_run(run)
+    except NotARun:
+        if not inside.is_dir():
+            raise
+    except RunNotFound:
+        if not os.path.isdir(RUNS) or Path(run).name != run:
+            raise
+    return open_run(inside)  # which knows what else is there
+
+
+def _typed(run: Run) -> str:
+    """Return the run as one would type it."""
+    return shlex.quote(str(run.path))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    if hasattr(sys.stdout, "reconfigure"):  # names may hold what the encoding of the output does not
+        sys.stdout.reconfigure(errors="backslashreplace")
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPED
+    return console
+
+
+def _print(console: Console, *what: RenderableType) -> None:
+    """Print all of it; in a file without the spaces that a table ends its lines with, and without UTF-8 in ASCII."""
+    with console.capture() as held:
+        for each in what:
+            whole = bool(getattr(each, "no_wrap", False))  # rich forgets it where it joins texts
+            console.print(each, crop=False, soft_wrap=whole)  # the terminal wraps what does not fit: nothing is lost
+    text = held.get()
+    if not console.encoding.lower().startswith("utf"):
+        text = text.translate(_IN_ASCII)
+    if not console.is_terminal:
+        text = "\n".join(line.rstrip() for line in text.split("\n"))
+    sys.stdout.write(text)
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RunWarning)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(each.message) for each in caught):
+                print(f"backsight: {text}", file=sys.stderr)
+
+
+def _refused(why: str) -> int:
+    print(f"backsight: {why}", file=sys.stderr)
+    return 2

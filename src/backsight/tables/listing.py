@@ -1,0 +1,128 @@
+"""The runs of a folder, a line each."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from backsight.runs import Damage, Run
+from backsight.tables.text import ago, moment, printable, size
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+_GAP = 2
+"""Spaces between columns."""
+
+_SHORTEST = 12
+"""Characters that a name keeps at least."""
+
+_DROPPED = ("damage", "ranks", "size", "started")
+"""Columns that a narrow table goes without, the first first; damage only if there is none."""
+
+QUIET = 60.0
+"""Seconds without a write after which an open run is no longer said to be recording."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the list says of a run."""
+
+    path: Path
+    created: float
+    steps: int
+    tensors: int
+    ranks: int
+    world: int
+    bytes: int
+    state: str
+    """`finished`, `recording`, or `silent 3 h` for one that was neither closed nor written to for a while."""
+    damage: str
+
+
+def listed(run: Run, now: float | None = None) -> Listed:
+    """Read what is to be said of a run."""
+    now = time.time() if now is None else now
+    steps, tensors = len(run.steps), len(run.tensors)  # before `damage`, which tells what reading has met
+    total, last, still_open = _files(run.path)
+    state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
+    return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))
+
+
+def table(runs: list[Listed], folder: Path, width: int) -> Table:
+    """Return the list, by the names that the runs have in the folder; numbers are left out rather than cut."""
+    from rich.table import Table
+    from rich.text import Text
+
+    ranks = [str(each.world) if each.ranks == each.world else f"{each.ranks} of {each.world}" for each in runs]
+    columns = {
+        "run": [Text(_name(each.path, folder), "bold") for each in runs],
+        "started": [Text(moment(each.created)) for each in runs],
+        "steps": [Text(f"{each.steps:,}") for each in runs],
+        "tensors": [Text(f"{each.tensors:,}") for each in runs],
+        "ranks": [Text(each) for each in ranks],
+        "size": [Text(size(each.bytes)) for each in runs],
+        "state": [Text(each.state, _style(each.state)) for each in runs],
+        "damage": [Text(each.damage, "dim" if each.damage == "none" else "bold red") for each in runs],
+    }
+    widths = _fitting(columns, width, hurt=any(each.damage != "none" for each in runs))
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for heading, room in widths.items():
+        right = heading in ("steps", "tensors", "ranks", "size")
+        side: Literal["left", "right"] = "right" if right else "left"
+        grid.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", min_width=room, max_width=room)
+    for cells in zip(*(columns[heading] for heading in widths), strict=True):
+        grid.add_row(*cells)
+    return grid
+
+
+def _fitting(columns: dict[str, list[Text]], width: int, hurt: bool) -> dict[str, int]:
+    """Return the columns that there is room for, with their widths; only a name may be cut, when nothing else helps."""
+    widths = {heading: max(len(heading), *(cell.cell_len for cell in cells)) for heading, cells in columns.items()}
+    for heading in _DROPPED:
+        if _total(widths) <= width:
+            break
+        if heading != "damage" or not hurt:
+            del widths[heading]
+    widths["run"] = max(min(widths["run"], _SHORTEST), widths["run"] - max(0, _total(widths) - width))
+    return widths
+
+
+def _total(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _name(path: Path, folder: Path) -> str:
+    inside = path.relative_to(folder) if path.is_relative_to(folder) and path != folder else path
+    return printable(str(inside))
+
+
+def _style(state: str) -> str:
+    return {"finished": "green", "recording": "bold cyan"}.get(state, "yellow")
+
+
+def _damage(damage: Damage) -> str:
+    parts = [
+        f"{count:,} {noun}{'s' * (count != 1)}"
+        for count, noun in ((damage.blocks, "block"), (damage.lines, "line"))
+        if count
+    ]
+    return ", ".join(parts) or "none"
+
+
+def _files(folder: Path) -> tuple[int, float, bool]:
+    """Return the bytes of a run, when it was written to last, and whether a segment of it may still grow."""
+    total, last, still_open = 0, 0.0, False
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.stat(os.path.join(where, name))
+            except FileNotFoundError:  # it has just become part of another
+                continue
+            total, last = total + status.st_size, max(last, status.st_mtime)
+            still_open |= name.endswith(".live")
+    return total, last, still_open

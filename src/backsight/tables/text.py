@@ -1,0 +1,79 @@
+"""Numbers, sizes, times and names as short text."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_NUMERALS = 4
+
+
+def number(value: float) -> str:
+    """Return a number in at most nine characters: `0.01234`, `1.23e-05`, `12340`.
+
+    >>> [number(x) for x in (0.0, 0.5, -1234.5678, 9999.6, 3e-9, float("nan"), float("-inf"))]
+    ['0', '0.5', '-1235', '9999.6', '3e-09', '–', '-inf']
+    """
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return str(value)
+    size = abs(value)
+    if value == 0 or 1e-3 <= size < 1e5:
+        digits = max(_NUMERALS, len(str(round(size))))
+        return f"{value:.{digits}g}"
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{exponent}"
+
+
+def fraction(value: float) -> str:
+    """Return a part of a whole in percent; only none at all is `0 %`, and only all of it `100 %`."""
+    if math.isnan(value):
+        return "–"
+    if value and value < 0.01:
+        return "<1 %"
+    return f"{min(99.0, 100 * value) if value < 1 else 100:.0f} %"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes, as `3.1 MB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 step`, or `1,200 steps`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def moment(seconds: float) -> str:
+    """Return a time in the zone of the reader."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def ago(seconds: float) -> str:
+    """Return how long something is past, in the largest unit that fits: `3 min`."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(0, seconds))} s"
+
+
+def command(line: str) -> Text:
+    """Return a command to be copied: a line of its own, however narrow the terminal is."""
+    from rich.text import Text
+
+    return Text(f"  {line}", no_wrap=True)
+
+
+def printable(name: str) -> str:
+    """Return a name in one line, whatever it holds: what does not print is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in name)

@@ -1,0 +1,192 @@
+"""BS301, BS309: NaN and infinity in a recording."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from audits import codes, of, one
+from recorded import EVERYTHING, batch, fitted, grave, layers, train
+from torch import nn
+
+import backsight as bs
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+class Root(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sqrt()
+
+
+class TestNonFinite:
+    def test_bad_data_are_named_with_their_step(self, tmp_path: Path) -> None:
+        model = layers(1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            if step == 12:
+                x[3, 2] = math.nan
+            return (model(x) - y).square().mean()
+
+        finding = one(train(tmp_path / "run", model, loss), "BS301")
+        assert (finding.severity, finding.title) == ("error", "input came to hold NaN at step 12.")
+        assert finding.evidence[0] == "1 NaN of 256 elements; input of the model itself."
+        assert finding.evidence[-1] == "Not finite in the last step: 0.weight, 0.bias, 2.weight and 2.bias."
+        assert finding.cure == "Look at the data of this step, and at what is done to it before the model gets it."
+
+    def test_a_module_that_makes_nan_of_finite_numbers_is_named(self, tmp_path: Path) -> None:
+        model = nn.Sequential(nn.Linear(8, 8), Root(), nn.Linear(8, 1))
+        nn.init.uniform_(model[0].weight, 0.1, 0.2)
+        nn.init.constant_(model[0].bias, 1)
+
+        def loss(step: int) -> torch.Tensor:
+            x = torch.rand(32, 8) + 1
+            return model(-x if step == 12 else x).square().mean()
+
+        finding = one(train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=1e-3)), "BS301")
+        assert finding.title == "1.output came to hold NaN at step 12."
+        assert finding.evidence[1].startswith("What the module was given was finite (largest magnitude ")
+        assert finding.evidence[1].endswith(", so it was born inside.")
+
+    def test_a_derivative_that_is_not_finite_is_found_at_the_end_of_the_model(self, tmp_path: Path) -> None:
+        model = layers(3)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            error = (model(x) - y) * (0 if step == 12 else 1)
+            return error.square().sum().sqrt()
+
+        finding = one(train(tmp_path / "run", model, loss), "BS301")
+        assert finding.title in (
+            "The gradient of 6.weight came to hold NaN at step 12.",
+            "The gradient of 6.bias came to hold NaN at step 12.",
+        )
+        assert finding.cure.startswith("The forward pass was finite, so look for a derivative that is not: sqrt")
+
+    def test_with_gradients_of_outputs_the_module_is_exact(self, tmp_path: Path) -> None:
+        model = layers(3)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return ((model(x) - y) * (0 if step == 12 else 1)).norm(dim=0).pow(0.5).sum()
+
+        finding = one(train(tmp_path / "run", model, loss, taps=EVERYTHING), "BS301")
+        assert finding.title == "The gradient of 6.output came to hold NaN at step 12."
+
+    def test_a_training_that_diverges_is_told_from_one_bad_step(self, tmp_path: Path) -> None:
+        model = layers(1)
+        report = train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=3.0))
+        finding = one(report, "BS301")
+        assert finding.severity == "error"
+        assert any(line.startswith("Largest norm of a gradient in the steps before: ") for line in finding.evidence)
+        assert finding.cure == (
+            "The training diverged before that: lower the learning rate, warm it up, or clip gradients."
+        )
+
+    def test_between_recorded_steps_it_is_said_that_it_came_between(self, tmp_path: Path) -> None:
+        model = layers(2)
+        report = train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=30.0), every=10)
+        finding = one(report, "BS301")
+        assert finding.title.endswith(".weight came to hold NaN at step 10.")
+        assert "The step recorded before is 0: it came about after that." in finding.evidence
+
+    def test_without_gradients_it_is_a_warning_if_it_lasts(self, tmp_path: Path) -> None:
+        model = nn.Sequential(nn.Linear(8, 8), Root())
+        nn.init.constant_(model[0].bias, -10)
+        with bs.record(model, run=tmp_path / "run", taps=("input", "output")) as rec:
+            for _ in range(3):
+                model(torch.randn(4, 8))
+                rec.step()
+        finding = one(bs.open_run(tmp_path / "run").audit(), "BS301")
+        assert (finding.severity, finding.title) == ("warning", "1.output came to hold NaN at step 0.")
+
+    def test_what_passes_is_a_note(self, tmp_path: Path) -> None:
+        model = layers(1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return (model(x) - y).square().mean() * (math.inf if step == 5 else 1)
+
+        class Skipping(torch.optim.SGD):
+            """Passes over what is not finite, as under a gradient scaler."""
+
+            def step(self, closure: None = None) -> None:
+                if all(p.grad.isfinite().all() for group in self.param_groups for p in group["params"]):
+                    super().step()
+
+        report = train(tmp_path / "run", model, loss, Skipping(model.parameters(), lr=0.01))
+        assert not grave(report)
+        assert "without lasting harm" in one(report, "BS301").title
+
+    def test_masks_of_infinity_are_in_order_even_where_something_else_is_not(self, tmp_path: Path) -> None:
+        mask = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -math.inf)
+
+        class Attention(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scores = nn.Linear(4, 4)
+                self.register_buffer("mask", mask)
+
+            def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+                return (self.scores(x) + mask).softmax(-1) @ x
+
+        model = Attention()
+
+        def loss(step: int) -> torch.Tensor:
+            x = torch.randn(4, 4)
+            if step == step_of_nan:
+                x[0, 0] = math.nan
+            return model(x, mask).square().mean()
+
+        step_of_nan = -1
+        assert not train(tmp_path / "healthy", model, loss).findings
+        step_of_nan = 0
+        assert one(train(tmp_path / "ill", model, loss), "BS301").title == "x came to hold NaN at step 0."
+
+
+class TestLostLoss:
+    def test_a_loss_that_stays_nan_is_an_error(self, tmp_path: Path) -> None:
+        model = layers(1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch(0 if step >= 15 else 4)
+            return nn.functional.mse_loss(model(x), y)
+
+        finding = one(train(tmp_path / "run", model, loss, marks=True), "BS309")
+        assert (finding.severity, finding.title) == ("error", "The mark 'loss' is NaN from step 15 on.")
+        assert finding.evidence[0].startswith("Before: ")
+        assert finding.evidence[0].endswith("; then never finite again in 5 marks.")
+
+    @pytest.mark.parametrize(
+        ("name", "values", "expected"),
+        [
+            ("train/Loss", [1.0, 2.0, math.inf], "The mark 'train/Loss' is infinite from step 2 on."),
+            ("loss", [math.nan, math.nan], "The mark 'loss' is NaN from step 0 on."),
+            ("val_loss", [math.nan, math.nan, 1.0], None),
+            ("val_loss", [1.0, math.nan, 0.9, math.nan], None),
+            ("best_loss", [math.inf, math.inf], None),
+            ("best_loss", [math.inf, 1.0, 0.5], None),
+            ("accuracy", [0.5, math.nan], None),
+            ("loss", ["none", None, 1.0], None),
+            ("losses", [[1.0, math.nan]], None),
+        ],
+    )
+    def test_a_loss_that_was_or_will_be_waited_for_is_in_order(
+        self, name: str, values: list[object], expected: str | None, tmp_path: Path
+    ) -> None:
+        with bs.record(layers(1), run=tmp_path / "run") as rec:
+            for value in values:
+                rec.mark(**{name: value})
+                rec.step()
+        found = of(bs.open_run(tmp_path / "run").audit(), "BS309")
+        assert [finding.title for finding in found] == ([expected] if expected else [])
+
+    def test_a_finite_loss_is_in_order(self, tmp_path: Path) -> None:
+        model = layers(1)
+        assert codes(train(tmp_path / "run", model, fitted(model), marks=True)) == []

@@ -1,0 +1,36 @@
+"""Being told that a module has been imported."""
+
+import sys
+
+import pytest
+
+from backsight.launch.arrival import when_imported
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """The name of a module that nobody has imported."""
+    (tmp_path / "a_fresh_module.py").write_text("value = 3")
+    monkeypatch.syspath_prepend(tmp_path)
+    finders = list(sys.meta_path)
+    yield "a_fresh_module"
+    sys.modules.pop("a_fresh_module", None)
+    assert sys.meta_path == finders
+
+
+@pytest.mark.parametrize("observers", [1, 2, 3])
+def test_each_observer_is_told_once_and_the_module_has_its_own_loader(fresh, observers):
+    told = []
+    for number in range(observers):
+        when_imported(fresh, lambda number=number: told.append(number))
+    module = __import__(fresh)
+    assert sorted(told) == list(range(observers))
+    assert module.value == 3
+    assert type(module.__loader__).__name__ == type(module.__spec__.loader).__name__ == "SourceFileLoader"
+
+
+def test_who_has_it_already_is_told_at_once(fresh):
+    __import__(fresh)
+    told = []
+    when_imported(fresh, lambda: told.append(1))
+    assert told == [1]

@@ -1,0 +1,246 @@
+"""A recorder observes and does not disturb."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import pickle
+import pickletools
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from trainings import Net, names, rows, train
+
+import backsight as bs
+
+EVERYTHING = ("input", "output", "weight", "grad", "state", "output_grad", "update")
+
+
+def trained(record_to=None, **how):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Dropout(0.1), nn.Linear(8, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    rec = bs.record(model, optimizer, record_to, **how) if record_to else None
+    train(model, optimizer, 50)
+    if rec is not None:
+        rec.close()
+    return {**model.state_dict(), "random": torch.rand(3)}, optimizer.state_dict()
+
+
+@pytest.mark.parametrize("how", [{}, {"taps": EVERYTHING}, {"every": 7}, {"histograms": False}])
+def test_weights_are_the_same_to_the_last_bit(run, how):
+    bare, bare_state = trained()
+    recorded, recorded_state = trained(run, **how)
+    assert all(torch.equal(bare[key], recorded[key]) for key in bare)
+    for number, state in bare_state["state"].items():
+        assert all(torch.equal(value, recorded_state["state"][number][key]) for key, value in state.items())
+
+
+def traces(model):
+    """Return everything that a recorder could have left on a model."""
+    found = [
+        f"{name}: {table}"
+        for name, m in model.named_modules()
+        for table, held in vars(m).items()
+        if "hook" in table and held
+    ]
+    return found + [name for name, p in model.named_parameters() if p._post_accumulate_grad_hooks or p._backward_hooks]
+
+
+def test_a_closed_recorder_leaves_nothing_behind(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    before = {name: set(vars(module)) for name, module in net.named_modules()}
+    with bs.record(net, optimizer, run, taps=EVERYTHING):
+        train(net, optimizer, 2)
+    assert traces(net) == []
+    assert {name: set(vars(module)) for name, module in net.named_modules()} == before
+    assert not optimizer._optimizer_step_pre_hooks and not optimizer._optimizer_step_post_hooks
+
+
+def test_the_state_dict_is_that_of_the_model(net, run):
+    keys = list(net.state_dict())
+    with bs.record(net, run=run):
+        assert list(net.state_dict()) == keys
+        net.load_state_dict(net.state_dict())
+
+
+def test_a_deep_copy_works_and_is_not_recorded(net, run):
+    with bs.record(net, run=run) as rec:
+        twin = copy.deepcopy(net)
+        twin(torch.ones(1, 6)).sum().backward()
+        assert traces(twin) == []
+        rec.step()
+    assert "output" not in {row["kind"] for row in rows(run)}
+    assert torch.equal(twin.first.weight, net.first.weight)
+
+
+@pytest.mark.parametrize("dump", [pickle.dumps, lambda model: _saved(model)], ids=["pickle", "torch.save"])
+def test_a_pickle_names_nothing_of_ours(run, dump):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with bs.record(model, run=run):
+        data = dump(model)
+        assert b"backsight" not in data
+        twin = pickle.loads(data) if dump is pickle.dumps else torch.load(io.BytesIO(data), weights_only=False)
+        twin(torch.ones(1, 2)).sum().backward()
+    assert rows(run) == []
+
+
+def _saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    return file.getvalue()
+
+
+def test_a_copy_of_a_copy_and_a_pickle_of_a_copy_work(run):
+    model = nn.Sequential(nn.Linear(2, 2))
+    with bs.record(model, run=run):
+        twin = copy.deepcopy(copy.deepcopy(model))
+        data = pickle.dumps(twin)
+    assert not [op for op, argument, _ in pickletools.genops(data) if "backsight" in str(argument)]
+    assert torch.equal(pickle.loads(data)(torch.ones(1, 2)), twin(torch.ones(1, 2)))
+
+
+def test_the_optimizer_of_a_recording_is_copied_and_pickled(net, run):
+    optimizer = torch.optim.Adam(net.parameters())
+    with bs.record(net, optimizer, run):
+        train(net, optimizer, 1)
+        assert b"backsight" not in pickle.dumps(optimizer)
+        copy.deepcopy(optimizer).step()
+    assert {int(row["step"]) for row in rows(run)} == {0}
+
+
+def test_a_recorder_inside_of_what_is_copied_or_pickled_records_in_one_place_only(net, run):
+    with bs.record(net, run=run) as rec:
+        trainer = {"model": net, "rec": rec}
+        assert copy.deepcopy(trainer)["rec"] is rec
+        there = pickle.loads(pickle.dumps(rec))
+        assert there.closed
+        there.mark(epoch=1)
+        there.step()
+        there.rearm()
+        there.close()
+        net(torch.ones(1, 6))
+        rec.step()
+    assert bs.open_run(run).marks == ()
+    assert names(run, kind="output")
+
+
+def test_no_tensor_is_kept_alive(net, run):
+    optimizer = torch.optim.Adam(net.parameters())
+    with bs.record(net, optimizer, run, taps=EVERYTHING):
+        x = torch.ones(2, 6)
+        out = net(x)
+        loss = out.sum()
+        loss.backward()
+        alive = [weakref.ref(t) for t in (x, out, loss, *(p.grad for p in net.parameters()))]
+        del x, out, loss
+        optimizer.step()
+        optimizer.zero_grad()
+        assert [ref() for ref in alive] == [None] * len(alive)
+
+
+def test_a_model_is_not_kept_alive_by_its_recorder(run):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rec = bs.record(model, optimizer, run)
+    train(model, optimizer, 1)
+    alive = weakref.ref(model)
+    del model, optimizer
+    gc.collect()
+    assert alive() is None
+    rec.close()
+
+
+def test_two_recorders_on_one_model_both_record(net, tmp_path):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, tmp_path / "a"), bs.record(net, optimizer, tmp_path / "b", every=2):
+        train(net, optimizer, 3)
+    assert len(bs.open_run(tmp_path / "a").steps) == 3
+    assert len(bs.open_run(tmp_path / "b").steps) == 2
+
+
+def test_hooks_of_the_user_run_as_before(net, run):
+    seen = []
+    net.first.register_forward_hook(lambda module, args, out: seen.append("forward") or out * 2)
+    net.first.weight.register_hook(lambda grad: seen.append("grad") or grad * 0)
+    with bs.record(net, run=run) as rec:
+        net(torch.ones(1, 6)).sum().backward()
+        rec.step()
+    assert seen == ["forward", "forward", "grad"] or seen == ["forward", "forward", "grad", "grad"]
+    assert not net.first.weight.grad.any()
+
+
+def compiled_counts():
+    from torch._dynamo.utils import counters
+
+    return {
+        "graphs": counters["stats"]["unique_graphs"],
+        "breaks": sum(counters["graph_break"].values()),
+        "recompiles": sum(counters["recompiles"].values()) if "recompiles" in counters else 0,
+    }
+
+
+@pytest.fixture
+def fresh_dynamo():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("record_first", [True, False])
+def test_compiled_code_is_compiled_once_and_without_breaks(net, run, every, record_first, fresh_dynamo):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    if record_first:
+        rec = bs.record(net, optimizer, run, every=every)
+        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    else:
+        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+        train(compiled, optimizer, 1)
+        rec = bs.record(net, optimizer, run, every=every)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        train(compiled, optimizer, 4)
+    rec.close()
+    assert compiled_counts() == {"graphs": 1, "breaks": 0, "recompiles": 0}
+    assert len(bs.open_run(run).steps) == 4 // every
+    assert {"weight", "grad"} <= {row["kind"] for row in rows(run)}
+
+
+def test_of_what_is_compiled_the_ends_are_recorded(net, run, fresh_dynamo):
+    compiled = torch.compile(net, backend="aot_eager")
+    optimizer = torch.optim.Adam(net.parameters())
+    with bs.record(compiled, optimizer, run):
+        train(compiled, optimizer, 2)
+    assert names(run, kind="output") == ["output"]
+    assert names(run, kind="input") == ["x"]
+    assert set(names(run, kind="weight")) == set(dict(net.named_parameters()))
+    (event,) = [event for event in bs.open_run(run).events if event.event == "calls not seen"]
+    assert sorted(event.details["modules"]) == ["first", "last"]
+    assert "torch.compile" in event.details["why"]
+
+
+def test_weights_of_a_compiled_training_are_the_same_to_the_last_bit(run, fresh_dynamo):
+    def weights(record_to=None):
+        torch.manual_seed(2)
+        model = Net()
+        optimizer = torch.optim.Adam(model.parameters())
+        rec = bs.record(model, optimizer, record_to) if record_to else None
+        train(torch.compile(model, backend="aot_eager"), optimizer, 5)
+        if rec is not None:
+            rec.close()
+        return model.state_dict()
+
+    bare, recorded = weights(), weights(run)
+    assert all(torch.equal(bare[key], recorded[key]) for key in bare)
+
+
+def test_tracing_and_exporting_an_observed_model(net, run):
+    with bs.record(net, run=run):
+        x = torch.ones(2, 6)
+        assert torch.equal(torch.fx.symbolic_trace(net, {"scale": None})(x), net(x))
+        assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))
+        assert torch.equal(torch.jit.trace(net, x)(x), net(x))

@@ -1,0 +1,101 @@
+"""The private attributes of PyTorch that recording touches are there and mean what we think."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from backsight.recording import _torch
+
+
+def test_the_number_of_a_backward_pass_and_its_end():
+    x = torch.ones(1, requires_grad=True)
+    seen = []
+
+    def hook(grad):
+        seen.append(_torch.backward_number())
+        _torch.when_backward_ends(lambda: seen.append("end"))
+
+    y = x * 2
+    y.register_hook(hook)
+    assert not _torch.in_backward()
+    y.backward()
+    assert seen[0] >= 0
+    assert seen[1:] == ["end"]
+    assert not _torch.in_backward()
+
+
+def test_a_transform_is_known_from_inside():
+    inside = []
+    torch.func.vmap(lambda x: inside.append(_torch.in_transform()) or x)(torch.ones(2))
+    assert inside == [True]
+    assert not _torch.in_transform()
+
+
+def test_an_in_place_operation_raises_the_version_and_inference_tensors_have_none():
+    x = torch.ones(1)
+    before = _torch.version(x)
+    x.add_(1)
+    assert _torch.version(x) == before + 1
+    with torch.inference_mode():
+        assert _torch.version(torch.ones(1)) is None
+
+
+def test_modules_keep_what_they_hold_and_their_hooks_in_these_tables():
+    model = nn.BatchNorm1d(2)
+    model.inner = nn.ReLU()
+    assert set(_torch.registered(model, "_parameters")) == {"weight", "bias"}
+    assert "running_mean" in _torch.registered(model, "_buffers")
+    assert _torch.registered(model, "_modules") == {"inner": model.inner}
+    handles = [
+        model.register_forward_pre_hook(print, with_kwargs=True),
+        model.register_forward_hook(print, with_kwargs=True),
+    ]
+    for handle, (hooks, with_kwargs) in zip(handles, _torch.hook_tables(model), strict=True):
+        assert hooks == {handle.id: print}
+        assert set(with_kwargs) == {handle.id}
+
+
+def test_a_compiled_module_holds_the_module_under_this_name():
+    model = nn.Linear(1, 1)
+    assert _torch.registered(torch.compile(model, backend="eager"), "_modules") == {_torch.COMPILED: model}
+
+
+def test_a_trace_is_counted_once_and_is_no_part_of_the_graph():
+    def traced(x):
+        if torch.compiler.is_compiling():
+            _torch.note_trace()
+        return x + 1
+
+    torch._dynamo.reset()
+    before = _torch.hooks_traced()
+    compiled = torch.compile(traced, backend="eager", fullgraph=True)
+    assert [compiled(torch.ones(1)).item() for _ in range(3)] == [2.0] * 3
+    assert _torch.hooks_traced() == before + 1
+    torch._dynamo.reset()
+
+
+def test_a_lazy_parameter_is_known():
+    assert _torch.is_uninitialized(nn.LazyLinear(1).weight)
+    assert not _torch.is_uninitialized(nn.Linear(1, 1).weight)
+
+
+def test_the_active_ddp_module_is_where_we_look():
+    assert not _torch.in_ddp()
+    ddp = nn.parallel.DistributedDataParallel
+    assert ddp._active_ddp_module is None
+
+
+def test_a_table_of_gradient_hooks_goes_when_it_is_empty_and_may_come_again():
+    parameter, seen = nn.Parameter(torch.ones(1)), []
+    handle = parameter.register_post_accumulate_grad_hook(seen.append)
+    _torch.drop_empty_hooks(parameter)
+    parameter.sum().backward()
+    assert len(seen) == 1
+    handle.remove()
+    assert parameter._post_accumulate_grad_hooks is not None
+    _torch.drop_empty_hooks(parameter)
+    assert parameter._post_accumulate_grad_hooks is None
+    parameter.register_post_accumulate_grad_hook(seen.append)
+    parameter.sum().backward()
+    assert len(seen) == 2

@@ -1,0 +1,124 @@
+"""Which steps are recorded, and what the others cost: nothing that stays in the model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from trainings import names, rows, train
+
+import backsight as bs
+from backsight.recording.schedule import Schedule
+
+
+@given(every=st.integers(1, 50), first=st.integers(0, 50), step=st.integers(0, 1000))
+def test_the_step_that_is_due_is_the_next_that_is_recorded(every, first, step):
+    schedule = Schedule(every, first)
+    due = schedule.due(step)
+    assert schedule(due)
+    assert not any(schedule(skipped) for skipped in range(step, due))
+
+
+def steps(path):
+    return sorted({int(row["step"]) for row in rows(path)})
+
+
+@given(every=st.integers(1, 50), first=st.integers(0, 50), step=st.integers(0, 1000))
+def test_every_so_many_steps_and_all_of_the_first_ones(every, first, step):
+    assert Schedule(every, first)(step) == (step < first or step % every == 0)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"every": 3}, [0, 3, 6]),
+        ({"every": 4, "first": 2}, [0, 1, 4]),
+        ({"every": lambda step: step in (1, 5)}, [1, 5]),
+    ],
+)
+def test_the_steps_that_are_chosen_are_recorded_whole(net, run, how, expected):
+    optimizer = torch.optim.Adam(net.parameters())
+    with bs.record(net, optimizer, run, **how) as rec:
+        train(net, optimizer, 8)
+        assert rec.steps == 8
+    assert [step for step in steps(run) if step < 8] == expected
+    assert {row["kind"] for row in rows(run, steps=expected[0])} == {"input", "output", "weight", "grad", "state"}
+
+
+def hooks_of(model):
+    found = [hook for module in model.modules() for hook in (*module._forward_hooks, *module._forward_pre_hooks)]
+    return found + [p for p in model.parameters() if p._post_accumulate_grad_hooks]
+
+
+def test_between_recorded_steps_no_hook_is_on_the_model(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run, every=2):
+        assert hooks_of(net)
+        train(net, optimizer, 1)
+        assert not hooks_of(net)
+        train(net, optimizer, 1)
+        assert hooks_of(net)
+
+
+def test_disarmed_nothing_is_recorded_and_steps_are_counted_on(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        train(net, optimizer, 2)
+        rec.disarm()
+        assert not hooks_of(net)
+        train(net, optimizer, 2)
+        rec.arm()
+        train(net, optimizer, 1)
+    assert steps(run) == [0, 1, 4]
+
+
+def test_rearm_finds_modules_that_were_replaced(run):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with bs.record(model, run=run, taps=("output", "weight", "grad")) as rec:
+        model[0] = nn.Linear(2, 3)
+        model.append(nn.Linear(3, 1))
+        rec.rearm()
+        model(torch.ones(1, 2)).sum().backward()
+        rec.step()
+    assert names(run, kind="output") == ["0.output", "1.output", "2.output", "output"]
+    assert "2.weight" in names(run, kind="grad")
+    assert [child["type"] for child in bs.open_run(run).tree[0]["children"]] == ["Linear", "ReLU", "Linear"]
+
+
+def test_parameters_that_were_replaced_are_found_without_rearm(run):
+    model = nn.Linear(2, 1, bias=False)
+    with bs.record(model, run=run) as rec:
+        model.weight = nn.Parameter(torch.full((1, 2), 5.0))
+        model(torch.ones(1, 2)).sum().backward()
+        rec.step()
+    assert [row["mean"] for row in rows(run, tensor="weight")] == [5.0, 1.0]
+
+
+def test_a_predicate_that_raises_ends_the_recording_with_one_warning(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def every(step):
+        if step == 2:
+            raise KeyError("no such step")
+        return True
+
+    rec = bs.record(net, optimizer, run, every=every)
+    with pytest.warns(bs.RecordingWarning, match="no such step") as warned:
+        train(net, optimizer, 4)
+    rec.close()
+    assert len(warned) == 1
+    assert steps(run) == [0, 1]
+
+
+@pytest.mark.parametrize("every", ["2", 1.5, True, None])
+def test_a_schedule_of_another_type_is_refused(net, run, every):
+    with pytest.raises(TypeError, match="every has to be a whole number or a function"):
+        bs.record(net, run=run, every=every)
+
+
+def test_a_schedule_of_no_steps_is_refused(net, run):
+    with pytest.raises(ValueError, match=r"use disarm\(\)"):
+        bs.record(net, run=run, every=0)
+    assert not run.exists()

@@ -1,0 +1,242 @@
+"""Where a step ends."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from trainings import Net, rows, train
+
+import backsight as bs
+
+
+def steps(path, **query):
+    return sorted({int(row["step"]) for row in rows(path, **query)})
+
+
+def test_an_optimizer_ends_the_step(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        train(net, optimizer, 3)
+        assert rec.steps == 3
+    assert steps(run) == [0, 1, 2]
+
+
+def test_an_optimizer_that_was_not_given_is_found_by_its_parameters(net, run):
+    other = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    with bs.record(net, run=run) as rec:
+        optimizer = torch.optim.Adam(net.parameters())
+        for _ in range(2):
+            train(net, optimizer, 1)
+            other.step()
+        assert rec.steps == 2
+    assert steps(run, kind="state") == [0, 1]
+
+
+def test_an_optimizer_that_was_given_need_not_hold_the_models_parameters(net, run):
+    delta = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.Adam([delta])
+    with bs.record(net, optimizer, run):
+        (net(torch.ones(1, 6)).sum() * delta).sum().backward()
+        optimizer.step()
+    assert {row["tensor"] for row in rows(run, kind="state")} == {"Adam.0.0.exp_avg", "Adam.0.0.exp_avg_sq"}
+
+
+def test_without_an_optimizer_the_step_ends_where_it_is_said(net, run):
+    with bs.record(net, run=run) as rec:
+        for _ in range(3):
+            net(torch.ones(1, 6)).sum().backward()
+            rec.step()
+    assert steps(run, kind="grad") == [0, 1, 2]
+
+
+def test_said_and_seen_together_make_one_step(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        for _ in range(3):
+            train(net, optimizer, 1)
+            rec.step()
+        assert rec.steps == 3
+    assert steps(run, kind="grad") == [0, 1, 2]
+
+
+def test_of_several_optimizers_the_last_ends_the_step(net, run):
+    first = torch.optim.SGD(net.first.parameters(), lr=0.1, momentum=0.9)
+    last = torch.optim.SGD(net.last.parameters(), lr=0.1, momentum=0.9)
+    with bs.record(net, [first, last], run):
+        for _ in range(2):
+            net(torch.ones(1, 6)).sum().backward()
+            first.step()
+            last.step()
+    assert steps(run) == [0, 1]
+    assert steps(run, tensor="first.weight.momentum_buffer") == [0, 1]
+    assert steps(run, tensor="last.weight.momentum_buffer") == [0, 1]
+
+
+def test_gradient_accumulation_is_one_step_with_a_call_for_each_backward(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        for _ in range(2):
+            optimizer.zero_grad()
+            for _ in range(3):
+                net(torch.ones(1, 6)).sum().backward()
+            optimizer.step()
+    found = rows(run, tensor="last.bias", kind="grad")
+    assert [(row["step"], row["call"], row["mean"]) for row in found] == [
+        (step, call, call + 1.0) for step in range(2) for call in range(3)
+    ]
+
+
+def test_the_series_of_an_accumulated_gradient_is_that_of_the_sum_which_the_optimizer_gets(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        for _ in range(3):
+            net(torch.ones(1, 6)).sum().backward()
+        optimizer.step()
+    norm = net.first.weight.grad.norm().item()
+    assert bs.open_run(run).series("first.weight", "grad_norm").values == pytest.approx([norm])
+
+
+def adversaries():
+    """A step of a GAN, whose generator keeps its last gradients while the discriminator learns."""
+    generator, discriminator = nn.Linear(3, 2), nn.Linear(2, 1)
+    of_g = torch.optim.SGD(generator.parameters(), lr=0.1)
+    of_d = torch.optim.SGD(discriminator.parameters(), lr=0.1)
+
+    def step():
+        made = generator(torch.randn(4, 3))
+        of_d.zero_grad()
+        (discriminator(made.detach()).square().mean() - discriminator(torch.ones(4, 2)).mean()).backward()
+        of_d.step()
+        of_g.zero_grad()
+        discriminator(made).square().mean().backward()
+        nn.utils.clip_grad_norm_(generator.parameters(), 0.01)
+        of_g.step()
+
+    return {"G": generator, "D": discriminator}, [of_d, of_g], step
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_gradients_left_from_the_step_before_are_not_taken_at_the_step_of_another_optimizer(run, turned):
+    models, optimizers, step = adversaries()
+    norms = []
+    models["G"].weight.register_post_accumulate_grad_hook(lambda p: norms.append(p.grad.norm().item()))
+    with bs.record(models, optimizers[::-1] if turned else optimizers, run):
+        for _ in range(4):
+            step()
+    assert [row["l2"] for row in rows(run, tensor="G.weight", kind="grad")] == pytest.approx(norms)
+    assert bs.open_run(run).series("G.weight", "grad_norm").values == pytest.approx(norms)
+
+
+def test_a_gradient_to_which_nothing_was_added_is_not_taken_again(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        net(torch.ones(1, 6)).sum().backward()
+        optimizer.step()
+        net.last(torch.ones(1, 6)).sum().backward()
+        optimizer.step()
+    assert steps(run, tensor="first.weight", kind="grad") == [0]
+    assert steps(run, tensor="last.weight", kind="grad") == [0, 1]
+
+
+def test_modules_called_in_an_earlier_step_are_not_said_to_be_unseen(run):
+    models, _, step = adversaries()
+    with bs.record(models, None, run):  # the optimizer found first ends the first step, half way
+        for _ in range(3):
+            step()
+    assert [event for event in bs.open_run(run).events if event.event == "calls not seen"] == []
+
+
+def test_a_closure_runs_inside_of_its_step(net, run):
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
+    calls = []
+
+    def closure():
+        calls.append(1)
+        optimizer.zero_grad()
+        loss = net(torch.ones(2, 6)).square().mean()
+        loss.backward()
+        return loss
+
+    with bs.record(net, optimizer, run):
+        optimizer.step(closure)
+    assert steps(run) == [0]
+    assert len(rows(run, tensor="output")) == len(calls) > 1
+
+
+def test_the_step_under_way_is_kept_when_the_recording_is_closed(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        train(net, optimizer, 1)
+        net(torch.ones(1, 6))
+    assert steps(run, tensor="output") == [0, 1]
+
+
+def test_the_step_under_way_is_kept_when_the_training_ends_by_an_exception(net, run):
+    def end():
+        with bs.record(net, run=run):
+            net(torch.full((1, 6), torch.nan))
+            raise RuntimeError("diverged")
+
+    with pytest.raises(RuntimeError, match="diverged"):
+        end()
+    assert bs.open_run(run).first_nonfinite().tensor == "x"
+
+
+def test_a_forward_that_raises_leaves_the_calls_in_order(run):
+    class Fragile(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x):
+            x = self.inner(x)
+            if x.shape[0] == 1:
+                raise ValueError("too small")
+            return x
+
+    model = Fragile()
+    with bs.record(model, run=run) as rec:
+        with pytest.raises(ValueError, match="too small"):
+            model(torch.ones(1, 2))
+        model(torch.ones(2, 2))
+        rec.step()
+    assert [row["call"] for row in rows(run, tensor="x")] == [0, 1]
+    assert [row["call"] for row in rows(run, tensor="inner.output")] == [0, 1]
+    assert [row["call"] for row in rows(run, tensor="output")] == [1]
+
+
+def test_marks_belong_to_the_step_under_way(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        for epoch in range(2):
+            rec.mark(epoch=epoch, loss=torch.tensor(0.5), name="a/b")
+            train(net, optimizer, 1)
+    assert [(mark.step, mark.tags) for mark in bs.open_run(run).marks] == [
+        (step, {"epoch": step, "loss": 0.5, "name": "a/b"}) for step in range(2)
+    ]
+
+
+def test_calls_beyond_the_most_are_left_out_with_one_warning(run):
+    model = Net()
+    with pytest.warns(bs.RecordingWarning, match=r"call rec\.step\(\)") as warned, bs.record(model, run=run, calls=3):
+        for _ in range(5):
+            model(torch.ones(1, 6))
+    assert len(warned) == 1
+    assert [row["call"] for row in rows(run, tensor="output")] == [0, 1, 2]
+
+
+def test_what_a_recorder_finds_at_the_end_of_a_program_is_written(run, in_a_process):
+    in_a_process(
+        f"""
+        import torch, backsight as bs
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        bs.record(model, optimizer, {str(run)!r})
+        for _ in range(3):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        model(torch.ones(1, 2))
+        """
+    )
+    assert steps(run, tensor="output") == [0, 1, 2, 3]

@@ -1,0 +1,139 @@
+"""Where `backsight runs` prints: narrow and wide, terminals and files, any encoding, any name."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shown import Command, environment
+
+from backsight.runs import STATISTICS, RunWriter
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100, 132, 200])
+def test_nothing_is_wider_than_the_terminal_and_no_number_is_cut(command: Command, runs: Path, columns: int) -> None:
+    said = command("show", "first", columns=columns).stdout
+    widest = max(map(len, said.splitlines()))
+    assert widest <= max(columns, 80)
+    table = said.split("\n\n")[1]
+    assert not re.search(r"\d…", table)
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    """A folder with a run of 1,234 steps."""
+    writer = RunWriter(tmp_path / "runs" / "2026-11-21-10-19-30-train")
+    number = writer.tensor("t", "weight", None, (1,), "float32")
+    for step in range(1234):
+        writer.append(step, [number], np.ones(1, STATISTICS))
+    writer.close()
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("columns", "headings"),
+    [
+        (120, "run started steps tensors ranks size state damage"),
+        (85, "run started steps tensors ranks size state"),
+        (80, "run started steps tensors size state"),
+        (72, "run started steps tensors state"),
+        (60, "run steps tensors state"),
+        (40, "run steps tensors state"),
+    ],
+)
+def test_a_narrow_list_has_fewer_columns_and_cuts_none(
+    command: Command, listed: Path, columns: int, headings: str
+) -> None:
+    heading, row, *_ = command(columns=columns).stdout.splitlines()
+    assert heading.split() == headings.split() and max(len(heading), len(row)) <= columns
+    assert " 1,234 " in row and row.endswith(("finished", "none"))
+    assert row.startswith("2026-11-21-10-19-30-train " if columns > 40 else "2026-11-21-")
+
+
+def test_damage_is_told_however_narrow_the_list_is(command: Command, listed: Path) -> None:
+    tensors = next(listed.rglob("tensors.jsonl"))
+    tensors.write_bytes(tensors.read_bytes().replace(b"float32", b"float33"))
+    heading, row, *_ = command(columns=60).stdout.splitlines()
+    assert heading.split() == ["run", "steps", "tensors", "state", "damage"] and row.endswith("1 line")
+
+
+def test_commands_stand_on_a_line_of_their_own_however_narrow(command: Command, tmp_path: Path) -> None:
+    name = "a-name-that-is-longer-than-the-terminal-is-wide"
+    writer = RunWriter(tmp_path / "runs" / name)
+    writer.append(0, [writer.tensor("t", "weight", None, (1,), "float32")], np.ones(1, STATISTICS))
+    writer.close()
+    assert command(columns=40).stdout.splitlines()[-1] == f"  backsight runs show runs/{name}"
+    last = command("show", columns=40).stdout.splitlines()[-1]
+    assert last == f"  backsight runs show runs/{name} --step 0 --kind input,weight,state"
+
+
+def test_a_wider_terminal_shows_more(command: Command, runs: Path) -> None:
+    narrow, wide = (command("show", "first", columns=columns).stdout for columns in (80, 200))
+    assert "shape" not in narrow.split("\n\n")[1] and "shape" in wide and "zero" in wide.split("\n\n")[1]
+
+
+def test_in_a_file_there_is_no_colour_and_no_trailing_space(command: Command, runs: Path) -> None:
+    for words in ([], ["show", "first"], ["audit", "first"]):
+        said = command(*words).stdout
+        assert said and "\x1b" not in said and not re.search(r" $", said, re.MULTILINE)
+
+
+def test_on_a_terminal_there_is_colour(runs: Path) -> None:
+    said = on_a_terminal(["show", "first"], runs.parent)
+    assert "\x1b[" in said and "model" in said
+
+
+def on_a_terminal(words: list[str], folder: Path) -> str:
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "backsight", "runs", *words],
+        cwd=folder,
+        env=environment(TERM="xterm-256color"),
+        stdout=child,
+        stderr=child,
+    )
+    os.close(child)
+    out = b""
+    while select.select([parent], [], [], 60)[0]:
+        try:
+            read = os.read(parent, 4096)
+        except OSError:  # Linux's way to say that the other end is closed
+            break
+        if not read:
+            break
+        out += read
+    os.close(parent)
+    assert process.wait() == 0
+    return out.decode()
+
+
+def test_an_output_without_utf8_gets_plain_characters(command: Command, runs: Path) -> None:
+    said = command("show", "first", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert said.returncode == 0 and said.stdout.isascii()
+    assert "1x8" in said.stdout and re.search(r"[_.\-=+*#@]{12}", said.stdout)
+
+
+def test_names_with_anything_in_them_stay_in_their_line(command: Command, tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run")
+    for name in ("a\nb", "\x1b[31mred", "[bold]x[/]", "ü" * 3, "x" * 300):
+        number = writer.tensor(name, "weight", None, (1,), "float32")
+        writer.append(0, [number], np.ones(1, STATISTICS))
+    writer.close()
+    said = command("show", "run").stdout
+    assert "a\\nb" in said and "\\x1b[31mred" in said and "[bold]x[/]" in said and "\x1b" not in said
+
+
+def test_a_reader_that_stops_reading_is_no_error(runs: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "backsight", "runs", "show", "first"]
+    ended = subprocess.run(line, cwd=runs.parent, env=environment(), stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert ended.stderr == ""

@@ -1,0 +1,70 @@
+"""`backsight runs export` and `audit`, and what each command says where it cannot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from shown import Command, Net, record
+
+from backsight.runs import RunWriter
+from backsight.runs.lines import opened, sealed
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_export_writes_one_file(command: Command, runs: Path, ending: str) -> None:
+    ended = command("export", "first", f"rows.{ending}")
+    assert ended.returncode == 0
+    assert re.fullmatch(rf"rows\.{ending}: \d+ tensors, 12 steps, [\d.]+ [kM]B\n", ended.stdout)
+    assert "last.weight" in (runs.parent / f"rows.{ending}").read_text()
+
+
+def test_audit_prints_the_findings(command: Command, runs: Path) -> None:
+    ended = command("audit", "first")
+    assert ended.returncode == 0 and "BS3" in ended.stdout and "error BS" not in ended.stdout
+
+
+def test_audit_exits_1_if_an_error_was_found_and_its_help_says_so(command: Command, tmp_path: Path) -> None:
+    model = Net()
+    torch.nn.init.constant_(model.last.bias, float("nan"))
+    record(tmp_path / "run", model)
+    ended = command("audit", "run")
+    assert ended.returncode == 1 and "error BS3" in ended.stdout and ended.stderr == ""
+    assert "1 if an error was found" in " ".join(command("audit", "--help").stdout.split())
+
+
+def newer(folder: Path) -> None:
+    RunWriter(folder).close()
+    manifest = folder / "rank-00000" / "manifest.json"
+    held = opened(manifest.read_bytes().rstrip(b"\n"))
+    held.pop("crc", None)
+    manifest.write_bytes(sealed({**held, "version": 2}))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "fist"], "There is no run at runs/fist. Beside it: first."),
+        (["show", "other/fist"], "There is no run at other/fist."),
+        (["show", "foreign"], "foreign was not written by a recording: it has no folder of a rank in it."),
+        (["show", "newer"], "was written in format 2, and this backsight reads up to 1. Upgrade it:"),
+        (["show", "empty"], "empty holds no step yet."),
+        (["show", "first", "--step", "99"], "The run has no step 99: it has 12, from 0 to 11, and 11 is the nearest."),
+        (["show", "first", "--kind", "wieght"], "The run has no tensors of kind 'wieght'; it has"),
+        (["show", "first", "--stat", "median"], "There is no statistic 'median'. There are"),
+        (["export", "first", "rows.xls"], "A run is exported to .csv, .jsonl, .parquet; 'rows.xls' ends in '.xls'."),
+        (["export", "first", "nowhere/rows.csv"], "No such file or directory"),
+        (["audit", "fist"], "There is no run at runs/fist. Beside it: first."),
+        (["nowhere"], "There is no folder nowhere."),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(command: Command, runs: Path, words: list[str], said: str) -> None:
+    (runs.parent / "foreign").mkdir()
+    newer(runs.parent / "newer")
+    RunWriter(runs.parent / "empty").close()
+    ended = command(*words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("backsight: ") and len(ended.stderr.splitlines()) == 1
+    assert said in ended.stderr
