@@ -38,15 +38,15 @@ def test_every_code_has_a_page_and_every_page_a_code() -> None:
 _FIGURES = re.compile(r"\d[\d.,]*(e[+-]?\d+)?( kB)?|[▁▂▃▄▅▆▇█]+")
 
 
-def _words(text: str) -> str:
-    """The text without its figures: processors differ in the last digits, and a day later is another day."""
-    return " ".join(_FIGURES.sub("#", text).split())
+def _comparable(text: str) -> str:
+    """The text; for a page with a recording without its figures, since processors differ in the last digits."""
+    return " ".join(_FIGURES.sub("#", text).split()) if "record(" in text else text
 
 
 @pytest.mark.parametrize("page", pages.pages(), ids=lambda page: page.stem)
 def test_what_a_page_quotes_is_what_its_programs_say(page: Path) -> None:
     now, then = pages.filled(page), page.read_text(encoding="utf-8")
-    assert _words(now) == _words(then), "run `python docs/pages.py`, and read what changed"
+    assert _comparable(now) == _comparable(then), "run `python docs/pages.py`, and read what changed"
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code != UNKNOWN])

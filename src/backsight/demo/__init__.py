@@ -29,7 +29,6 @@ ACTS = (
         "A script that runs, exits with 0, and learns nothing: PyTorch has nothing to say at all.",
     ),
 )
-
 """Each act: the script, the exit status that it should have, and what there is to see."""
 
 RECORDED = "The first script once more, recorded: every tensor, every step, no change to the script."

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
@@ -36,11 +35,6 @@ TENSOR: Any = torch._C.TensorBase
 
 NEEDS_INPUT_GRAD: Any = torch._C._FunctionBase.needs_input_grad
 """`ctx.needs_input_grad`, past an attribute of the same name that a custom Function may have set on its `ctx`."""
-
-
-def no_torch_function() -> AbstractContextManager[None]:
-    """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
-    return torch._C.DisableTorchFunction()
 
 
 def forward_class(node: Any) -> type | None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis._torch import no_torch_function
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.finding import SEVERITIES, Report
 from backsight.diagnosis.history import Site, recall, remember
@@ -15,7 +14,7 @@ from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene
 from backsight.diagnosis.wording import counted
 from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
-from backsight.tape import Models, NothingToCapture, tensors_in
+from backsight.tape import Models, NothingToCapture, no_torch_function, tensors_in
 from backsight.tracing import current
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import TracebackType
 
-from backsight.diagnosis._torch import no_torch_function
 from backsight.diagnosis.errors import Known, known
 from backsight.diagnosis.evidence.failure import failure_of, message_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.tape import no_torch_function
 
 
 def explain(error: BaseException | None = None) -> Finding:

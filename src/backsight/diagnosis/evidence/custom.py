@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis._torch import NEEDS_INPUT_GRAD, forward_class, no_torch_function
+from backsight.diagnosis._torch import NEEDS_INPUT_GRAD, forward_class
 from backsight.diagnosis.evidence.failure import Failure, method
 from backsight.diagnosis.evidence.memory import maker_of, needs_gradient
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, function_at
 from backsight.source.body import statements
+from backsight.tape import no_torch_function
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
 

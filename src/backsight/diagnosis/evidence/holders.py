@@ -7,9 +7,8 @@ from types import FrameType
 
 import torch
 
-from backsight.diagnosis._torch import no_torch_function
 from backsight.naming import Name, search
-from backsight.tape import Graph, capture, tensors_in
+from backsight.tape import Graph, capture, no_torch_function, tensors_in
 from backsight.tape._torch import sequence_number
 
 

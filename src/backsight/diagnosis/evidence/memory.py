@@ -6,7 +6,8 @@ from typing import Any, TypeGuard
 
 import torch
 
-from backsight.diagnosis._torch import TENSOR, no_torch_function
+from backsight.diagnosis._torch import TENSOR
+from backsight.tape import no_torch_function
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:

@@ -6,19 +6,10 @@ from collections.abc import Callable, Iterable
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.registry import Rules
 
 Rule = Callable[[Recording], Iterable[Finding]]
 
-RULES: dict[str, Rule] = {}
+RULES: Rules[Recording] = Rules()
 
-
-def rule(code: str) -> Callable[[Rule], Rule]:
-    """Enter the decorated function as the rule with this code."""
-
-    def enter(function: Rule) -> Rule:
-        if code in RULES:
-            raise ValueError(f"two rules have the code {code}: {RULES[code].__name__} and {function.__name__}.")
-        RULES[code] = function
-        return function
-
-    return enter
+rule = RULES.enter
