@@ -19,6 +19,7 @@ from backsight._version import __version__
 if TYPE_CHECKING:
     from backsight.diagnosis import AuditFailed, Finding, Report, audit, explain, explaining
     from backsight.naming import Name
+    from backsight.profiling import Profile, ProfilingError, profile, profile_backward
     from backsight.recording import Recorder, RecordingWarning, record
     from backsight.runs import Run, RunError, open_run, runs_in
     from backsight.snapshot import graph, name, names
@@ -32,6 +33,8 @@ __all__ = [
     "Name",
     "NotInGraph",
     "NothingToCapture",
+    "Profile",
+    "ProfilingError",
     "Recorder",
     "RecordingWarning",
     "Report",
@@ -45,6 +48,8 @@ __all__ = [
     "name",
     "names",
     "open_run",
+    "profile",
+    "profile_backward",
     "record",
     "runs_in",
     "watch",
@@ -58,6 +63,8 @@ _HOME = {
     "Name": "naming",
     "NotInGraph": "tape",
     "NothingToCapture": "tape",
+    "Profile": "profiling",
+    "ProfilingError": "profiling",
     "Recorder": "recording",
     "RecordingWarning": "recording",
     "Report": "diagnosis",
@@ -70,6 +77,8 @@ _HOME = {
     "name": "snapshot",
     "names": "snapshot",
     "open_run": "runs",
+    "profile": "profiling",
+    "profile_backward": "profiling",
     "record": "recording",
     "runs_in": "runs",
     "watch": "tracing",

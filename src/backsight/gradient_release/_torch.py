@@ -1,0 +1,85 @@
+"""What gradient release needs of PyTorch beyond its documented surface, each with what we need of it.
+
+`tests/gradient_release/test_private_surface_of_release.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+
+def is_last_hook(parameter: torch.Tensor, hook: Any) -> bool:
+    """Whether a hook is the last of those that PyTorch calls when this parameter's gradient has been accumulated."""
+    hooks: Any = parameter._post_accumulate_grad_hooks
+    return not hooks or next(reversed(hooks.values())) == hook
+
+
+def drop_empty_hooks(parameter: torch.Tensor) -> None:
+    """Take away the table of hooks on a parameter's gradient if it is empty, or PyTorch goes on calling for it."""
+    if parameter._post_accumulate_grad_hooks is not None and not parameter._post_accumulate_grad_hooks:
+        parameter._post_accumulate_grad_hooks = None  # type: ignore[assignment]  # None until a hook comes
+
+
+def in_backward() -> bool:
+    """Whether this thread is inside of a backward pass."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def wrapper(kind: type[torch.Tensor], like: torch.Tensor) -> Any:
+    """Return a tensor of a subclass that has the shape, type and device of another, and no memory."""
+    return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]  # has no types
+        kind, like.shape, dtype=like.dtype, device=like.device, requires_grad=False
+    )
+
+
+def own_hook_tables(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer was made by `Optimizer.__init__`; wrappers such as Accelerate's were not."""
+    return "_optimizer_step_pre_hooks" in vars(optimizer)
+
+
+def step_hooks(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the hooks that are called before each step of an optimizer."""
+    return list(vars(optimizer).get("_optimizer_step_pre_hooks", {}).values())
+
+
+def counts_for_a_scheduler(step: Any) -> bool:
+    """Whether a `step` in an optimizer's own `__dict__` is the one with which a scheduler counts calls."""
+    return bool(getattr(step, "_wrapped_by_lr_sched", False))
+
+
+def alive(kind: type) -> Iterator[Any]:
+    """Return every object of a class that is alive in this process."""
+    return (each for each in gc.get_objects() if issubclass(type(each), kind))
+
+
+def ddp_models() -> Iterator[Any]:
+    """Return every DistributedDataParallel in this process."""
+    module = sys.modules.get("torch.nn.parallel.distributed")
+    if module is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return iter(())
+    return alive(module.DistributedDataParallel)
+
+
+def compiled_backwards() -> Iterator[Any]:
+    """Return the nodes, alive in this process, that run the backward of something compiled by torch.compile."""
+    if "torch._functorch._aot_autograd.runtime_wrappers" not in sys.modules:
+        return iter(())
+    return (each for each in gc.get_objects() if type(each).__name__ == "CompiledFunctionBackward")
+
+
+def leaves_of(node: Any) -> Iterable[torch.Tensor]:
+    """Return the leaves into whose gradients a node's results go straight."""
+    for following, _ in node.next_functions:
+        if following is not None and hasattr(following, "variable"):
+            yield following.variable
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether this is a DTensor, of which a rank holds a shard."""
+    dtensor = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return dtensor is not None and issubclass(type(tensor), dtensor)

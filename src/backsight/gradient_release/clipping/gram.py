@@ -1,0 +1,82 @@
+"""The norm of a gradient that is kept as factors, without making it.
+
+For one product, `|L.T R|² = sum((L L.T) * (R R.T))`: two matrices of tokens by tokens. Several parts of one weight (a
+layer called twice, several micro-batches, an embedding tied to the head) have cross terms, which concatenation and
+`cross` account for. All in float64: where tokens cancel each other the sum is much smaller than its terms.
+
+Source: Goodfellow, "Efficient per-example gradient computations" (arXiv 1510.01799), there for the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from backsight.gradient_release.clipping.factor import Factor, Product, Rows, dense_sum
+
+DOUBLE = 2
+"""What a multiplication in float64 costs, in ones in float32."""
+
+
+def norm(factors: Sequence[Factor], weight: torch.Tensor, order: float) -> torch.Tensor:
+    """Return the `order`-norm of the gradient that `factors` stand for: by Gram matrices, or a temporary gradient.
+
+    Whichever costs fewer multiplications. Below float32 it is always the temporary: the ordinary gradient is rounded
+    to its type, which the norm of the exact product would not see.
+    """
+    if order == 2.0 and weight.dtype in (torch.float32, torch.float64) and _is_cheaper(factors):
+        squared = squared_norm(factors)
+        # Which of inf and nan a norm that is not finite becomes depends on the order of the sum. Waiting for a GPU to
+        # tell is not worth it.
+        if squared.is_cuda or bool(squared.isfinite()):
+            return squared.clamp_min(0).sqrt().to(weight.dtype)
+    return torch.linalg.vector_norm(dense_sum(factors, weight), order)
+
+
+def squared_norm(factors: Sequence[Factor]) -> torch.Tensor:
+    """Return the squared 2-norm of the sum of `factors`, in float64."""
+    products = [factor for factor in factors if isinstance(factor, Product)]
+    rows = [factor for factor in factors if isinstance(factor, Rows)]
+    parts = []
+    if products:
+        left = torch.cat([product.left for product in products]).double()
+        right = torch.cat([product.right for product in products]).double()
+        parts.append(torch.sum((left @ left.t()).mul_(right @ right.t())))
+    if rows:
+        index = torch.cat([each.index for each in rows])
+        values = torch.cat([each.counted() for each in rows]).double()
+        parts.append(_by_row(index, values).square_().sum())
+    if products and rows:
+        parts.append(2 * cross(left, right, index, values))
+    return torch.stack(parts).sum()
+
+
+def cross(left: torch.Tensor, right: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return the inner product of `left.T @ right` with the gradient whose rows `index` get `values`."""
+    return torch.sum(left.index_select(1, index).mul_(right @ values.t()))
+
+
+def _by_row(index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return `values` summed where `index` is the same; rows that are left over are zero.
+
+    As many rows as there were: how many differ is known on the device only, and asking would wait for it.
+    """
+    ordered, order = index.sort(stable=True)
+    starts = torch.ones_like(ordered)
+    starts[1:] = (ordered[1:] != ordered[:-1]).to(starts.dtype)
+    return torch.zeros_like(values).index_add_(0, starts.cumsum(0) - 1, values.index_select(0, order))
+
+
+def _is_cheaper(factors: Sequence[Factor]) -> bool:
+    """Whether Gram matrices take fewer multiplications than the gradient itself."""
+    products = [factor for factor in factors if isinstance(factor, Product)]
+    if not products:
+        return True
+    if any(factor.left.device.type == "mps" for factor in products):  # which has no float64
+        return False
+    tokens = sum(product.left.shape[0] for product in products)
+    rows, columns = products[0].left.shape[1], products[0].right.shape[1]
+    embedded = sum(factor.rows.shape[0] for factor in factors if isinstance(factor, Rows))
+    gram = tokens * tokens * (rows + columns) + tokens * embedded * columns
+    return DOUBLE * gram < tokens * rows * columns

@@ -1,0 +1,10 @@
+"""Memory of a training step: measured as it runs, or forecast without running it."""
+
+from backsight.memory.forecast import forecast
+from backsight.memory.measure import measure_memory
+from backsight.memory.plan import Forecast, Variant
+from backsight.memory.rehearsal import CannotForecast
+from backsight.memory.timeline import StepMemory
+from backsight.memory.way import Way
+
+__all__ = ["CannotForecast", "Forecast", "StepMemory", "Variant", "Way", "forecast", "measure_memory"]

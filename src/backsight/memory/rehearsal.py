@@ -1,0 +1,169 @@
+"""A rehearsal: some steps of a training, done with fake tensors in one way, and their memory as a history."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.optim import Optimizer
+
+import backsight
+from backsight.gradient_release import release
+from backsight.memory import checkpointed
+from backsight.memory.follow import Follow
+from backsight.memory.ledger import History
+from backsight.memory.on_cpu import OnCPU
+from backsight.memory.training import Recipe, Script, Training
+from backsight.memory.way import Implementation, Way
+
+_NO_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
+_NOT_FAKE = (UnsupportedOperatorException, UnsupportedFakeTensorException)
+_OURS = tuple(os.path.dirname(str(room.__file__)) + os.sep for room in (torch, backsight))
+
+
+class CannotForecast(RuntimeError):
+    """The step cannot be imagined: it needs the values of tensors, or an operator that has no fake form."""
+
+
+def look(subject: Recipe | Script, device: str) -> tuple[Way, tuple[Implementation, ...], bool]:
+    """Return how a training is done as it stands, what its optimizers know besides, and if it has blocks to checkpoint.
+
+    A subject that shows no optimizer knows no other way.
+    """
+    with _imagining() as mode:
+        training = subject.imagine(mode)
+    if not training.optimizers:
+        return Way(), (), False
+    first = training.optimizers[0]
+    bucket = training.releases[0].bucket if training.releases else None
+    blocks = any(checkpointed.checkpointable(model) for model in training.models)
+    return Way(implementation(first, device), bucket), implementations(first), blocks
+
+
+def rehearse(
+    subject: Recipe | Script,
+    way: Way,
+    device: str,
+    steps: int = 2,
+    done: Callable[[], None] = lambda: None,
+) -> History:
+    """Do some steps in one way, and return their memory; `done` is called after each. Two reach a steady state."""
+    gc.collect()
+    with _imagining() as mode:
+        training = subject.imagine(mode)
+        _prepare(training, way, device)
+        with Follow() as follow:
+            follow.hold(*training.models, *training.optimizers, training.inputs)
+            for _ in range(steps):
+                training.step()
+                done()
+        return follow.history()
+
+
+def implementations(optimizer: Optimizer) -> tuple[Implementation, ...]:
+    """Return the implementations that an optimizer knows."""
+    group = optimizer.param_groups[0]
+    fused: tuple[Implementation, ...] = ("fused",) if "fused" in group else ()
+    return (*fused, "foreach", "loop") if "foreach" in group else fused
+
+
+def implementation(optimizer: Optimizer, device: str) -> Implementation | None:
+    """Return what an optimizer uses on a device: what it was asked to, else foreach on CUDA, else a loop."""
+    known, group = implementations(optimizer), optimizer.param_groups[0]
+    if "fused" in known and group["fused"]:
+        return "fused"
+    if "foreach" not in known:
+        return None
+    chosen = group["foreach"]
+    if chosen is None:
+        chosen = device == "cuda" and not group.get("differentiable")
+    return "foreach" if chosen else "loop"
+
+
+def _prepare(training: Training, way: Way, device: str) -> None:
+    """Put a way on a training."""
+    for optimizer in training.optimizers:
+        known = implementations(optimizer)
+        wanted = way.implementation if way.implementation in known else implementation(optimizer, device)
+        for group in optimizer.param_groups:
+            if "fused" in known:
+                group["fused"] = wanted == "fused"
+            if "foreach" in known:
+                group["foreach"] = wanted == "foreach"
+    if way.checkpointing:
+        for model in training.models:
+            checkpointed.apply(model, way.checkpointing)
+    for attached in training.releases:
+        attached.remove()
+    if way.release is not None:
+        for optimizer in training.optimizers:
+            release(optimizer, bucket=way.release)
+
+
+@contextmanager
+def _imagining() -> Iterator[Any]:
+    """Fake tensors on the CPU, the user's random state as it was afterwards, and errors that tell of the forecast."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with ExitStack() as stack:
+        stack.enter_context(_explained())
+        stack.enter_context(_same_random_state())
+        stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
+        stack.enter_context(mode)
+        stack.enter_context(OnCPU())
+        stack.enter_context(torch.enable_grad())
+        yield mode
+
+
+@contextmanager
+def _same_random_state() -> Iterator[None]:
+    python = random.getstate()
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy else None
+    with torch.random.fork_rng(devices=()):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            if numpy:
+                numpy.random.set_state(state)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except _NO_VALUES as error:
+        raise CannotForecast(
+            f"The step needs the values of tensors, and a forecast has their sizes only: {error.func}{_where(error)}. "
+            "Leave out of the step what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
+            "or give forecast the model, a batch and the optimizer instead of the step."
+        ) from error
+    except _NOT_FAKE as error:
+        raise CannotForecast(
+            f"An operator of the step has no fake form, which tells the sizes of its results: {error}{_where(error)}. "
+            "One of your own gets it by torch.library.register_fake."
+        ) from error
+
+
+def _where(error: BaseException) -> str:
+    """Return the line of the user's program in which an error arose, as ", at `x.item()`, train.py:41"."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((*_OURS, "<")):
+            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+            return f", at `{line}`, {os.path.basename(frame.filename)}:{frame.lineno}"
+    return ""
