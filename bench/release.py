@@ -40,7 +40,10 @@ from gpt import gpt, next_token_batch
 Finish = Callable[[torch.Tensor], None]
 """What follows the forward pass: backward and step, one way or another."""
 
-Way = Callable[[nn.Module, torch.optim.Optimizer], AbstractContextManager[Finish]]
+State = dict[torch.Tensor, dict[str, torch.Tensor]]
+"""The state of an optimizer, by parameter."""
+
+Way = Callable[[nn.Module, State], AbstractContextManager[Finish]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def ordinary(**how: Any) -> Way:
     """Backward, then step."""
 
     @contextlib.contextmanager
-    def way(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
+    def way(model: nn.Module, shared: State) -> Iterator[Finish]:
         optimizer = _adamw(model.parameters(), shared, **how)
 
         def finish(loss: torch.Tensor) -> None:
@@ -97,7 +100,7 @@ def released(bucket: str | int, **how: Any) -> Way:
     """The ordinary loop with `bs.release` attached."""
 
     @contextlib.contextmanager
-    def way(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
+    def way(model: nn.Module, shared: State) -> Iterator[Finish]:
         optimizer = _adamw(model.parameters(), shared, **how)
         release = bs.release(optimizer, bucket=bucket)
 
@@ -116,7 +119,7 @@ def hooks(**how: Any) -> Way:
     """One optimizer and one hook per parameter, as PyTorch's tutorial does it."""
 
     @contextlib.contextmanager
-    def way(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
+    def way(model: nn.Module, shared: State) -> Iterator[Finish]:
         handles = []
         for parameter in model.parameters():
             optimizer = _adamw([parameter], shared, **how)
@@ -134,13 +137,13 @@ def hooks(**how: Any) -> Way:
 
 
 @contextlib.contextmanager
-def private(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
+def private(model: nn.Module, shared: State) -> Iterator[Finish]:
     """torch.distributed.optim._apply_optimizer_in_backward."""
     from torch.distributed.optim import apply_optimizer_in_backward as module
 
     module._apply_optimizer_in_backward(torch.optim.AdamW, model.parameters(), {"lr": LR, "fused": True})
     for parameter in model.parameters():
-        parameter._in_backward_optimizers[0].state[parameter] = shared.state[parameter]
+        parameter._in_backward_optimizers[0].state[parameter] = shared[parameter]
     yield torch.Tensor.backward
     for parameter in model.parameters():
         for handle in module.param_to_optim_hook_handle_map.pop(parameter):
@@ -150,7 +153,7 @@ def private(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]
 
 
 @contextlib.contextmanager
-def optimi(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
+def optimi(model: nn.Module, shared: State) -> Iterator[Finish]:
     """optimi's AdamW with its gradient release."""
     import optimi
 
@@ -161,7 +164,7 @@ def optimi(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
 
 
 @contextlib.contextmanager
-def lomo(model: nn.Module, shared: torch.optim.Optimizer) -> Iterator[Finish]:
+def lomo(model: nn.Module, shared: State) -> Iterator[Finish]:
     """Lomo: SGD without state, by tensor hooks that its optimizer never removes."""
     from lomo_optim import Lomo
 
@@ -192,9 +195,9 @@ WAYS: dict[str, tuple[str | None, Way]] = {
 BEST = "ordinary, fused"
 
 
-def _adamw(parameters: Any, shared: torch.optim.Optimizer, **how: Any) -> torch.optim.AdamW:
+def _adamw(parameters: Any, shared: State, **how: Any) -> torch.optim.AdamW:
     optimizer = torch.optim.AdamW(parameters, lr=LR, **how)
-    optimizer.state = shared.state  # one state for all ways: a second one would not fit
+    optimizer.state = shared  # one state for all ways: a second one would not fit
     return optimizer
 
 
@@ -205,8 +208,9 @@ class Bench:
         torch.manual_seed(0)
         self.task = task
         self.model, *self.batch = task.make()
-        self.shared = torch.optim.AdamW(self.model.parameters(), lr=LR)
-        self.step(lambda loss: (loss.backward(), self.shared.step(), self.shared.zero_grad()))
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=LR)
+        self.step(lambda loss: (loss.backward(), optimizer.step(), optimizer.zero_grad()))
+        self.shared = optimizer.state
 
     def step(self, finish: Finish) -> None:
         inputs, targets = self.batch

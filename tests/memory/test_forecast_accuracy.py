@@ -49,6 +49,9 @@ CASES = {
     "MLP, SGD with momentum": lambda: Case(
         MLP(*[256] * 12), (torch.randn(32, 256), torch.randn(32, 256)), partial(torch.optim.SGD, lr=0.1, momentum=0.9)
     ),
+    "MLP, Adafactor": lambda: Case(
+        MLP(*[256] * 12), (torch.randn(32, 256), torch.randn(32, 256)), torch.optim.Adafactor
+    ),
     "GPT, loop": lambda: Case(GPT(), words(), loop),
     "GPT, foreach": lambda: Case(GPT(), words(), foreach),
     "GPT, one short sentence": lambda: Case(GPT(), words(1, 8), fused),

@@ -139,6 +139,22 @@ def test_a_custom_function_that_runs_backward_inside_of_its_backward():
     assert row(p, "RerunBackward").forward > 0
 
 
+def test_an_operation_in_place_on_a_view_has_its_own_node_and_the_one_that_wraps_it():
+    class Scaled(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            y[0].mul_(3)
+            return y
+
+    model = nn.Sequential(Scaled(6, 2))
+    with bs.profile() as p:
+        model(batch()).sum().backward()
+    own = row(p, "MulBackward0", "0")
+    assert own.forward > 0 and own.backward > 0 and own.calls == 1
+    wrapping = row(p, "CopySlices", "0")
+    assert wrapping.backward > 0 and wrapping.forward == 0
+
+
 def test_second_order_through_a_custom_function():
     x = batch().requires_grad_()
     with bs.profile() as p:

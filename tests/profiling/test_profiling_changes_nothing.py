@@ -1,5 +1,6 @@
 """Observing does not disturb: results are the same to the bit, nothing stays behind, exceptions pass."""
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -163,6 +164,24 @@ def test_pytorchs_profiler_is_not_ended_by_ours():
     assert p.rows
 
 
+def test_a_profiler_that_was_started_in_the_block_is_told_of():
+    told = "was another one started or stopped inside of the block"
+    with pytest.raises(bs.ProfilingError, match=told), bs.profile(), torch.profiler.profile():
+        Net()(batch()).backward()
+    with bs.profile() as p:
+        Net()(batch()).backward()
+    assert p.rows
+
+
+def test_an_exception_is_not_replaced_by_one_of_ours():
+    warned = pytest.warns(RuntimeWarning, match="backsight: no profile")
+    with warned, pytest.raises(ZeroDivisionError), bs.profile() as p:
+        with torch.profiler.profile():
+            torch.ones(1).exp()
+        1 / 0
+    assert not p.finished
+
+
 def test_a_profile_is_used_once():
     profiling = bs.profile()
     with profiling:
@@ -182,6 +201,26 @@ def test_frozen_parameters_and_inference_are_fine():
     with torch.inference_mode(), bs.profile() as p:
         model(batch())
     assert p.rows
+
+
+def test_a_lazy_module_is_initialised_in_the_block():
+    model = torch.nn.Sequential(torch.nn.LazyLinear(3))
+    with bs.profile() as p:
+        model(batch()).sum().backward()
+    assert model[0].weight.grad is not None
+    assert row(p, "AddmmBackward0", "0").backward > 0
+
+
+def test_in_place_operations_and_views_are_trained_all_the_same():
+    def gradient(profiled: bool) -> torch.Tensor:
+        w = torch.ones(4, 3, requires_grad=True)
+        with bs.profile() if profiled else contextlib.nullcontext():
+            y = w * 2
+            y[0].mul_(3)
+            y.relu_().sum().backward()
+        return w.grad
+
+    assert torch.equal(gradient(True), gradient(False))
 
 
 def test_weights_of_another_type_in_the_block_are_trained_all_the_same():

@@ -21,8 +21,10 @@ def is_last_hook(parameter: torch.Tensor, hook: Any) -> bool:
 
 def drop_empty_hooks(parameter: torch.Tensor) -> None:
     """Take away the table of hooks on a parameter's gradient if it is empty, or PyTorch goes on calling for it."""
-    if parameter._post_accumulate_grad_hooks is not None and not parameter._post_accumulate_grad_hooks:
-        parameter._post_accumulate_grad_hooks = None  # type: ignore[assignment]  # None until a hook comes
+    hooks: Any = parameter._post_accumulate_grad_hooks
+    if hooks is not None and not hooks:
+        held: Any = parameter
+        held._post_accumulate_grad_hooks = None
 
 
 def in_backward() -> bool:
@@ -32,7 +34,7 @@ def in_backward() -> bool:
 
 def wrapper(kind: type[torch.Tensor], like: torch.Tensor) -> Any:
     """Return a tensor of a subclass that has the shape, type and device of another, and no memory."""
-    return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]  # has no types
+    return torch.Tensor._make_wrapper_subclass(
         kind, like.shape, dtype=like.dtype, device=like.device, requires_grad=False
     )
 
@@ -83,3 +85,10 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     """Whether this is a DTensor, of which a rank holds a shard."""
     dtensor = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return dtensor is not None and issubclass(type(tensor), dtensor)
+
+
+def bytes_of(parameter: torch.Tensor) -> int:
+    """Return how many bytes the gradient of a parameter takes in this process."""
+    local: Any = parameter
+    held = local.to_local() if is_sharded(parameter) else parameter
+    return int(held.numel() * held.element_size())

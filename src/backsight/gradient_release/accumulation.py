@@ -21,10 +21,12 @@ class MomentumAccumulation:
 
     def __init__(self, optimizer: torch.optim.Optimizer):
         groups = optimizer.param_groups
-        if type(optimizer) is not torch.optim.SGD or any(not group["momentum"] or group["nesterov"] for group in groups):
+        if type(optimizer) is not torch.optim.SGD or any(
+            not group["momentum"] or group["nesterov"] for group in groups
+        ):
             raise NotReleasable(
                 "accumulate(into='momentum') is exact for torch.optim.SGD with momentum and without nesterov, not for "
-                f"{_told(optimizer)}: there the sum of all gradients is needed at once. `release.accumulate()` keeps it."
+                f"{_told(optimizer)}: there the sum of all gradients is needed. `release.accumulate()` keeps it."
             )
         self._optimizer = optimizer
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import torch
 
+from backsight.gradient_release._torch import bytes_of
 from backsight.gradient_release.errors import AlreadyStepped
 from backsight.gradient_release.placeholder import Placeholder, second_gradient
 
@@ -87,7 +88,7 @@ class Slot:
     def __init__(self, book: Book, parameter: torch.Tensor):
         self.book = book
         self.key = id(parameter)
-        self.bytes = parameter.numel() * parameter.element_size()
+        self.bytes = bytes_of(parameter)
         self.number = -1
         self.state = PENDING
         self.placeholder: Placeholder | None = None

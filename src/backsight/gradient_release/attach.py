@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release._torch import alive, counts_for_a_scheduler, own_hook_tables, step_hooks
+from backsight.gradient_release._torch import alive, bytes_of, counts_for_a_scheduler, own_hook_tables, step_hooks
 from backsight.gradient_release.bucket import bucket_bytes
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.evidence import Evidence
@@ -22,7 +22,6 @@ def release(
     optimizer: torch.optim.Optimizer,
     bucket: int | float | str = "16MB",
     *,
-    ddp: Any = None,
     make: Callable[[list[dict[str, Any]]], torch.optim.Optimizer] | None = None,
 ) -> Release:
     """Have backward use gradients for the optimizer's step as they come, a bucket at a time, and free them.
@@ -42,7 +41,6 @@ def release(
             others that pass a probe on small parameters.
         bucket: bytes of gradients that may gather: "16MB", a number, 0 for every gradient by itself, "auto" for a
             sixteenth of all, between 1 MB and 16 MB.
-        ddp: the DistributedDataParallel that averages the gradients.
         make: makes an optimizer like this one for groups of other parameters; only for the probe of an optimizer that
             cannot be made from its `defaults` and attributes.
 
@@ -55,12 +53,12 @@ def release(
     """
     _refuse(optimizer)
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
-    size = bucket_bytes(bucket, sum(each.numel() * each.element_size() for each in parameters if each.requires_grad))
-    refuse_ddp(parameters, ddp)
+    size = bucket_bytes(bucket, sum(bytes_of(each) for each in parameters if each.requires_grad))
+    refuse_ddp(parameters)
     _refuse_other_owners(optimizer, parameters)
     name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     evidence = Evidence(name, known=True) if is_of_torch(optimizer) else probe(optimizer, make)
-    return Release(optimizer, size, evidence, ddp)
+    return Release(optimizer, size, evidence)
 
 
 def _refuse(optimizer: torch.optim.Optimizer) -> None:

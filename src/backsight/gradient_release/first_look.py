@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
-
 import torch
 
-from backsight.gradient_release._torch import compiled_backwards, ddp_models, leaves_of
+from backsight.gradient_release._torch import bytes_of, compiled_backwards, ddp_models, leaves_of
 from backsight.gradient_release.bucket import told
 from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
 
 
-def look(parameters: Sequence[torch.Tensor], bucket: float, ddp: Any) -> None:
+def look(parameters: Sequence[torch.Tensor], bucket: float) -> None:
     """Look at the backward pass under way before the first parameter is stepped in it.
 
     Raises:
-        NotReleasable: if the parameters are those of a DistributedDataParallel that release does not know of.
+        NotReleasable: if the parameters are those of a DistributedDataParallel.
     """
-    refuse_ddp(parameters, ddp)
+    refuse_ddp(parameters)
     warn_of_compiled(parameters, bucket)
 
 
-def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: Any) -> None:
+def refuse_ddp(parameters: Sequence[torch.Tensor]) -> None:
     """Refuse parameters whose gradients DistributedDataParallel has yet to average when release would use them.
 
     Raises:
-        NotReleasable: if a DistributedDataParallel other than `ddp` holds one of them.
+        NotReleasable: if a DistributedDataParallel holds one of them.
     """
     ours = {id(each) for each in parameters}
     for model in ddp_models():
-        if model is not ddp and any(id(each) in ours for each in model.parameters()):
+        if any(id(each) in ours for each in model.parameters()):
             raise NotReleasable(
                 "The parameters belong to a DistributedDataParallel, which averages gradients over the ranks after "
-                "release would have used them: the ranks would diverge. Pass it: release(optimizer, ddp=model)."
+                "release would have used them: the ranks would diverge. With fully_shard (FSDP2) release is exact."
             )
 
 
 def warn_of_compiled(parameters: Sequence[torch.Tensor], bucket: float) -> None:
     """Say if one compiled backward returns the gradients of more than a bucket of parameters at once."""
-    ours = {id(each): each.numel() * each.element_size() for each in parameters}
+    ours = {id(each): bytes_of(each) for each in parameters}
     most = max((sum(ours.get(id(leaf), 0) for leaf in leaves_of(node)) for node in compiled_backwards()), default=0)
     if most > max(bucket, max(ours.values(), default=0)):
         warnings.warn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from backsight.snapshot import names
+from backsight.naming import Name, search
 
 
 def parameter_names(optimizer: torch.optim.Optimizer) -> dict[int, str]:
@@ -18,10 +18,10 @@ def parameter_names(optimizer: torch.optim.Optimizer) -> dict[int, str]:
         for number, group in enumerate(optimizer.param_groups)
         for at, (parameter, given) in enumerate(zip(group["params"], _given(group), strict=True))
     ]
-    found = names([parameter for parameter, _, _ in places])
+    found = search([parameter for parameter, _, _ in places]).names
     named: dict[int, str] = {}
-    for (parameter, place, given), name in zip(places, found, strict=True):
-        text = given or (name.path if name.exact and name.path else place)
+    for (parameter, place, given), names in zip(places, found, strict=True):
+        text = given or next((name.path for name in names if _is_of_the_program(name)), place)
         named[id(parameter)] = text if text not in named.values() else f"{text} ({place})"
     return named
 
@@ -29,3 +29,8 @@ def parameter_names(optimizer: torch.optim.Optimizer) -> dict[int, str]:
 def _given(group: dict[str, list[str]]) -> list[str | None]:
     """Return the names that the optimizer was made with."""
     return list(group["param_names"]) if "param_names" in group else [None] * len(group["params"])
+
+
+def _is_of_the_program(name: Name) -> bool:
+    """Whether a name is one that the program knows, and does not go through what a release holds meanwhile."""
+    return bool(name.exact and name.path) and "._book." not in name.path and "._small" not in name.path

@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from backsight.gradient_release._torch import is_sharded
+
 SMALL = 64 * 1024
-"""Bytes of gradients, of all parameters that `optimizer.step()` itself steps, that may be kept to be read on demand."""
+"""Bytes of gradients, of all parameters together, that may be kept until the next step to be read on demand."""
+
+
+Kept = tuple[torch.Tensor, torch.Tensor, int]
+"""A parameter, its gradient, and the version that the gradient had."""
 
 
 class Norms:
     """The 2-norm of each gradient of a step, by the `id` of its parameter.
 
     Nothing waits for the device: a norm is a tensor without a dimension, on the device of its gradient.
+
+    Args:
+        small: gradients, `SMALL` bytes at most, whose norms are taken if somebody asks. For a model of a few small
+            tensors even one call for all norms would cost a few per cent of its step.
+
+    Attributes:
+        absorbed: whether these are the norms of only the last part of sums.
+        small: gradients whose norms are taken on demand.
     """
 
-    def __init__(self) -> None:
-        self.whole = True
-        """Whether these are the norms of whole gradients, and not of the last part of a sum."""
+    def __init__(self, small: list[Kept] | None = None) -> None:
+        self.absorbed = False
         self._norms: dict[int, torch.Tensor] = {}
-        self._small: list[tuple[int, torch.Tensor, int]] = []
+        self.small = [] if small is None else small
 
-    def take(self, parameters: list[int], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Take and return the norms of gradients that are about to be freed."""
-        norms = norms_of(gradients)
-        self._norms.update(zip(parameters, norms, strict=True))
-        return norms
+    def take(self, parameters: list[int], gradients: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+        """Take the norms of gradients that are about to be freed; return all that were taken so far."""
+        self._norms.update(zip(parameters, norms_of(gradients), strict=True))
+        return self._norms
 
-    def keep(self, parameters: list[int], gradients: list[torch.Tensor]) -> None:
-        """Keep gradients, at most `SMALL` bytes of them, whose norms are taken if somebody asks.
+    def empty(self) -> bool:
+        """Whether there was no gradient."""
+        return not (self._norms or self.small)
 
-        For a model of a few small tensors even one call for all norms would cost a few per cent of its step.
-        """
-        self._small = [(p, g, g._version) for p, g in zip(parameters, gradients, strict=True)]
+    def keeps(self, gradient: torch.Tensor) -> bool:
+        """Whether this very gradient was kept."""
+        return any(kept is gradient for _, kept, _ in self.small)
 
-    def overwritten(self) -> bool:
-        """Whether a gradient that was kept has been written to, so that its norm is lost."""
-        return any(gradient._version != version for _, gradient, version in self._small)
+    def whole(self) -> bool:
+        """Whether the norms are known: none was overwritten before it was taken, nor is of a part of a sum."""
+        lost = any(g._version != version and id(each) not in self._norms for each, g, version in self.small)
+        return not lost and not self.absorbed
 
     def each(self) -> dict[int, torch.Tensor]:
         """Return all norms of the step; of gradients that were kept and overwritten since there is none."""
-        if self._small:
-            kept = [(p, g) for p, g, version in self._small if g._version == version]
-            self._small = []
-            if kept:
-                self.take([p for p, _ in kept], [g for _, g in kept])
+        left = {id(p): g for p, g, version in self.small if id(p) not in self._norms and g._version == version}
+        if left:
+            self.take(list(left), list(left.values()))
         return self._norms
 
 
@@ -63,9 +77,10 @@ def total_norm(norms: list[torch.Tensor]) -> torch.Tensor:
     """
     if not norms:
         return torch.tensor(0.0)
-    whole = [norm.full_tensor() if hasattr(norm, "full_tensor") else norm for norm in norms]
     with torch.no_grad():
-        return torch.linalg.vector_norm(torch.stack([norm.to(whole[0].device) for norm in whole]))
+        total: Any = torch.linalg.vector_norm(torch.stack([norm.to(norms[0].device) for norm in norms]))
+    whole: torch.Tensor = total.full_tensor() if is_sharded(total) else total
+    return whole
 
 
 def _dense(gradient: torch.Tensor) -> torch.Tensor:

@@ -42,8 +42,15 @@ class PartialStep:
         self._step = step_of_class(type(optimizer))
         self._layout = layout
         self._globals = None if self.trusted else PerStepGlobals(optimizer)
+        self._entries = 0
         self._places: dict[int, tuple[int, int]] = {}
         self._empty = torch.nn.Parameter(torch.empty(0), requires_grad=False)
+
+        self.begin()
+
+    def begin(self) -> None:
+        """Note what state there is, after steps that had no partial ones."""
+        self._entries = len(self.optimizer.state)
 
     def step(self, parameters: Sequence[torch.Tensor]) -> None:
         """Step these parameters of the optimizer; each has a gradient, which is left where it is.
@@ -79,11 +86,21 @@ class PartialStep:
         """Complete the step, after the optimizer's own `step` has done the rest."""
         if self._globals is not None:
             self._globals.finish()
+        if len(self.optimizer.state) != self._entries:
+            self._order_new_entries()
 
     def abandon(self) -> None:
         """Forget the step under way, because another state was loaded."""
         if self._globals is not None:
             self._globals.abandon()
+
+    def _order_new_entries(self) -> None:
+        """Put the entries that this step has added to the state into the order in which one undivided step does."""
+        state = self.optimizer.state
+        number = {id(each): at for at, each in enumerate(p for g in self.optimizer.param_groups for p in g["params"])}
+        for key in sorted(list(state)[self._entries :], key=lambda key: number.get(id(key), -1)):
+            state[key] = state.pop(key)
+        self._entries = len(state)
 
     def _narrowed(self, parameters: Sequence[torch.Tensor], held: list[list[torch.Tensor]]) -> list[list[torch.Tensor]]:
         """Return, for each group, what it holds during a partial step."""

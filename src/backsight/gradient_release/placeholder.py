@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from backsight.gradient_release._torch import wrapper
+from backsight.gradient_release._torch import in_backward, wrapper
 from backsight.gradient_release.errors import AlreadyStepped, GradientGone
 
 aten = torch.ops.aten
@@ -28,31 +28,32 @@ class Placeholder(torch.Tensor):
 
     - Its 2-norm is the true one, so that `clip_grad_norm_` returns the right total; a factor of exactly 1 is honoured.
     - Zeroing it takes it away: `zero_grad(set_to_none=False)`.
-    - Adding to it raises AlreadyStepped, and everything else raises GradientGone: nothing is silently wrong.
+    - A second gradient raises AlreadyStepped, and everything else raises GradientGone: nothing is silently wrong.
     - A deep copy of it is None, so that copies of the parameter have no gradient.
     """
 
     norm_taken: torch.Tensor | None
-    found_inf: torch.Tensor | None
     owner: Owner
 
     @staticmethod
     def __new__(cls, like: torch.Tensor, owner: Owner) -> Placeholder:
         made: Placeholder = wrapper(cls, like)
-        made.norm_taken = made.found_inf = None
+        made.norm_taken = None
         made.owner = owner
         return made
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch writes it
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # torch's own has no self that mypy knows of
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         answer = _ANSWERS.get(func.overloadpacket)
         if answer is None:
             raise _gone(func, args)
         return answer(func, args, kwargs or {})
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # torch's has no types
         return f"<the gradient of {_name(self)}, used for a step and freed; norm_taken={_value(self)}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
@@ -60,6 +61,11 @@ class Placeholder(torch.Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise GradientGone(f"{_told(self)} It cannot be pickled.")
+
+    def _no_values(self, *args: Any, **kwargs: Any) -> Any:
+        raise GradientGone(f"{_told(self)} It has no values. Release keeps norms: release.grad_norms().")
+
+    tolist = numpy = __array__ = data_ptr = _no_values  # what does not go through __torch_dispatch__
 
 
 def _gone(func: Any, args: Any) -> GradientGone:
@@ -111,9 +117,10 @@ def _scale_each(func: Any, args: Any, kwargs: Any) -> None:
 def _honour(gone: Any, factor: Any) -> None:
     if not _is_gone(gone):
         raise GradientGone(f"{_told(factor)} Its values are needed to multiply another tensor by.")
-    if float(factor) != 1.0:
+    number = float(factor.full_tensor() if hasattr(factor, "full_tensor") else factor)
+    if number != 1.0:
         raise GradientGone(
-            f"{_told(gone)} It is too late to scale it by {float(factor):.3g}, as clip_grad_norm_ does after "
+            f"{_told(gone)} It is too late to scale it by {number:.3g}, as clip_grad_norm_ does after "
             "backward. Call release.clip(max_norm) once instead, before the training; it clips exactly."
         )
 
@@ -132,19 +139,10 @@ def _zero_each(func: Any, args: Any, kwargs: Any) -> None:
 
 
 def _unscale(func: Any, args: Any, kwargs: Any) -> None:
-    """Answer `GradScaler.unscale_`, where the gradient was unscaled for its step, and looked at for overflow."""
-    gradients, found, inverse_scale = args
-    for gradient in gradients:
-        if _is_gone(gradient) and gradient.found_inf is None:
-            raise GradientGone(
-                f"{_told(gradient)} GradScaler would divide it by the scale now, when the step has already been made "
-                "with the scaled gradient. bf16 autocast needs no scaler; for fp16 see release.clip()."
-            )
-    for gradient in gradients:
-        if _is_gone(gradient):
-            found.copy_(torch.maximum(found, gradient.found_inf.to(found.device)))
-    if left := [gradient for gradient in gradients if not _is_gone(gradient)]:
-        func(left, found, inverse_scale)
+    raise GradientGone(
+        f"{_told(_first(args))} GradScaler would divide it by the scale now, when the step has already been made with "
+        "the scaled gradient. bfloat16 needs no scaler; for float16 call release.clip(max_norm) before the training."
+    )
 
 
 def _itself(func: Any, args: Any, kwargs: Any) -> Any:
@@ -152,7 +150,10 @@ def _itself(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _add(func: Any, args: Any, kwargs: Any) -> Any:
-    raise AlreadyStepped(second_gradient(_name(_first(args))))
+    """Answer what autograd does with a second gradient, `grad += new`; nothing else may add to it either."""
+    if in_backward() and _is_gone(args[0]):
+        raise AlreadyStepped(second_gradient(_name(args[0])))
+    raise _gone(func, args)
 
 
 _ANSWERS: dict[Any, Callable[[Any, Any, Any], Any]] = {

@@ -49,7 +49,8 @@ def probe(optimizer: torch.optim.Optimizer, make: Make | None) -> Evidence:
     """
     kind = type(optimizer)
     arguments = _arguments(optimizer)
-    make = make or (lambda groups: kind(groups, **arguments))  # type: ignore[arg-type]  # of whatever class
+    made_with = tuple(f"{name}={value!r}" for name, value in arguments.items()) if make is None else ("make()",)
+    make = make or (lambda groups: kind(groups, **arguments))
     with _random_state(optimizer), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tried = _Trial(optimizer, make)
@@ -67,7 +68,6 @@ def probe(optimizer: torch.optim.Optimizer, make: Make | None) -> Evidence:
             f"{kind.__name__} does not step each parameter by itself. Released steps of small parameters were compared "
             f"to those of the ordinary loop: {refused['narrow']}."
         )
-    made_with = ("make()",) if make.__name__ != "<lambda>" else tuple(f"{k}={v!r}" for k, v in arguments.items())
     return Evidence(
         f"{kind.__module__}.{kind.__qualname__}", False, exact, STEPS, len(tried.shapes), buckets, made_with
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 
+from backsight.gradient_release._amp import CHECK_AND_UNSCALE, check_and_unscale, has_scaled, multipliers
 from backsight.gradient_release._torch import alive, wrapper
-from backsight.gradient_release.clipping._torch import CHECK_AND_UNSCALE, check_and_unscale
 from backsight.gradient_release.errors import ReleaseError
 
 
@@ -23,27 +23,36 @@ class Clipped(Protocol):
 def refuse_undeclared(release: Clipped) -> None:
     """Refuse to step with gradients that a GradScaler multiplied, and has not looked at for an overflow.
 
-    Any scaler that is enabled and in use counts: which loss it scales cannot be seen from a gradient.
+    Any scaler that is enabled and has been used counts: which loss it scales cannot be seen from a gradient.
 
     Raises:
-        ReleaseError: if there is one, and the gradients are not held until the scaler has seen all of them.
+        ReleaseError: if there is one, and gradients do not wait for `scaler.step(optimizer)`, as they do with clipping.
     """
-    clipping = release.clipping
-    if clipping is not None and (clipping.method != "two-pass" or clipping.scaler is not None):
-        return
-    if not any(in_use(scaler) for scaler in alive(torch.amp.GradScaler)):
-        return
-    raise ReleaseError(
-        "A GradScaler is in use: gradients are scaled until it has looked at all of them for an overflow, which release "
-        "would not wait for. No weight was moved. Call release.clip(max_norm) before the training, or "
-        "release.clip(math.inf) if nothing is to be clipped: gradients then wait for scaler.step(optimizer), exactly. In "
-        "two passes, name it: release.backward(scaler.scale(loss), scaler=scaler). bfloat16 needs no scaler."
-    )
+    if release.clipping is None and any(_used_scalers()):
+        raise ReleaseError(
+            "A GradScaler is in use: gradients stay scaled until it has looked at all of them for an overflow, and "
+            "release would not wait for it. No weight was moved. Call release.clip(max_norm) before the training, or "
+            "release.clip(math.inf) if nothing is to be clipped: gradients then wait for scaler.step(optimizer). "
+            "bfloat16 needs no scaler; delete one that is left over from another training."
+        )
 
 
-def in_use(scaler: torch.amp.GradScaler) -> bool:
-    """Whether a scaler is enabled and has scaled something."""
-    return scaler.is_enabled() and scaler._scale is not None
+def refuse_scaled(loss: torch.Tensor) -> None:
+    """Refuse a loss that a GradScaler multiplied, for a backward pass that does not know of it.
+
+    Raises:
+        ReleaseError: if it is.
+    """
+    scales = {scaler.get_scale() for scaler in _used_scalers()}
+    if scales and any(float(number) in scales for number in multipliers(loss)):
+        raise ReleaseError(
+            "The loss was scaled by a GradScaler that release.backward(loss) does not know of. No weight was moved. "
+            "Name it: release.backward(scaler.scale(loss), scaler=scaler)."
+        )
+
+
+def _used_scalers() -> Iterator[torch.amp.GradScaler]:
+    return (each for each in alive(torch.amp.GradScaler) if each.is_enabled() and has_scaled(each))
 
 
 def undo_scale(optimizer: Any, gradients: Sequence[torch.Tensor]) -> None:
@@ -99,7 +108,7 @@ class Unscaling:
 class Verdict(torch.Tensor):
     """Stands in for the gradients on a device while a GradScaler asks them whether one overflowed."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch's own do
 
     found: torch.Tensor
 
@@ -110,7 +119,9 @@ class Verdict(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # called on the class, with these
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if func is not CHECK_AND_UNSCALE:
             raise ReleaseError(f"{func} was called on gradients that are gone: GradScaler is told their overflow only.")
         verdicts, found_inf, _ = args

@@ -9,9 +9,14 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 FAMILIAR = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor})
 """Types of tensors that hold their own storage; the others are made of these."""
+
+
+COMPILED = "_orig_mod"
+"""The name under which `torch.compile(module)` holds the module."""
 
 
 def in_backward() -> bool:
@@ -29,6 +34,9 @@ EventType = torch._C._profiler._EventType
 
 BACKWARD = torch._C._profiler.RecordScope.BACKWARD_FUNCTION
 """The scope of an autograd node's own event."""
+
+USER = torch._C._profiler.RecordScope.USER_SCOPE
+"""The scope of `torch.profiler.record_function`."""
 
 EVALUATE = "autograd::engine::evaluate_function: "
 """How the name of the event around a node begins (`torch/csrc/autograd/engine.cpp`)."""
@@ -51,3 +59,12 @@ def profiling() -> bool:
 def fake_mode() -> Any:
     """Return the FakeTensorMode that is entered; None if there is none."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+
+
+without_modes = _disable_current_modes
+"""A context in which tensors are real again, whatever modes are entered."""
+
+
+def forget_fakes(mode: Any) -> None:
+    """Let a fake mode forget which tensors it made: `Module.to` replaces no parameter that has a weak reference."""
+    mode.fake_tensor_converter.meta_converter.tensor_memo.clear()

@@ -28,26 +28,34 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
     Release is compared with the best ordinary step, so that what another implementation saves is not credited to it.
     """
     asked = variants[0]
-    ordinary = [each for each in variants if each.way.release is None]
-    plain = [each for each in ordinary if each.way.checkpointing == asked.way.checkpointing]
-    base = min(plain, key=lambda each: each.peak, default=asked)
+    checkpointing = bool(asked.way.checkpointing)
+    base = _least(variants, release=False, checkpointing=checkpointing) or asked
     if asked.way.release is None and base.peak < asked.peak * (1 - _SAME):
         yield f"{base.way.implementation}=True alone saves {_saved(asked, base)}."
-    for each in variants:
-        released, checkpointed = each.way.release is not None, each.way.checkpointing != base.way.checkpointing
-        if released and not checkpointed:
-            yield _verdict("Gradient release", each, base, _WHY_NOT[base.at_peak.phase])
-        elif checkpointed and not released and each.way.checkpointing:
-            yield _verdict("Checkpointing", each, base, "where its activations are gone")
-        elif checkpointed and each.way.checkpointing:
-            yield _verdict("Both together", each, base, "and stays")
+    released = _least(variants, release=True, checkpointing=checkpointing)
+    if released is not None and released is not base:
+        yield _verdict("Gradient release saves", released, base, _WHY_NOT[base.at_peak.phase])
+    if checkpointing:
+        return
+    checkpointed = _least(variants, release=False, checkpointing=True)
+    if checkpointed is not None:
+        yield _verdict("Checkpointing saves", checkpointed, base, "where no activations wait")
+    both = _least(variants, release=True, checkpointing=True)
+    if both is not None:
+        yield _verdict("Both together save", both, base, "and stays there")
+
+
+def _least(variants: Sequence[Variant], *, release: bool, checkpointing: bool) -> Variant | None:
+    """Return the variant of this kind with the lowest peak."""
+    ways = ((each.way, each) for each in variants)
+    found = [v for w, v in ways if (w.release is not None) == release and bool(w.checkpointing) == checkpointing]
+    return min(found, key=lambda each: each.peak, default=None)
 
 
 def _verdict(what: str, other: Variant, base: Variant, why_not: str) -> str:
-    saves = "save" if what.startswith("Both") else "saves"
     if other.peak < base.peak * (1 - _SAME):
-        return f"{what} {saves} {_saved(base, other)}; the peak is then {other.at_peak.where}."
-    return f"{what} {saves} nothing: the peak is {base.at_peak.where}, {why_not}."
+        return f"{what} {_saved(base, other)}; the peak is then {other.at_peak.where}."
+    return f"{what} nothing: the peak is {base.at_peak.where}, {why_not}."
 
 
 def _saved(before: Variant, after: Variant) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from backsight.memory._torch import BACKWARD, EVALUATE, STEP, ZERO_GRAD, EventType, event_tree
+from backsight.memory._torch import BACKWARD, EVALUATE, STEP, USER, ZERO_GRAD, EventType, event_tree
 from backsight.memory.ledger import Phase
-from backsight.memory.tensors import all_tensors, storage_of
+from backsight.memory.tensors import address_of, all_tensors, storage_of
+from backsight.tape import no_torch_function
 
 ACCUMULATE = "AccumulateGrad"
 
@@ -113,8 +114,8 @@ def _entered(event: Any, place: Place, number: int, found: Reports) -> Place:
         return Place("backward", node=node, node_sequence=said.sequence_number)
     if name.startswith((STEP, ZERO_GRAD)):
         return Place("optimizer", op=name.partition("#")[2] if name.startswith(ZERO_GRAD) else "")
-    if said.scope == BACKWARD or ("::" not in name and said.sequence_number < 0):
-        return place  # the inside of a node's evaluation, or a `record_function` of the user
+    if said.scope in (BACKWARD, USER):
+        return place  # the inside of a node's evaluation, or a `record_function` of somebody
     if said.sequence_number >= 0:
         found.makers[said.sequence_number] = number
         return replace(place, op=name, op_sequence=said.sequence_number, op_event=number)
@@ -149,16 +150,17 @@ class Before:
         self.existing: list[Existing] = []
         self.deaths: list[tuple[int, int]] = []
         self._references: list[weakref.ref[Any]] = []
-        seen = set()
-        for tensor in all_tensors():
-            storage = storage_of(tensor)
-            address = 0 if storage is None else storage.data_ptr()
-            if storage is None or not address or address in seen or not storage.nbytes():
-                continue
-            seen.add(address)
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            self.existing.append(Existing(address, storage.nbytes(), str(tensor.device), tuple(tensor.shape), dtype))
-            self._references.append(weakref.ref(storage, self._noting(address)))
+        seen: set[int] = set()
+        with no_torch_function():
+            for tensor in all_tensors():
+                address, storage = address_of(tensor), storage_of(tensor)
+                if storage is None or not address or address in seen or not storage.nbytes():
+                    continue
+                seen.add(address)
+                dtype = str(tensor.dtype).removeprefix("torch.")
+                device, shape = str(tensor.device), tuple(tensor.shape)
+                self.existing.append(Existing(address, storage.nbytes(), device, shape, dtype))
+                self._references.append(weakref.ref(storage, self._noting(address)))
 
     def forget(self) -> None:
         """Stop to watch; what was seen stays."""

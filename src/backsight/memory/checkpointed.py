@@ -9,6 +9,11 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from backsight.memory.training import NotAStep
+
+_SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
+"""What models of transformers call it, the newer name first."""
+
 
 def repeated_blocks(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """Return the blocks that a model repeats, such as the layers of a transformer, with their paths.
@@ -36,13 +41,15 @@ def checkpointable(model: nn.Module) -> bool:
 def apply(model: nn.Module, where: bool | Sequence[str] = True) -> None:
     """Compute the activations of the blocks again in the backward pass. Changes the model: give it a copy.
 
-    A model of Hugging Face has its own switch, and it is used. Raises ValueError for the name of no module, and where
+    A model of Hugging Face has its own switch, and it is used. Raises NotAStep for the name of no module, and where
     there is no repeated block.
     """
     if where is True and getattr(model, "supports_gradient_checkpointing", False):
-        switch: Any = model.gradient_checkpointing_enable
-        switch(gradient_checkpointing_kwargs={"use_reentrant": False})
-        return
+        for name in _SWITCHES:
+            switch: Any = getattr(model, f"{name}_enable", None)
+            if switch is not None:
+                switch(**{f"{name}_kwargs": {"use_reentrant": False}})
+                return
     for block in _blocks(model, where):
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
@@ -51,7 +58,7 @@ def _blocks(model: nn.Module, where: bool | Sequence[str]) -> list[nn.Module]:
     if where is True:
         blocks = [block for _, block in repeated_blocks(model)]
         if not blocks:
-            raise ValueError(
+            raise NotAStep(
                 f"{type(model).__name__} repeats no block that could be checkpointed. Name the modules: "
                 'checkpointing=["encoder", "decoder"].'
             )
@@ -61,7 +68,7 @@ def _blocks(model: nn.Module, where: bool | Sequence[str]) -> list[nn.Module]:
         if name not in modules:
             near = [known for known in modules if known and name.split(".")[-1] in known][:3]
             known = f" Near to it: {', '.join(near)}." if near else ""
-            raise ValueError(f"{type(model).__name__} has no module {name!r} to checkpoint.{known}")
+            raise NotAStep(f"{type(model).__name__} has no module {name!r} to checkpoint.{known}")
     return [modules[name] for name in where or ()]
 
 

@@ -13,9 +13,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from backsight.memory.ledger import Kind
 from backsight.memory.tensors import address_of, all_tensors, named_tensors, parts_of, tensors_of
 from backsight.naming import search
+from backsight.tape import no_torch_function
 
 NAMED = 40
 """Tensors whose variables are looked for."""
+
+LONGEST = 60
+"""Characters of a name that still tells something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class Claims:
             self._of_model(model, prefix)
         for optimizer in self._optimizers:
             self._of_optimizer(optimizer)
-        self.variables()
+        if not self._looked:
+            self.variables()
         self._models.clear()
         self._optimizers.clear()
         self._names.clear()
@@ -80,14 +85,16 @@ class Claims:
 
     def inputs(self, arguments: Any) -> None:
         """Claim what a model is called with and nothing computed."""
-        for tensor in tensors_of(arguments):
-            if tensor.grad_fn is None and id(tensor) not in self._names:
-                self._claim(tensor, "inputs", "")
+        with no_torch_function():
+            for tensor in tensors_of(arguments):
+                if tensor.grad_fn is None and id(tensor) not in self._names:
+                    self._claim(tensor, "inputs", "")
 
     def variables(self) -> None:
         """Give the largest tensors that nobody has claimed the names of the variables that hold them."""
         began = time.time_ns()
-        self._name_variables()
+        with no_torch_function():
+            self._name_variables()
         self.pauses.append((began, time.time_ns()))
 
     def _name_variables(self) -> None:
@@ -95,22 +102,26 @@ class Claims:
         found = {address: t for t in all_tensors() if (address := address_of(t)) and address not in claimed}
         largest = sorted(found.values(), key=lambda t: -t.untyped_storage().nbytes())[:NAMED]
         for tensor, names in zip(largest, search(largest, limit=1).names, strict=True):
-            if names and names[0].exact:
+            if names and names[0].exact and len(names[0].path) <= LONGEST:
                 self._claim(tensor, None, names[0].path)
 
     def _of_model(self, model: torch.nn.Module, prefix: str) -> None:
-        for name, tensor in named_tensors(model, prefix):
-            self._modules.setdefault(id(tensor), name.rpartition(".")[0])
-            self._parameter(tensor, name)
+        with no_torch_function():
+            for name, tensor in named_tensors(model, prefix):
+                self._modules.setdefault(id(tensor), name.rpartition(".")[0])
+                self._parameter(tensor, name)
 
     def _of_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        for number, group in enumerate(optimizer.param_groups):
-            for position, parameter in enumerate(group["params"]):
-                name = self._parameter(parameter, f"group {number}, parameter {position}")
-                state = optimizer.state.get(parameter)
-                for key, value in state.items() if isinstance(state, dict) else ():
-                    for tensor in tensors_of(value):
-                        self._claim(tensor, "optimizer state", f"{key} of {name}", parameter)
+        with no_torch_function():
+            for number, group in enumerate(optimizer.param_groups):
+                for position, parameter in enumerate(group["params"]):
+                    name = self._parameter(parameter, f"group {number}, parameter {position}")
+                    self._of_state(optimizer.state.get(parameter), name, parameter)
+
+    def _of_state(self, state: object, name: str, parameter: torch.Tensor) -> None:
+        for key, value in state.items() if isinstance(state, dict) else ():
+            for tensor in tensors_of(value):
+                self._claim(tensor, "optimizer state", f"{key} of {name}", parameter)
 
     def _parameter(self, parameter: torch.Tensor, name: str) -> str:
         name = self._names.setdefault(id(parameter), name)

@@ -27,6 +27,16 @@ def seconds(history: History) -> NDArray[np.float64]:
     return np.concatenate([[0.0], (history.time - history.began) / 1e9])
 
 
+def passes(history: History) -> list[tuple[str, float, float]]:
+    """Return the phases as a picture names them, with seconds: a backward pass and the recomputations in it are one."""
+    found: list[tuple[str, float, float]] = []
+    for span in history.spans:
+        name = "backward" if span.phase == "recomputation" else span.phase
+        began = found.pop()[1] if found and found[-1][0] == name else (span.began - history.began) / 1e9
+        found.append((name, began, (span.ended - history.began) / 1e9))
+    return found
+
+
 def at_moments(history: History, values: Curve, count: int) -> Curve:
     """Return the most bytes in each of `count` equal parts of the step's time."""
     ends = np.linspace(0, (history.ended - history.began) / 1e9, count + 1)[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -132,10 +132,23 @@ def label(block: Block) -> str:
 
 def names_of(held: Held, most: int) -> str:
     """Return at most so many names of a group; those that differ only in the number of a layer are told as one."""
-    names = Counter(_NUMBER.sub("*", name) for name in held.names)
-    first = {_NUMBER.sub("*", name): name for name in reversed(held.names)}
-    told = [first[name] if n == 1 else name for name, n in names.most_common(most)]
-    return ", ".join(told) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for name in held.names:
+        alike[_NUMBER.sub("*", name)].append(name)
+    groups = sorted(alike.items(), key=lambda each: -len(each[1]))
+    told = ", ".join(_together(pattern, names) for pattern, names in groups[:most])
+    return told + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
+
+
+def _together(pattern: str, names: Sequence[str]) -> str:
+    """Return names of one pattern as one, with a star for each number in which they differ.
+
+    >>> _together("gelu of blocks.*.mlp.*", ["gelu of blocks.0.mlp.1", "gelu of blocks.1.mlp.1"])
+    'gelu of blocks.*.mlp.1'
+    """
+    columns = zip(*(_NUMBER.findall(name) for name in names), strict=True)
+    numbers = iter([column[0] if len(set(column)) == 1 else "*" for column in columns])
+    return re.sub(r"\*", lambda _: next(numbers, "*"), pattern)
 
 
 def _at(node: str, op: str, phase: Phase) -> str:
@@ -190,7 +203,7 @@ def _phrase(held: Held) -> str:
     return f"{count}{amount(held.each)}{shape}{kind}: {names_of(held, 3)}"
 
 
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$| )")
+_NUMBER = re.compile(r"(?<=[. ])\d+(?=[., ]|$)")
 """A number in a path: `blocks.0.fc` and `blocks.1.fc` are told as `blocks.*.fc`."""
 
 _PLURAL: dict[Kind, str] = {

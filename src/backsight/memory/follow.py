@@ -18,13 +18,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from backsight.memory._torch import FAMILIAR, current_node, in_backward
+from backsight.memory.allocator import ACCUMULATE
 from backsight.memory.calls import ModuleCalls
 from backsight.memory.kinds import settled
 from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
 from backsight.memory.tensors import named_tensors, parts_of, storage_of, tensors_of
-from backsight.tape import Models, sequence_number
+from backsight.tape import Models, next_sequence_number, sequence_number
 
-_ACCUMULATE = "AccumulateGrad"
 _COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
 """What AccumulateGrad calls for a gradient that it cannot take as it is."""
 
@@ -48,6 +48,9 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         self.ledger = Ledger()
         self.calls = ModuleCalls(model)
         self._references: dict[int, weakref.ref[Any]] = {}
+        self._nodes: dict[int, str] = {}
+        self._made: dict[int, list[Block]] = {}
+        self._newest = next_sequence_number() - 1
         self._optimizing = 0
         self._hooks = ExitStack()
         self._watched: set[int] = set()
@@ -75,7 +78,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
                 if not any(each is model for model in self.calls.models):
                     self.calls.meet(each)
                 for name, tensor in named_tensors(each):
-                    self.claim(tensor, "parameters", name)
+                    self.claim(tensor, "parameters", name, name.rpartition(".")[0])
                     self._watch(tensor, name)
             elif isinstance(each, torch.optim.Optimizer):
                 self._claim_state(each)
@@ -83,15 +86,19 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
                 for tensor in tensors_of(each):
                     self.claim(tensor, "inputs")
 
-    def claim(self, tensor: torch.Tensor, kind: Kind, name: str = "") -> None:
+    def claim(self, tensor: torch.Tensor, kind: Kind, name: str = "", module: str | None = None) -> None:
         """Say what the storage of a tensor is for; one not met before was there at the start."""
         for part in parts_of(tensor):
             block = self._meet(part, None)
             if block is not None:
                 block.kind, block.name = kind, name or block.name
+                block.module = block.module if module is None else module
 
     def history(self) -> History:
         """Return what was seen so far."""
+        for number, blocks in self._made.items():
+            for block in blocks:
+                block.node = f"{self._nodes[number]} #{number}" if number in self._nodes else ""
         return settled(self.ledger.history())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -100,9 +107,13 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         self.ledger.enter(self._phase())
         for tensor in _flat(args):
             self._meet(tensor, None)
+        newest, first = next_sequence_number() - 1, len(self.ledger.blocks)
         result = func(*args, **(kwargs or {}))
         for tensor in _flat((result,)):
             self._meet(tensor, func)
+        if newest != self._newest:  # the operator made a node, before it came here
+            self._newest = newest
+            self._made[newest] = [block for block in self.ledger.blocks[first:] if not block.node]
         return result
 
     def _phase(self) -> Phase:
@@ -138,12 +149,15 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         node = current_node() if in_backward() else None
         if node is None:
             return
-        block.node = node.name()
-        if block.node.endswith(_ACCUMULATE):
+        name, number = node.name().rpartition("::")[2], sequence_number(node)
+        block.node = name
+        if name == ACCUMULATE:
             if str(func).startswith(_COPIES) and not self._optimizing:
                 block.kind = "gradients"
-        elif not block.module:
-            block.module = self.calls.of_sequence(sequence_number(node))
+            return
+        self._nodes[number] = name
+        block.node = f"{name} #{number}"
+        block.module = block.module or self.calls.of_sequence(number)
 
     def _died(self, key: int) -> None:
         self._references.pop(key, None)
@@ -161,7 +175,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
     def _gradients(self, gradients: Iterable[Any], name: str) -> None:
         for gradient in gradients:
             if isinstance(gradient, torch.Tensor):
-                self.claim(gradient, "gradients", name)
+                self.claim(gradient, "gradients", name, name.removesuffix(".grad").rpartition(".")[0])
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._optimizing += 1
@@ -179,7 +193,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
                     self._watch(parameter, block.name or "parameter")
                 for key, value in optimizer.state.get(parameter, {}).items():
                     for tensor in tensors_of(value):
-                        self.claim(tensor, "optimizer state", f"{key} of {block.name}" if block and block.name else key)
+                        name = f"{key} of {block.name}" if block and block.name else key
+                        self.claim(tensor, "optimizer state", name, block.module if block else None)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[torch.Tensor]:

@@ -13,15 +13,19 @@ import torch
 from torch import nn
 
 from backsight.memory.caching_allocator import replay
-from backsight.memory.ledger import History
 from backsight.memory.plan import Forecast, Variant, requests
-from backsight.memory.rehearsal import look, rehearse
+from backsight.memory.rehearsal import look, rehearse, same_random_state, settled
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
-from backsight.memory.training import Recipe, Script
+from backsight.memory.training import NotAStep, Recipe, Script
 from backsight.memory.way import Way, others
 
 BUCKET = "16MB"
+
+_ONE_WAY = (
+    "Other ways are not compared, as the step makes its optimizer itself: "
+    "for that, return (model, batch, optimizer) from the function."
+)
 
 
 def forecast(
@@ -66,30 +70,49 @@ def forecast(
 
     Loss and output live until the end of the step, and gradients are set to None after it.
 
-    Raises CannotForecast where the step needs values of tensors, and ValueError or TypeError for what is no step.
+    Raises CannotForecast where the step needs the values of tensors, NotAStep for what is no step, and ValueError for
+    sizes, types and devices that are none.
     Source: torch._subclasses.fake_tensor.
     """
-    subject = _subject(step_or_model, batch, optimizer, loss, _dtype(dtype), _dtype(autocast))
+    subject = _subject(step_or_model, batch, optimizer, loss, floating(dtype), floating(autocast))
     memory = None if device_memory is None else bytes_of(device_memory)
     place = _device(device, memory)
     if steps < 1:
         raise ValueError(f"A forecast is of at least one step, and steps is {steps}.")
-    asked, known, repeated = look(subject, place)
-    bucket = BUCKET if asked.release is None else asked.release
-    if release is not None:
-        bucket = bucket if isinstance(release, bool) else release
-        asked = replace(asked, release=None if release is False else bucket)
-    asked = replace(asked, checkpointing=_checkpointing(checkpointing))
-    ways = others(asked, known, bucket, repeated) if variants and known else (asked,)
-    replayed = place == "cuda" if allocator is None else allocator
-    with _progress(len(ways) * steps) as done:
-        made = tuple(_variant(way, rehearse(subject, way, place, steps, done), replayed) for way in ways)
-    return Forecast(made, place, memory)
+    with same_random_state():
+        subject = settled(subject)
+        sight = look(subject, place)
+        asked = _asked(sight.way, release, checkpointing)
+        bucket = BUCKET if asked.release is None else asked.release
+        compared = variants and sight.optimizers
+        ways = others(asked, sight.known, bucket, sight.blocks) if compared else (asked,)
+        replayed = place == "cuda" if allocator is None else allocator
+        made, notes = [], [_ONE_WAY] if variants and not sight.optimizers else []
+        with _progress(len(ways) * steps) as done:
+            for way in ways:
+                try:
+                    history = rehearse(subject, way, place, steps, done)
+                except Exception as error:
+                    if way == asked:
+                        raise
+                    notes.append(f"Not compared: {way}. {type(error).__name__}: {error}")
+                else:
+                    reserved = replay(requests(history)).peak_reserved if replayed else None
+                    made.append(Variant(way, StepMemory(history, forecast=True), reserved))
+    return Forecast(tuple(made), place, memory, tuple(notes))
 
 
-def _variant(way: Way, history: History, replayed: bool) -> Variant:
-    reserved = replay(requests(history)).peak_reserved if replayed else None
-    return Variant(way, StepMemory(history, forecast=True), reserved)
+def _asked(way: Way, release: bool | str | int | None, checkpointing: bool | Sequence[str] | None) -> Way:
+    """Return the way as the step stands, with what was asked for besides."""
+    if release is False:
+        way = replace(way, release=None)
+    elif release is True:
+        way = replace(way, release=BUCKET if way.release is None else way.release)
+    elif release is not None:
+        way = replace(way, release=release)
+    if isinstance(checkpointing, str):
+        checkpointing = [checkpointing]
+    return replace(way, checkpointing=checkpointing if isinstance(checkpointing, bool) else tuple(checkpointing or ()))
 
 
 def _subject(
@@ -98,22 +121,22 @@ def _subject(
     """Return what is to be imagined. Raises where the arguments do not belong together."""
     if isinstance(given, nn.Module):
         if batch is None:
-            raise ValueError(f"A forecast of a step of {type(given).__name__} needs a batch: forecast(model, batch).")
+            raise NotAStep(f"A forecast of a step of {type(given).__name__} needs a batch: forecast(model, batch).")
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     if not callable(given):
-        raise TypeError(
+        raise NotAStep(
             f"A forecast is of a model or of a function that does a step, and this is a {type(given).__name__}."
         )
     if batch is not None:
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     needed = _needed(given)
     if needed:
-        raise TypeError(
+        raise NotAStep(
             f"A step is called without arguments, and this function needs {', '.join(needed)}. "
             "Give forecast(lambda: step(...)), or the model and a batch."
         )
     if optimizer is not None or loss is not None:
-        raise ValueError("An optimizer and a loss are for a model and a batch: forecast(model, batch, optimizer).")
+        raise NotAStep("An optimizer and a loss are for a model and a batch: forecast(model, batch, optimizer).")
     return Script(given, dtype, autocast)
 
 
@@ -127,7 +150,8 @@ def _needed(function: Any) -> list[str]:
     return [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
 
 
-def _dtype(given: torch.dtype | str | None) -> torch.dtype | None:
+def floating(given: torch.dtype | str | None) -> torch.dtype | None:
+    """Return a floating-point type by its name, such as "bfloat16". Raises ValueError where it is none."""
     found = getattr(torch, given.removeprefix("torch."), None) if isinstance(given, str) else given
     if found is not None and isinstance(found, torch.dtype) and found.is_floating_point:
         return found
@@ -143,12 +167,6 @@ def _device(given: str | None, memory: int | None) -> str:
     if kind not in ("cuda", "cpu"):
         raise ValueError(f'A forecast is for "cuda" or "cpu", and not for {given!r}.')
     return kind
-
-
-def _checkpointing(given: bool | Sequence[str] | None) -> bool | tuple[str, ...]:
-    if isinstance(given, str):
-        return (given,)
-    return bool(given) if given is None or isinstance(given, bool) else tuple(given)
 
 
 @contextmanager

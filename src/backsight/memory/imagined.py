@@ -20,7 +20,7 @@ import re
 import sys
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -28,10 +28,13 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from backsight.gradient_release import Release, release
+from backsight.memory._torch import forget_fakes, without_modes
+from backsight.memory.few_batches import FewBatches
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, Enum, BuiltinFunctionType)
 _NOT_ENTERED = {
@@ -62,21 +65,28 @@ class Imagination:
 
     def copy(self, value: Any) -> Any:
         """Return the copy of a value, or the value itself where it is none that could hold a tensor."""
-        if isinstance(value, _ATOMS):
-            return value
-        known = self._copies.get(id(value))
-        return self._copied(value) if known is None else known
+        copied = self._copy(value)
+        forget_fakes(self._mode)
+        return copied
 
     def made(self, kind: type[T]) -> tuple[T, ...]:
         """Return the copies of one kind that were made, each once."""
         return tuple({id(each): each for each in self._copies.values() if isinstance(each, kind)}.values())
+
+    def _copy(self, value: Any) -> Any:
+        if isinstance(value, _ATOMS):
+            return value
+        known = self._copies.get(id(value))
+        return self._copied(value) if known is None else known
 
     def _copied(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, Release):
             return self._release(value)
-        if isinstance(value, (MutableMapping, dict)) and hasattr(value, "clear"):
+        if isinstance(value, DataLoader):
+            return self._remember(value, FewBatches(value, self.copy))
+        if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, (list, set, deque)):
             return self._collection(value)
@@ -85,12 +95,12 @@ class Imagination:
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, MethodType):
-            return MethodType(self.copy(value.__func__), self.copy(value.__self__))
+            return MethodType(self._copy(value.__func__), self._copy(value.__self__))
         if isinstance(value, partial):
-            return partial(self.copy(value.func), *map(self.copy, value.args), **self.copy(value.keywords))
+            return partial(self._copy(value.func), *map(self._copy, value.args), **self._copy(value.keywords))
         if isinstance(value, weakref.ref):
             target = value()
-            return value if target is None else weakref.ref(self.copy(target))
+            return value if target is None else weakref.ref(self._copy(target))
         return self._instance(value) if _entered(value) else value
 
     def _remember(self, value: Any, copied: Any) -> Any:
@@ -101,40 +111,41 @@ class Imagination:
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         fake: torch.Tensor = self._remember(tensor, self._fake(tensor))
         hooks: Any = tensor._post_accumulate_grad_hooks  # None, or a dict
+        register: Any = fake.register_post_accumulate_grad_hook
         for hook in list((hooks or {}).values()):
             if not _is_ours(hook):
-                fake.register_post_accumulate_grad_hook(self.copy(hook))
+                register(self._copy(hook))
         return fake
 
     def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a fake tensor; a counter on the CPU keeps its value, as optimizers read those (`step.item()`)."""
-        if tensor.device.type != "cpu" or isinstance(tensor, FakeTensor) or tensor.is_sparse:
+        if tensor.device.type != "cpu" or isinstance(tensor, FakeTensor):
             return _like(tensor)
         counter = tensor.dim() == 0 and not tensor.requires_grad and tensor.untyped_storage().nbytes() <= 8
         if counter and type(tensor) is torch.Tensor:
-            with unset_fake_temporarily():
+            with without_modes():
                 value = tensor.item()
             return torch.tensor(value, dtype=tensor.dtype)  # a fake one that knows its value
         fake: torch.Tensor = self._mode.from_tensor(tensor, static_shapes=True)
         return fake
 
-    def _mapping(self, value: Any) -> Any:
+    def _mapping(self, value: dict[Any, Any]) -> Any:
         copied = self._remember(value, copy.copy(value))
         items = list(value.items())
         copied.clear()
         for key, item in items:
-            copied[self.copy(key)] = self.copy(item)
+            copied[self._copy(key)] = self._copy(item)
         return copied
 
     def _collection(self, value: Any) -> Any:
         copied = self._remember(value, copy.copy(value))
-        items = [self.copy(item) for item in value]
+        items = [self._copy(item) for item in value]
         copied.clear()
         copied.update(items) if isinstance(copied, set) else copied.extend(items)
         return copied
 
     def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        items = [self.copy(item) for item in value]
+        items = [self._copy(item) for item in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
         made = getattr(type(value), "_make", None)  # a named tuple
@@ -143,17 +154,17 @@ class Imagination:
 
     def _release(self, attached: Release) -> Any:
         """Attach gradient release to the copy of an optimizer, as it is attached to the original."""
-        optimizer = self.copy(attached.optimizer)  # may have come here again, by its hooks
+        optimizer = self._copy(attached.optimizer)  # may have come here again, by its hooks
         known = self._copies.get(id(attached))
         return known or self._remember(attached, release(optimizer, bucket=attached.bucket))
 
-    def _hooks(self, hooks: MutableMapping[Any, Any], copied: MutableMapping[Any, Any]) -> None:
+    def _hooks(self, hooks: dict[Any, Any], copied: dict[Any, Any]) -> None:
         """Copy the hooks of a module or optimizer, without ours."""
         for key, hook in list(hooks.items()):
             if isinstance(getattr(hook, "__self__", None), Release):
-                self.copy(hook.__self__)
+                self._copy(hook.__self__)
             elif not _is_ours(hook):
-                copied[key] = self.copy(hook)
+                copied[key] = self._copy(hook)
 
     def _instance(self, value: Any) -> Any:
         """Copy an object by its attributes, without its own `__init__`, `__copy__` or `__getattr__`."""
@@ -166,7 +177,7 @@ class Imagination:
         hooked = isinstance(value, (nn.Module, Optimizer))
         hooks = {name for name, each in attributes.items() if hooked and _HOOKS(name) and isinstance(each, dict)}
         for name, attribute in list(attributes.items()):
-            copied.__dict__[name] = OrderedDict() if name in hooks else self.copy(attribute)
+            copied.__dict__[name] = OrderedDict() if name in hooks else self._copy(attribute)
         for name in hooks:  # at last, as to attach anew takes a whole optimizer
             self._hooks(attributes[name], copied.__dict__[name])
         return copied
@@ -185,14 +196,14 @@ class Imagination:
         copied = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells or None)
         self._remember(function, copied)
         for name, value in used.items():
-            scope[name] = self.copy(value)
+            scope[name] = self._copy(value)
         for cell, original in zip(cells, function.__closure__ or (), strict=True):
             try:
-                cell.cell_contents = self.copy(original.cell_contents)
+                cell.cell_contents = self._copy(original.cell_contents)
             except ValueError:  # the variable has no value yet
                 pass
-        copied.__defaults__ = self.copy(function.__defaults__)
-        copied.__kwdefaults__ = self.copy(function.__kwdefaults__)
+        copied.__defaults__ = self._copy(function.__defaults__)
+        copied.__kwdefaults__ = self._copy(function.__kwdefaults__)
         copied.__dict__.update(function.__dict__)
         copied.__qualname__, copied.__module__ = function.__qualname__, function.__module__
         return copied

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backsight.memory.colors import DARK, LIGHT
-from backsight.memory.curves import by_kind, seconds, thinned
+from backsight.memory.curves import by_kind, passes, seconds, thinned
 from backsight.memory.explain import amount, label
 from backsight.memory.page_source import SCRIPT, STYLE
 
@@ -72,6 +72,7 @@ def _data(history: History) -> dict[str, Any]:
             [span.phase, (span.began - history.began) / 1e6, (span.ended - history.began) / 1e6]
             for span in history.spans
         ],
+        "passes": [[name, began * 1e3, ended * 1e3] for name, began, ended in passes(history)],
         "blocks": [_block(block, times) for block in largest],
         "rest": len(history.blocks) - len(largest),
     }

@@ -93,7 +93,7 @@ function draw() {
   }
   phases(svg, inside);
   const at = kept.indexOf(data.peak.at);
-  if (at >= 0) {
+  if (at >= 0 && !hidden.size) {
     const px = x(data.times[data.peak.at]), py = y(totals[at]), right = px > width * .6;
     const ring = {fill: "var(--ground)", stroke: "var(--ink)", "stroke-width": 1.5};
     const side = right ? {x: px - 9, "text-anchor": "end"} : {x: px + 9, "text-anchor": "start"};
@@ -118,7 +118,7 @@ function area(kept, below, above, y) {
   return d + "Z";
 }
 function phases(svg, inside) {
-  for (const [number, [phase, began, ended]] of data.spans.entries()) {
+  for (const [number, [phase, began, ended]] of data.passes.entries()) {
     const from = Math.max(x(began), LEFT), to = Math.min(x(ended), width - RIGHT);
     if (to - from < 3) continue;
     const line = {x1: from, x2: from, y1: TOP - 10, y2: HEIGHT - BOTTOM, stroke: "var(--edge)"};
@@ -191,7 +191,7 @@ window.addEventListener("pointerup", event => {
   const moved = Math.abs(px - drag);
   drag = null;
   if (moved > 6) { range = [from, to]; draw(); return; }
-  held = !held; moment = indexAt(toTime(px)); draw();
+  held = !held; moment = indexAt(toTime(px)); point();
 });
 chart.addEventListener("pointerleave", () => { if (!held && drag === null) { moment = data.peak.at; point(); } });
 chart.addEventListener("dblclick", () => { range = [0, data.end]; held = false; draw(); });

@@ -87,6 +87,7 @@ class Forecast:
     variants: tuple[Variant, ...]
     device: str
     device_memory: int | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def peak(self) -> int:
@@ -174,6 +175,7 @@ class Forecast:
         yield self.table()
         yield ""
         yield from self.advice
+        yield from self.notes
         yield self.unknown
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backsight.memory.colors import LIGHT
-from backsight.memory.curves import by_kind, seconds, thinned
-from backsight.memory.explain import amount, names_of
+from backsight.memory.curves import by_kind, passes, seconds, thinned
+from backsight.memory.explain import amount
 
 if TYPE_CHECKING:
     from backsight.memory.ledger import History
@@ -21,7 +21,7 @@ POINTS = 4000
 
 _INK, _FAINT, _EDGE = "#1f2430", "#6b7280", "#d5d9e0"
 
-_NARROWEST = 0.035
+_NARROWEST = 0.06
 """The part of the width that a phase must have to be labelled."""
 
 
@@ -74,13 +74,13 @@ def _areas(history: History, ax: Any) -> None:
 def _phases(history: History, ax: Any) -> None:
     """Name the phases along the top, with a line where one begins."""
     left, right = ax.get_xlim()
-    for number, span in enumerate(history.spans):
-        began, ended = (span.began - history.began) / 1e6, (span.ended - history.began) / 1e6
-        if number and ended - began > 0.004 * (right - left):
-            ax.axvline(began, color=_EDGE, linewidth=0.8, zorder=1)
-        if ended - began > _NARROWEST * (right - left) * max(1.0, len(span.phase) / 8):
+    for number, (name, began, ended) in enumerate(passes(history)):
+        x, length = began * 1e3, (ended - began) * 1e3
+        if number and length > 0.004 * (right - left):
+            ax.axvline(x, color=_EDGE, linewidth=0.8, zorder=1)
+        if length > _NARROWEST * (right - left):
             ax.text(
-                (began + ended) / 2, 1.012, span.phase, transform=ax.get_xaxis_transform(), ha="center", va="bottom",
+                x + length / 2, 1.012, name, transform=ax.get_xaxis_transform(), ha="center", va="bottom",
                 fontsize=8.5, color=_FAINT,
             )  # fmt: skip
 
@@ -91,14 +91,12 @@ def _peak(memory: StepMemory, ax: Any) -> None:
     x = float(seconds(history)[peak.at + 1]) * 1e3
     left, right = ax.get_xlim()
     on_the_left = x > left + 0.55 * (right - left)
-    lines = [f"peak {amount(peak.bytes)} {peak.where}"]
-    if peak.held:
-        first = peak.held[0]
-        shape = f" {'×'.join(map(str, first.shape))}" if first.shape else ""
-        lines += textwrap.wrap(f"{first.count} × {amount(first.each)}{shape}: {names_of(first, 3)}", 74)[:2]
+    head, _, parts = str(peak).partition(": ")
+    lines = textwrap.wrap(parts, 76)
+    shown = [head, *lines[:2]] if len(lines) < 3 else [head, lines[0], f"{lines[1]} …"]
     ax.plot([x], [peak.bytes], marker="o", markersize=6, color="white", markeredgecolor=_INK, zorder=5, clip_on=False)
     ax.annotate(
-        "\n".join(lines), (x, peak.bytes), xytext=(-9 if on_the_left else 9, 8), textcoords="offset points",
+        "\n".join(shown), (x, peak.bytes), xytext=(-9 if on_the_left else 9, 8), textcoords="offset points",
         ha="right" if on_the_left else "left", va="bottom", fontsize=8.5, color=_INK, linespacing=1.35, zorder=6,
         bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 2, "alpha": 0.85},
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import linecache
 import os
 import random
@@ -10,6 +9,8 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,37 +23,53 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.optim import Optimizer
 
-import backsight
 from backsight.gradient_release import release
 from backsight.memory import checkpointed
 from backsight.memory.follow import Follow
 from backsight.memory.ledger import History
+from backsight.memory.made_up import MadeUpValues
 from backsight.memory.on_cpu import OnCPU
-from backsight.memory.training import Recipe, Script, Training
+from backsight.memory.training import NotAStep, Recipe, Script, Training
 from backsight.memory.way import Implementation, Way
 
 _NO_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 _NOT_FAKE = (UnsupportedOperatorException, UnsupportedFakeTensorException)
-_OURS = tuple(os.path.dirname(str(room.__file__)) + os.sep for room in (torch, backsight))
+_OURS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 
 
 class CannotForecast(RuntimeError):
     """The step cannot be imagined: it needs the values of tensors, or an operator that has no fake form."""
 
 
-def look(subject: Recipe | Script, device: str) -> tuple[Way, tuple[Implementation, ...], bool]:
-    """Return how a training is done as it stands, what its optimizers know besides, and if it has blocks to checkpoint.
+def settled(subject: Recipe | Script) -> Recipe | Script:
+    """Return a subject of which it is known what it does; a function is called to see that."""
+    if isinstance(subject, Recipe):
+        return subject
+    with _imagining() as mode:
+        return subject.settled(mode)
 
-    A subject that shows no optimizer knows no other way.
-    """
+
+@dataclass(frozen=True)
+class Sight:
+    """A training as it stands: its way, what its optimizers know besides, and what could be put on it."""
+
+    way: Way
+    known: tuple[Implementation, ...] = ()
+    optimizers: bool = False
+    blocks: bool = False
+    """Whether the model has blocks that can be checkpointed."""
+
+
+def look(subject: Recipe | Script, device: str) -> Sight:
+    """Return what a training is, without doing a step."""
     with _imagining() as mode:
         training = subject.imagine(mode)
+    blocks = any(checkpointed.checkpointable(model) for model in training.models)
     if not training.optimizers:
-        return Way(), (), False
+        return Sight(Way(), blocks=blocks)
     first = training.optimizers[0]
     bucket = training.releases[0].bucket if training.releases else None
-    blocks = any(checkpointed.checkpointable(model) for model in training.models)
-    return Way(implementation(first, device), bucket), implementations(first), blocks
+    return Sight(Way(implementation(first, device), bucket), implementations(first), True, blocks)
 
 
 def rehearse(
@@ -63,7 +80,6 @@ def rehearse(
     done: Callable[[], None] = lambda: None,
 ) -> History:
     """Do some steps in one way, and return their memory; `done` is called after each. Two reach a steady state."""
-    gc.collect()
     with _imagining() as mode:
         training = subject.imagine(mode)
         _prepare(training, way, device)
@@ -72,7 +88,10 @@ def rehearse(
             for _ in range(steps):
                 training.step()
                 done()
-        return follow.history()
+        history = follow.history()
+    if not history.blocks:
+        raise NotAStep("The step made no tensor, so that there is nothing to forecast.")
+    return history
 
 
 def implementations(optimizer: Optimizer) -> tuple[Implementation, ...]:
@@ -117,20 +136,22 @@ def _prepare(training: Training, way: Way, device: str) -> None:
 
 @contextmanager
 def _imagining() -> Iterator[Any]:
-    """Fake tensors on the CPU, the user's random state as it was afterwards, and errors that tell of the forecast."""
+    """Fake tensors on the CPU, and errors that tell of the forecast."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_explained())
-        stack.enter_context(_same_random_state())
+        stack.enter_context(same_random_state())  # each way begins with the same numbers
         stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
         stack.enter_context(mode)
-        stack.enter_context(OnCPU())
+        stack.enter_context(OnCPU(mode))
+        stack.enter_context(MadeUpValues())
         stack.enter_context(torch.enable_grad())
         yield mode
 
 
 @contextmanager
-def _same_random_state() -> Iterator[None]:
+def same_random_state() -> Iterator[None]:
+    """Put the states of the random generators of torch, NumPy and Python back at the end."""
     python = random.getstate()
     numpy = sys.modules.get("numpy")
     state = numpy.random.get_state() if numpy else None

@@ -25,4 +25,4 @@ def bytes_of(size: str | int) -> int:
     found = _WRITTEN.fullmatch(size)
     if found is None:
         raise ValueError(f'{size!r} is not a size. Write "24GB", "512 MB", or a number of bytes.')
-    return round(float(found[1]) * _UNITS[found[2].lower()])
+    return int(float(found[1]) * _UNITS[found[2].lower()])

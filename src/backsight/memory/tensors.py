@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
-from backsight.memory._torch import FAMILIAR
+from backsight.memory._torch import COMPILED, FAMILIAR
 from backsight.tape import modules_in, registered
 
 
@@ -26,12 +27,16 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
 
 
 def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the tensors that hold the memory: those inside of a wrapping subclass, such as a DTensor."""
+    """Yield the tensors that hold the memory: those inside of a sparse one or a wrapping one, such as a DTensor."""
+    if tensor.layout == torch.sparse_coo:
+        yield from (tensor._indices(), tensor._values())
+        return
     if type(tensor) in FAMILIAR or not hasattr(type(tensor), "__tensor_flatten__"):
         yield tensor
         return
     for name in tensor.__tensor_flatten__()[0]:  # type: ignore[attr-defined]  # asked for in the line above
-        yield from parts_of(getattr(tensor, name))
+        if issubclass(type(part := getattr(tensor, name)), torch.Tensor):  # a DTensor names its mesh too
+            yield from parts_of(part)
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
@@ -51,17 +56,16 @@ def address_of(tensor: torch.Tensor) -> int:
         return 0
 
 
-def all_tensors() -> Iterator[torch.Tensor]:
-    """Yield every tensor that Python knows of and that holds memory itself."""
-    for each in gc.get_objects():
-        if type(each) in FAMILIAR and each.device.type != "meta":
-            yield each
+def all_tensors() -> list[torch.Tensor]:
+    """Return every tensor that Python knows of, but for fake ones."""
+    found = (each for each in gc.get_objects() if issubclass(type(each), torch.Tensor))
+    return [each for each in found if not issubclass(type(each), FakeTensor)]
 
 
 def paths_in(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.nn.Module]]:
     """Yield the modules in a model with their paths, without the part that `torch.compile` adds."""
     for path, module in modules_in(model, prefix):
-        yield ".".join(part for part in path.split(".") if part != "_orig_mod"), module
+        yield ".".join(part for part in path.split(".") if part != COMPILED), module
 
 
 def named_tensors(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:

@@ -166,7 +166,7 @@ class StepMemory:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from backsight.memory.table import renderables
 
-        yield from renderables(self, 12)
+        yield from renderables(self, 12, options.max_width)
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

@@ -6,6 +6,7 @@ parts of one. Both are the user's own and stay as they are: `imagine` makes copi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,6 +19,10 @@ from torch.optim import Optimizer
 from backsight.gradient_release import Release
 from backsight.memory.imagined import Imagination
 from backsight.memory.tensors import tensors_of
+
+
+class NotAStep(ValueError):
+    """What was given is no training step, or its parts do not belong together."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Recipe:
     def _optimizer(self, model: nn.Module, imagination: Imagination) -> Optimizer:
         if isinstance(self.optimizer, Optimizer):
             if not isinstance(self.model, nn.Module):
-                raise ValueError(
+                raise NotAStep(
                     f"An {type(self.optimizer).__name__} object has parameters, and not those of a model that is built "
                     "in the forecast. Give its class, or `functools.partial(torch.optim.AdamW, lr=1e-4)`."
                 )
@@ -76,54 +81,61 @@ class Recipe:
         make = torch.optim.AdamW if self.optimizer is None else imagination.copy(self.optimizer)
         made = make(model.parameters()) if callable(make) else make
         if not isinstance(made, Optimizer):
-            raise TypeError(
+            raise NotAStep(
                 f"The optimizer is a {type(made).__name__}. Give an optimizer of the model, its class, or a function "
                 "that is called with the parameters and returns one."
+            )
+        closure = inspect.signature(type(made).step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise NotAStep(
+                f"{type(made).__name__}.step() takes a closure. Give forecast a function that does the step."
             )
         return made
 
 
 @dataclass(frozen=True)
 class Script:
-    """A function that does a training step, or returns `(model, batch)` or `(model, batch, optimizer)`, or as a dict.
+    """A function that does a training step; or, if `makes_parts`, one that returns the parts of a recipe.
 
-    It may have `loss` as a fourth part. The function is called once to see which it is.
+    These are `(model, batch)`, `(model, batch, optimizer)`, `(model, batch, optimizer, loss)`, or a dict of them.
     """
 
     function: Callable[[], Any]
     dtype: torch.dtype | None = None
     autocast: torch.dtype | None = None
+    makes_parts: bool = False
+
+    def settled(self, mode: Any) -> Script:
+        """Call the function to see which of the two it is, and return the script that knows."""
+        result = Imagination(mode).copy(self.function)()
+        if isinstance(result, nn.Module):
+            raise NotAStep("The function returned a model. Return a batch too: `return model, batch`.")
+        parts = isinstance(result, Mapping) and isinstance(result.get("model"), nn.Module)
+        parts = parts or (isinstance(result, tuple) and len(result) > 0 and isinstance(result[0], nn.Module))
+        if not parts and (self.dtype or self.autocast):
+            raise NotAStep(
+                "dtype and autocast are for a model and a batch; a function that does a step says them itself."
+            )
+        return replace(self, makes_parts=parts)
 
     def imagine(self, mode: Any) -> Training:
-        """Return the training; a function that does steps has done one."""
+        """Return the training."""
         imagination = Imagination(mode)
         function = imagination.copy(self.function)
-        recipe = self._recipe(function())
-        if recipe is not None:
-            return recipe.imagine(mode)
+        if self.makes_parts:
+            return self._recipe(function()).imagine(mode)
         models, optimizers = imagination.made(nn.Module), imagination.made(Optimizer)
         inside = {id(module) for model in models for module in model.modules() if module is not model}
         roots = tuple(model for model in models if id(model) not in inside)
-        if self.dtype is not None:
-            raise ValueError(
-                "dtype is for a model and a batch; a function that does the step says itself what it uses."
-            )
         return Training(function, roots, optimizers, releases=imagination.made(Release))
 
-    def _recipe(self, result: Any) -> Recipe | None:
-        """Return the parts of a step, if that is what a function returned."""
-        if isinstance(result, nn.Module):
-            raise ValueError("The function returned a model. Return a batch too: `return model, batch`.")
-        if isinstance(result, Mapping) and isinstance(result.get("model"), nn.Module):
-            parts = dict(result)
-        elif isinstance(result, tuple) and result and isinstance(result[0], nn.Module):
-            parts = dict(zip(("model", "batch", "optimizer", "loss"), result, strict=False))
-        else:
-            return None
-        unknown = sorted(set(parts) - {"model", "batch", "optimizer", "loss"})
+    def _recipe(self, result: Any) -> Recipe:
+        names = ("model", "batch", "optimizer", "loss")
+        parts = dict(result) if isinstance(result, Mapping) else dict(zip(names, result, strict=False))
+        unknown = sorted(set(parts) - set(names))
         if unknown or "batch" not in parts:
             said = f"Not known: {', '.join(unknown)}." if unknown else "There is no batch."
-            raise ValueError(f"The function returned parts of a step: model, batch, optimizer and loss are. {said}")
+            raise NotAStep(f"The parts of a step are model, batch, optimizer and loss. {said}")
         return replace(Recipe(**parts), dtype=self.dtype, autocast=self.autocast)
 
 
@@ -153,7 +165,7 @@ class Step:
             output = _called(self.model, self.batch)
             return output, loss_in(output)
         if not isinstance(self.batch, (tuple, list)) or len(self.batch) != 2:
-            raise ValueError("With a loss, the batch is a pair: what the model is called with, and the target.")
+            raise NotAStep("With a loss, the batch is a pair: what the model is called with, and the target.")
         inputs, target = self.batch
         output = _called(self.model, inputs)
         return output, loss_in(self.loss(output, target))
@@ -162,7 +174,7 @@ class Step:
 def loss_in(output: Any) -> torch.Tensor:
     """Return the loss that a model gave: a scalar, the `loss` of an object or mapping, or the first scalar of a tuple.
 
-    Raises ValueError where there is none.
+    Raises NotAStep where there is none.
     """
     found = output
     if isinstance(output, Mapping):
@@ -175,7 +187,7 @@ def loss_in(output: Any) -> torch.Tensor:
         return found  # type: ignore[no-any-return]  # a tensor, as _scalar tells
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors_of(output))
     what = f"tensors of shape {shapes}" if shapes else f"a {type(output).__name__} without a loss"
-    raise ValueError(
+    raise NotAStep(
         f"The model returned {what}, and a step needs a loss of one element. "
         "Give one: forecast(model, (input, target), loss=torch.nn.functional.cross_entropy)."
     )
@@ -194,7 +206,7 @@ def _called(model: nn.Module, batch: Any) -> Any:
 def _built(builder: Any) -> nn.Module:
     model = builder() if callable(builder) else builder
     if not isinstance(model, nn.Module):
-        raise TypeError(
+        raise NotAStep(
             f"The model is a {type(model).__name__}. Give a module, or a function without arguments that builds one."
         )
     return model

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import get_gradient_edge
+from torch.nn.parameter import is_lazy
 from torch.profiler import record_function
 
 from backsight.tape import no_torch_function
@@ -18,8 +19,10 @@ from backsight.tape import no_torch_function
 EVALUATED = "autograd::engine::evaluate_function: "
 """What the engine writes before the name of a node, around all that it does for it: hooks, call, accumulation."""
 
-ACCUMULATE = "torch::autograd::AccumulateGrad"
-"""The engine's name of a leaf's node."""
+ACCUMULATE = "AccumulateGrad"
+"""The name of a leaf's node."""
+
+_CPP = "torch::autograd::"  # before the names of a few nodes: AccumulateGrad, CopySlices
 
 OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
 """What `torch.optim.Optimizer` writes before `AdamW.step` and `AdamW.zero_grad`."""
@@ -43,6 +46,11 @@ class Event(NamedTuple):
     correlation: int
     is_node_call: bool
     is_annotation: bool
+
+
+def node_name(event: Event) -> str:
+    """Return the name of the node that an event of the backward pass is about."""
+    return event.name.removeprefix(EVALUATED).removeprefix(_CPP)
 
 
 class Trace(NamedTuple):
@@ -78,7 +86,7 @@ def accumulator(leaf: torch.Tensor) -> Any:
 
     A leaf refers to its node weakly: a hook on it is lost unless the node is held.
     """
-    if not leaf.requires_grad or leaf.is_inference():
+    if is_lazy(leaf) or not leaf.requires_grad or leaf.is_inference():
         return None
     with torch.inference_mode(False), no_torch_function():
         return get_gradient_edge(leaf).node

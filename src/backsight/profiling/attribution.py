@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from backsight.profiling._torch import ACCUMULATE, EVALUATED, OPTIMIZER, Event, Trace
+from backsight.profiling._torch import ACCUMULATE, EVALUATED, OPTIMIZER, Event, Trace, node_name
 from backsight.profiling.row import Kind, Row
 from backsight.profiling.subjects import LeafName, Place
 from backsight.profiling.timeline import Makers, Timeline
@@ -15,6 +15,9 @@ from backsight.tape.modules import OUTSIDE
 
 Phase = Literal["forward", "recomputed", "backward", "update"]
 _SECONDS = 1e-9
+
+_MADE_AT_ONCE = 4
+"""Nodes that one operation makes at most: one in place on a view makes its own, CopySlices, and the view's anew."""
 
 
 @dataclass(eq=False)
@@ -95,16 +98,13 @@ class Attribution:
         if event.name in self._meaning.leaves:
             return self._arrived(self._meaning.leaves[event.name], around)
         if event.name in self._meaning.modules:
-            phase: Phase = "recomputed" if around.node_end else "forward"
-            return Scope(None, phase, self._meaning.modules[event.name], around.node_end)
+            return Scope(None, self._phase(around), self._meaning.modules[event.name], around.node_end)
         if event.is_annotation:
             return self._annotated(event, around)
         if event.name.startswith(EVALUATED):
             return self._evaluated(event, around)
         if event.is_node_call:
-            if around.owner is not None:
-                around.owner.calls["backward"] += 1
-            return around
+            return self._called(event, around)
         return self._operation(i, event, around)
 
     def _arrived(self, leaf: LeafName, around: Scope) -> Scope:
@@ -121,16 +121,30 @@ class Attribution:
         return around
 
     def _evaluated(self, event: Event, around: Scope) -> Scope:
-        name = event.name[len(EVALUATED) :]
-        made_by = self._made_in.get((event.forward_thread, event.sequence)) if event.sequence >= 0 else None
+        name = node_name(event)
+        made_by = self._maker_of(event)
         if name == ACCUMULATE:
-            owner = self._new("AccumulateGrad", "leaf")
+            owner = self._new(name, "leaf")
         elif made_by is not None and made_by.op == name:
             owner = made_by
         else:
             owner = self._new(name, "node", made_by.place if made_by else None)
             owner.module = made_by.module if made_by else self._meaning.earlier.get((name, event.sequence))
         return Scope(owner, "backward", owner.place, max(event.end, around.node_end))
+
+    def _called(self, event: Event, around: Scope) -> Scope:
+        """A node is called by the engine, or by the node of an operation in place on a view, which wraps it."""
+        made_by = self._made_in.get((event.forward_thread, event.sequence))
+        owner = made_by if made_by is not None and made_by.op == node_name(event) else around.owner
+        if owner is not None:
+            owner.calls["backward"] += 1
+        return replace(around, owner=owner)
+
+    def _maker_of(self, event: Event) -> Owner | None:
+        """Return what made a node: an operation that makes several begins with the number of the first."""
+        numbers = range(event.sequence, max(-1, event.sequence - _MADE_AT_ONCE), -1)
+        made = (self._made_in.get((event.forward_thread, number)) for number in numbers)
+        return next((owner for owner in made if owner is not None), None)
 
     def _operation(self, i: int, event: Event, around: Scope) -> Scope:
         made = self._makers.node_of.get(i)

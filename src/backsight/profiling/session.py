@@ -63,8 +63,8 @@ class Profiling:
     ) -> None:
         wall = time.perf_counter() - self._begin
         made, profiler, marks = next_sequence_number(), self._profiler, self._marks
-        self._end()
         try:
+            self._end()
             self._fill(wall, made, profiler, marks)
         except Exception as failure:
             if error is None:
@@ -110,8 +110,24 @@ def profile(model: Models = None) -> Profiling:
         loss = criterion(model(x), y)
         loss.backward()
         optimizer.step()
-    print(p)                      # node, module, parameter; self time forward and backward
-    print(p.by_module())
+    print(p)                      # nodes with modules and parameters, the largest first
+    print(p.by_module(depth=2))
     ```
+
+    Nodes are linked to the operations that made them by their sequence numbers, in PyTorch's own trace of every thread.
+    Forward and backward both have to run in the block for that; `docs/profiling.md` says what counts where. Results are
+    untouched, and nothing stays behind. Modules inside of what `torch.compile` compiles are not seen.
+
+    Steps in the block take 1.3 to 1.45 times as long for an MLP of 50-50-1 (0.4 ms a step), at most 1.15 times for six
+    transformer layers of width 128 (20 ms) and 1.05 times for six of 256 (200 ms); `torch.profiler` alone takes up to
+    0.15 less (`bench/profiling.py`). Besides, adding up takes some 15 µs an operation when the block ends.
+
+    Args:
+        model: the module, or modules by name, to be told apart; if not given, all that the caller's variables lead to.
+
+    Raises:
+        TypeError: if `model` is something else.
+        ProfilingError: on entry, if another profile or a profiler of PyTorch runs; at the end, if one that was started
+            or stopped in the block has ended this one.
     """
     return Profiling(found(model))

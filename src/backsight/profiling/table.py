@@ -103,8 +103,8 @@ def _table(rows: Sequence[Row], shown: Sequence[Row], width: int) -> Any:
         table.add_column(heading or times, no_wrap=True, overflow="ellipsis", max_width=most)
     for heading, cells in numbers.items():
         table.add_column(heading, justify="right", no_wrap=True, min_width=_wide(heading, cells))
-    for cells in zip(*fitted, *numbers.values(), strict=True):
-        table.add_row(*map(_literal, cells))
+    for line in zip(*fitted, *numbers.values(), strict=True):
+        table.add_row(*map(_literal, line))
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backsight.profiling._torch import EVALUATED, Event
+from backsight.profiling._torch import Event, node_name
 
 Key = tuple[int, int]
 """An autograd node: the thread that made it, and its sequence number there."""
@@ -68,10 +68,8 @@ class Makers:
             if event.sequence < 0:
                 continue
             if event.forward_thread:
-                if event.name.startswith(EVALUATED):
-                    key = event.forward_thread, event.sequence
-                    names.setdefault(key, event.name[len(EVALUATED) :])
-                    ran.setdefault(key, event.start)
+                names.setdefault(node := (event.forward_thread, event.sequence), node_name(event))
+                ran.setdefault(node, event.start)
             else:
                 last[event.thread, event.sequence] = i
                 end[event.thread] = max(end.get(event.thread, 0), event.sequence)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,20 +41,11 @@ def has_tensor_hooks(tensor: torch.Tensor) -> bool:
 
 def before_other_forward_hooks(handle: RemovableHandle) -> None:
     """Let a global forward hook run first, so that the other hooks see the output that it returns."""
-    hooks: OrderedDict[int, Any] = module._global_forward_hooks
+    hooks: Any = module._global_forward_hooks  # an OrderedDict
     hooks.move_to_end(handle.id, last=False)
 
 
 def by_device_and_dtype(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
     """Return the places of `tensors`, grouped and ordered as `clip_grad_norm_` does, on which its rounding depends."""
-    grouped = _group_tensors_by_device_and_dtype([list(tensors)], with_indices=True)  # type: ignore[list-item]  # theirs
+    grouped = _group_tensors_by_device_and_dtype([list(tensors)], with_indices=True)
     return [places for _, places in grouped.values()]
-
-
-def check_and_unscale(gradients: list[torch.Tensor], found_inf: torch.Tensor, inverse_scale: torch.Tensor) -> None:
-    """Multiply gradients by `inverse_scale`, and set `found_inf` to 1 if a number is not finite: GradScaler's kernel."""
-    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse_scale)
-
-
-CHECK_AND_UNSCALE = torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default
-"""The same, as a subclass of Tensor sees it called by `GradScaler.unscale_`."""

@@ -28,7 +28,8 @@ class Bound:
         for at in plain:
             by_type.setdefault((gradients[at].device, gradients[at].dtype), []).append(at)
         for places in by_type.values():
-            for at, norm in zip(places, torch._foreach_norm([gradients[at] for at in places], self.norm_type), strict=True):
+            norms = torch._foreach_norm([gradients[at] for at in places], self.norm_type)
+            for at, norm in zip(places, norms, strict=True):
                 found[at] = norm
         return [
             torch.linalg.vector_norm(gradient, self.norm_type) if norm is None else norm
@@ -45,14 +46,14 @@ class Bound:
             return torch.tensor(0.0)
         order = [at for places in by_device_and_dtype(parameters) for at in places]
         device = norms[0].device
-        total = torch.linalg.vector_norm(torch.stack([norms[at].to(device) for at in order]), self.norm_type)
-        total = total.full_tensor() if hasattr(total, "full_tensor") else total
+        total: Any = torch.linalg.vector_norm(torch.stack([norms[at].to(device) for at in order]), self.norm_type)
+        total = total.full_tensor() if hasattr(total, "full_tensor") else total  # sharded gradients
         if self.error_if_nonfinite and not bool(total.isfinite()):
             raise RuntimeError(
                 f"The total norm of order {self.norm_type} for gradients is non-finite, so it cannot be clipped. No "
                 "weight was moved. Set `error_if_nonfinite=False` to scale the gradients by it anyway."
             )
-        return total
+        return total  # type: ignore[no-any-return]  # a Tensor
 
     def coefficient(self, total: torch.Tensor) -> torch.Tensor | None:
         """Return what gradients are multiplied by, without asking the device for it; None if there is no bound."""

@@ -10,7 +10,7 @@ from backsight.gradient_release.clipping.bound import Bound
 from backsight.gradient_release.clipping.clipping import Clipping, Method
 from backsight.gradient_release.clipping.two_pass import two_passes
 from backsight.gradient_release.errors import ReleaseError
-from backsight.gradient_release.scaler import Unscaling
+from backsight.gradient_release.scaler import Unscaling, refuse_scaled
 
 if TYPE_CHECKING:
     from backsight.gradient_release.release import Release
@@ -37,9 +37,11 @@ def clip(
         raise ReleaseError("clip() in the middle of a step: some parameters took it unclipped. Call it after step().")
     if release.clipping is not None:
         release.clipping.close()
-    release.clipping_with(
-        None if max_norm is None else Clipping(release, Bound(float(max_norm), float(norm_type), error_if_nonfinite), method)
-    )
+    if max_norm is None:
+        release.clipping_with(None)
+    else:
+        bound = Bound(float(max_norm), float(norm_type), error_if_nonfinite)
+        release.clipping_with(Clipping(release, bound, method))
 
 
 def backward(
@@ -55,12 +57,13 @@ def backward(
     if scaler is not None and scaler.is_enabled():
         if clipping is None:
             raise ReleaseError("backward(scaler=...) is for clipping: call release.clip(math.inf, method='two-pass').")
-        clipping.scaler = scaler
     else:
         scaler = None
     if clipping is None or release.accumulating or not passes_twice(clipping):
         torch.autograd.backward(loss, gradient, retain_graph=retain_graph)
     else:
+        if scaler is None:
+            refuse_scaled(loss)
         unscaling = None if scaler is None else Unscaling(scaler, release.optimizer)
         two_passes(clipping, loss, gradient, retain_graph, unscaling)
 

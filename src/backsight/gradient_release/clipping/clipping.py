@@ -56,7 +56,6 @@ class Clipping:
         self.method = method
         self.norms: dict[int, torch.Tensor] = {}
         self.total_norm: torch.Tensor | None = None
-        self.scaler: torch.amp.GradScaler | None = None
         self.phase = HOLDING
         self.measure: Callable[[torch.Tensor], None] | None = None
         self.taps: Taps | None = None

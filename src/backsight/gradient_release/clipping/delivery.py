@@ -14,7 +14,7 @@ class Delivery(torch.autograd.Function):
     """A node whose backward returns a weight's whole gradient, and leaves nothing of its factors."""
 
     @staticmethod
-    def forward(ctx: Any, weight: torch.Tensor, kept: list[FactoredGradient]) -> torch.Tensor:  # type: ignore[override]  # the base class takes *args
+    def forward(ctx: Any, weight: torch.Tensor, kept: list[FactoredGradient]) -> torch.Tensor:
         ctx.kept = kept
         return torch.zeros((), device=weight.device, dtype=weight.dtype)
 
@@ -24,18 +24,17 @@ class Delivery(torch.autograd.Function):
 
 
 def deliver(weights: Sequence[torch.Tensor]) -> None:
-    """Give each weight the gradient that its factors stand for, as if backward had just arrived at it.
+    """Give each weight, whose `grad` is a FactoredGradient, a dense one, as if backward had just arrived at it.
 
     Through PyTorch's engine: it calls every hook on the gradient's arrival, ours and those of others, and takes over
     the tensor without a copy.
     """
-    roots = []
+    kept = [each.grad for each in weights]
+    for weight in weights:
+        weight.grad = None
+    apply: Any = Delivery.apply  # which has no types
     with torch.enable_grad():
-        for weight in reversed(weights):  # the engine runs what was made last first
-            kept = weight.grad
-            if isinstance(kept, FactoredGradient):
-                weight.grad = None
-                roots.append(Delivery.apply(weight, [kept]))
-    del kept
+        # The engine runs what was made last first. A node holds its factors alone, and frees them one after another.
+        roots = [apply(weight, [kept.pop()]) for weight in reversed(weights)]
     if roots:
         torch.autograd.backward(roots)

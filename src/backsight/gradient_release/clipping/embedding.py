@@ -26,7 +26,7 @@ class FactoredEmbedding(torch.autograd.Function):
     """`weight[index]`, whose value is at hand, with a weight gradient that stays in factors."""
 
     @staticmethod
-    def forward(  # type: ignore[override]  # the base class takes *args
+    def forward(
         ctx: Any,
         value: list[torch.Tensor],
         call: EmbeddingCall,
@@ -43,8 +43,13 @@ class FactoredEmbedding(torch.autograd.Function):
         call: EmbeddingCall = ctx.call
         (index,) = ctx.saved_tensors
         rows, index = gradients[0].reshape(index.numel(), call.weight.shape[1]), index.flatten()
-        if call.passes.keeps_factors() and not has_tensor_hooks(call.weight):
-            # The index is part of a batch, which may be overwritten by the next before the step.
-            if keep(call.weight, Rows(index.clone(), rows.detach(), call.padding)):
-                return None, None, None, None, None
-        return None, None, None, embedding_gradient(rows, index, call.weight, call.padding), None
+        dense = None if _kept(call, rows, index) else embedding_gradient(rows, index, call.weight, call.padding)
+        return None, None, None, dense, None
+
+
+def _kept(call: EmbeddingCall, rows: torch.Tensor, index: torch.Tensor) -> bool:
+    """Keep the factors, if this is the time for it, and say whether."""
+    if not call.passes.keeps_factors() or has_tensor_hooks(call.weight):
+        return False
+    # The index is part of a batch, which may be overwritten by the next before the step.
+    return keep(call.weight, Rows(index.clone(), rows.detach(), call.padding))

@@ -76,7 +76,7 @@ class Rows:
     def add_to(self, gradient: torch.Tensor) -> None:
         """Add the gradient to another."""
         self._check()
-        gradient.index_add_(0, self.index, self.counted().to(gradient.dtype))
+        gradient.index_put_((self.index,), self.counted().to(gradient.dtype), accumulate=True)
 
     def counted(self) -> torch.Tensor:
         """Return the rows, with zero for the padding."""

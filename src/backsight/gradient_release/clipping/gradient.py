@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from backsight.gradient_release.clipping._torch import CHECK_AND_UNSCALE, check_and_unscale
+from backsight.gradient_release._amp import CHECK_AND_UNSCALE, check_and_unscale
 from backsight.gradient_release.clipping.factor import Factor, dense_sum
 from backsight.gradient_release.clipping.gram import norm
 
@@ -26,12 +26,12 @@ class FactoredGradient(torch.Tensor):
 
     _weight: torch.Tensor
     _factors: list[Factor]
-    _multipliers: list[torch.Tensor | float]
+    _multipliers: list[Any]
     _whole: torch.Tensor | None
 
     @staticmethod
     def __new__(cls, weight: torch.Tensor, factors: Sequence[Factor]) -> FactoredGradient:
-        made: FactoredGradient = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]  # not in the stubs
+        made: FactoredGradient = torch.Tensor._make_wrapper_subclass(
             cls, weight.shape, strides=weight.stride(), dtype=weight.dtype, device=weight.device, requires_grad=False
         )
         # Not the parameter: it holds this gradient, and the two would keep each other alive until the next collection.
@@ -54,12 +54,13 @@ class FactoredGradient(torch.Tensor):
 
     def norm_of(self, order: float) -> torch.Tensor:
         """Return the `order`-norm, a tensor without a dimension."""
-        if not self._factors:
-            return torch.linalg.vector_norm(self.dense(), order)
-        found = norm(self._factors, self._weight, order)
+        found = norm(self._factors) if order == 2 and self._factors else None
+        if found is None:
+            whole: torch.Tensor = torch.linalg.vector_norm(self.dense(), order)
+            return whole
         for multiplier in self._multipliers:
             found = found * abs(multiplier)
-        return found
+        return found.to(self._weight.dtype)
 
     def dense(self) -> torch.Tensor:
         """Return the gradient as a new tensor, and stay as it is; the one that there is, if it is dense already."""
@@ -76,7 +77,7 @@ class FactoredGradient(torch.Tensor):
         self._factors, self._multipliers = [], []
         return self._whole
 
-    def multiply(self, multiplier: torch.Tensor | float) -> None:
+    def scale_by(self, multiplier: torch.Tensor | float) -> None:
         """Multiply by a number, now or when the gradient is made."""
         if self._whole is not None:
             self._whole.mul_(multiplier)
@@ -88,7 +89,9 @@ class FactoredGradient(torch.Tensor):
         self._factors, self._multipliers, self._whole = [], [], None
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # called on the class, with these
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         lazily = LAZILY.get(func)
         if lazily is not None:
@@ -104,9 +107,9 @@ class FactoredGradient(torch.Tensor):
         return self.densify().clone()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.densify().__reduce_ex__(protocol)
+        return self.densify().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]  # as above
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # which has no types
         parts = "dense" if self._whole is not None else f"{len(self._factors)} factors"
         return f"FactoredGradient(shape={tuple(self.shape)}, {parts})"
 
@@ -135,9 +138,7 @@ def _dense(value: Any) -> Any:
     return value.densify() if isinstance(value, FactoredGradient) else value
 
 
-def _vector_norm(
-    gradient: Any, order: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
+def _vector_norm(gradient: Any, order: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim is not None or keepdim or dtype is not None:
         return NotImplemented
     return gradient.norm_of(float(order))
@@ -157,7 +158,7 @@ def _foreach_norm(gradients: list[Any], order: float = 2, dtype: Any = None) -> 
 def _multiply(gradient: Any, multiplier: Any) -> Any:
     if not isinstance(gradient, FactoredGradient) or not _is_number(multiplier):
         return NotImplemented
-    gradient.multiply(multiplier)
+    gradient.scale_by(multiplier)
     return gradient
 
 
@@ -174,7 +175,7 @@ def _check_and_unscale(gradients: list[Any], found_inf: torch.Tensor, inverse_sc
     for gradient in gradients:
         if isinstance(gradient, FactoredGradient) and gradient.factors:
             check_and_unscale([gradient.dense()], found_inf, inverse_scale)
-            gradient.multiply(inverse_scale)
+            gradient.scale_by(inverse_scale)
         else:
             check_and_unscale([_dense(gradient)], found_inf, inverse_scale)
 

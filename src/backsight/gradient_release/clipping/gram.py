@@ -13,25 +13,26 @@ from collections.abc import Sequence
 
 import torch
 
-from backsight.gradient_release.clipping.factor import Factor, Product, Rows, dense_sum
+from backsight.gradient_release.clipping.factor import Factor, Product, Rows
 
 DOUBLE = 2
 """What a multiplication in float64 costs, in ones in float32."""
 
 
-def norm(factors: Sequence[Factor], weight: torch.Tensor, order: float) -> torch.Tensor:
-    """Return the `order`-norm of the gradient that `factors` stand for: by Gram matrices, or a temporary gradient.
+def norm(factors: Sequence[Factor]) -> torch.Tensor | None:
+    """Return the 2-norm, in float64, of the gradient that `factors` stand for; None if making it is the better way.
 
-    Whichever costs fewer multiplications. Below float32 it is always the temporary: the ordinary gradient is rounded
-    to its type, which the norm of the exact product would not see.
+    That is where it costs fewer multiplications, and below float32: the ordinary gradient is rounded to its type, which
+    the norm of the exact product would not see.
     """
-    if order == 2.0 and weight.dtype in (torch.float32, torch.float64) and _is_cheaper(factors):
-        squared = squared_norm(factors)
-        # Which of inf and nan a norm that is not finite becomes depends on the order of the sum. Waiting for a GPU to
-        # tell is not worth it.
-        if squared.is_cuda or bool(squared.isfinite()):
-            return squared.clamp_min(0).sqrt().to(weight.dtype)
-    return torch.linalg.vector_norm(dense_sum(factors, weight), order)
+    if not _is_exact(factors) or not _is_cheaper(factors):
+        return None
+    squared = squared_norm(factors)
+    # Which of inf and nan a norm that is not finite becomes depends on the order of the sum. Waiting for a GPU to tell
+    # is not worth it.
+    if not squared.is_cuda and not bool(squared.isfinite()):
+        return None
+    return squared.clamp_min(0).sqrt()
 
 
 def squared_norm(factors: Sequence[Factor]) -> torch.Tensor:
@@ -65,7 +66,14 @@ def _by_row(index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     ordered, order = index.sort(stable=True)
     starts = torch.ones_like(ordered)
     starts[1:] = (ordered[1:] != ordered[:-1]).to(starts.dtype)
-    return torch.zeros_like(values).index_add_(0, starts.cumsum(0) - 1, values.index_select(0, order))
+    summed = torch.zeros_like(values)
+    return summed.index_put_((starts.cumsum(0) - 1,), values.index_select(0, order), accumulate=True)
+
+
+def _is_exact(factors: Sequence[Factor]) -> bool:
+    """Whether the type of all factors is one in which a gradient is as exact as the norm of it should be."""
+    types = {factor.left.dtype if isinstance(factor, Product) else factor.rows.dtype for factor in factors}
+    return types <= {torch.float32, torch.float64}
 
 
 def _is_cheaper(factors: Sequence[Factor]) -> bool:

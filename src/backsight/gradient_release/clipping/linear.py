@@ -32,7 +32,7 @@ class FactoredLinear(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]  # the base class takes *args
+    def forward(
         ctx: Any,
         value: list[torch.Tensor],
         call: LinearCall,

@@ -21,9 +21,7 @@ def report(clipping: Any, optimizer: torch.optim.Optimizer) -> str:
     kept = [each for each in matrices if id(each) in taps and not taps[id(each)].reason]
     lines = [_headline(clipping, trained, kept)]
     if clipping.taps is not None:
-        rows = [_row(names[id(each)], each, taps.get(id(each))) for each in matrices]
-        widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-        lines += ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows]
+        lines += _columns([_row(names[id(each)], each, taps.get(id(each))) for each in matrices])
         vectors = [each for each in trained if each.dim() <= 1]
         if vectors:
             size = told(sum(each.numel() * each.element_size() for each in vectors))
@@ -36,14 +34,22 @@ def _headline(clipping: Any, trained: list[torch.Tensor], kept: list[torch.Tenso
     bound = f"Clipping to norm {clipping.bound.max_norm:g} (order {clipping.bound.norm_type:g}), {clipping.method}"
     if clipping.taps is None:
         return f"{bound}: release.backward(loss) runs backward twice"
-    held = f"; the last step held {told(clipping.kept_bytes)} for {told(whole)} of gradients" if clipping.kept_bytes else ""
-    return f"{bound}: {len(kept)} of {len(trained)} gradients are kept as factors{held}"
+    now = f"{bound}: {len(kept)} of {len(trained)} gradients are kept as factors"
+    held = clipping.kept_bytes
+    return f"{now}; the last step held {told(held)} for {told(whole)} of gradients" if held else now
 
 
 def _row(name: str, weight: torch.Tensor, tap: Tap | None) -> tuple[str, str, str, str]:
     if tap is None:
-        return "dense", name, f"{tuple(weight.shape)}", "its last forward was by no linear layer or embedding that is known"
+        return "dense", name, str(tuple(weight.shape)), "no linear layer or embedding was called with it"
     if tap.reason:
         return "dense", name, tap.layer, tap.reason
     size = told(weight.numel() * weight.element_size())
     return "factored", name, tap.layer, f"{tap.tokens:,} tokens: {told(tap.factor_bytes)} for {size}"
+
+
+def _columns(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2].ljust(widths[2]), row[3]]) for row in rows
+    ]

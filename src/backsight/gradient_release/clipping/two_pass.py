@@ -13,7 +13,11 @@ from backsight.gradient_release.scaler import Unscaling
 
 
 def two_passes(
-    clipping: Clipping, loss: torch.Tensor, gradient: torch.Tensor | None, retain_graph: bool, unscaling: Unscaling | None
+    clipping: Clipping,
+    loss: torch.Tensor,
+    gradient: torch.Tensor | None,
+    retain_graph: bool,
+    unscaling: Unscaling | None,
 ) -> None:
     """Run `loss.backward()` twice; the forward is not run again, and hooks of the user fire in both passes.
 

@@ -1,0 +1,339 @@
+"""Steps inside of the backward pass: what happens when gradients come, and when the optimizer's own step does.
+
+Of one step: slots put gradients into the bucket (`arrival`); a full bucket is stepped and its gradients are replaced by
+placeholders (`flush`); the optimizer's step takes the placeholders away, steps what is left, and puts them back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from backsight.gradient_release._torch import bytes_of, is_last_hook
+from backsight.gradient_release.accumulation import MomentumAccumulation
+from backsight.gradient_release.arrival import HELD, STEPPED, Book, Slot
+from backsight.gradient_release.errors import AlreadyStepped, ReleaseError
+from backsight.gradient_release.evidence import Evidence
+from backsight.gradient_release.first_look import look
+from backsight.gradient_release.names import parameter_names
+from backsight.gradient_release.norms import SMALL, Kept, Norms
+from backsight.gradient_release.partial_step import PartialStep
+from backsight.gradient_release.placeholder import Placeholder
+from backsight.gradient_release.scaler import refuse_undeclared
+
+if TYPE_CHECKING:
+    from backsight.gradient_release.clipping import Clipping
+
+
+class Stepping:
+    """What a `Release` does; see there for what it is to people."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, bucket: float, evidence: Evidence):
+        self.optimizer = optimizer
+        self.bucket = bucket
+        self.evidence = evidence
+        self.peak_gradient_bytes = 0
+        self._clipping: Clipping | None = None
+        self._partial = PartialStep(optimizer, evidence.layout)
+        self._book = Book(bucket, self)
+        self._norms, self._last_norms = Norms(), Norms()
+        self._small: list[Kept] = self._last_norms.small
+        """While nothing is attached to, the gradients of the last step."""
+        self._momentum: MomentumAccumulation | None = None
+        self._withdrawn: list[tuple[Slot, torch.Tensor]] = []
+        self._lock = threading.RLock()
+        self._looked = False
+        self._removed = False
+        self._slots: dict[int, tuple[Slot, Any]] = {}
+        self._without_gradient: list[torch.Tensor] = []
+        self._sizes: list[int] = []
+        self._bytes = 0
+        self._names: dict[int, str] = {}
+        self._handles: list[Any] = [optimizer.register_step_pre_hook(self._before)]
+        self._survey()
+
+    @property
+    def stepped(self) -> tuple[str, ...]:
+        """The names of the parameters that have already taken the step under way."""
+        return tuple(self.name_of(slot) for slot, _ in self._book.stepped)
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """How gradients are clipped, or None; `print(release.clipping)` tells what is kept as factors, and why not."""
+        return self._clipping
+
+    @property
+    def accumulating(self) -> bool:
+        """Whether gradients are kept: those of earlier micro-batches."""
+        return self._book.holding
+
+    def clipping_with(self, clipping: Clipping | None) -> None:
+        """Have gradients be kept, scaled and measured by `clipping` from now on."""
+        self._clipping = clipping
+        self._book.filter = None if clipping is None else clipping.holds
+        if clipping is not None:
+            self._attach()
+
+    def flush(self, last: Slot, parameter: torch.Tensor) -> None:
+        """Step what is in the bucket, and free its gradients."""
+        with self._lock:
+            if not self._looked:
+                self._looked = True
+                look(list(self._parameters()), self.bucket)
+                refuse_undeclared(self)
+            book = self._book
+            self._see_peak()
+            arrived, book.pending, book.bytes = book.pending, [], 0
+            ready: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
+            for slot, each in self._staying(arrived, last, parameter):
+                gradient = each.grad
+                if gradient is None:
+                    slot.number = -1  # taken away since it arrived
+                elif gradient.requires_grad:
+                    slot.state, book.kept = HELD, book.kept + slot.bytes
+                else:
+                    ready.append((slot, each, gradient))
+            if ready:
+                self._step(ready)
+
+    def name_of(self, slot: Slot) -> str:
+        """Return what the program calls the parameter of a slot."""
+        return self._name(slot.key)
+
+    def parameter_of(self, slot: Slot) -> torch.Tensor | None:
+        """Return the parameter of a slot, if the optimizer still holds it."""
+        return next((each for each in self._parameters() if id(each) == slot.key), None)
+
+    def arrived(self, parameter: torch.Tensor) -> None:
+        """Take a gradient that clipping has kept until now."""
+        book = self._book
+        filtered, book.filter = book.filter, None
+        try:
+            if id(parameter) in self._slots:
+                with torch.no_grad():
+                    self._slots[id(parameter)][0].arrive(parameter)
+        finally:
+            book.filter = filtered
+
+    def absorb(self, slot: Slot, parameter: torch.Tensor) -> bool:
+        """Take up a gradient of an earlier micro-batch; return whether it was, and is not to be kept."""
+        if self._momentum is None:
+            return False
+        group = next(g for g in self.optimizer.param_groups if any(each is parameter for each in g["params"]))
+        if not self._momentum.take(parameter, group):
+            return False
+        self.peak_gradient_bytes = max(self.peak_gradient_bytes, self._book.kept + slot.bytes)
+        parameter.grad = None
+        return True
+
+    def _step(self, ready: list[tuple[Slot, torch.Tensor, torch.Tensor]]) -> None:
+        """Step parameters, and leave placeholders in the place of their gradients."""
+        parameters = [each for _, each, _ in ready]
+        norms: dict[int, torch.Tensor]
+        if self._clipping is None:
+            norms = self._norms.take([slot.key for slot, _, _ in ready], [gradient for _, _, gradient in ready])
+        else:
+            self._clipping.scale(parameters)
+            norms = self._clipping.norms
+        try:
+            self._partial.step(parameters)
+        except BaseException:
+            self._book.pending += [(slot, each) for slot, each, _ in ready]
+            raise
+        for slot, each, _ in ready:
+            slot.state = STEPPED
+            _leave_placeholder(slot, each, norms.get(slot.key))
+            self._book.stepped.append((slot, each))
+
+    def _staying(
+        self, arrived: list[tuple[Slot, torch.Tensor]], last: Slot, parameter: torch.Tensor
+    ) -> list[tuple[Slot, torch.Tensor]]:
+        """Put back what has to stay in the bucket, and return the rest."""
+        staying: set[int] = set()
+        if not is_last_hook(parameter, last.arrive):
+            staying.add(last.key)  # others have yet to see its gradient
+        if not self._partial.trusted:
+            # Many optimizers count a step, or look at what they were given, only where a group has a gradient: the
+            # smallest one of each group is left to `optimizer.step()`.
+            staying.update(self._smallest(arrived))
+        if not staying:
+            return arrived
+        book = self._book
+        for slot, each in arrived:
+            if slot.key in staying:
+                book.pending.append((slot, each))
+                book.bytes += slot.bytes
+        return [(slot, each) for slot, each in arrived if slot.key not in staying]
+
+    def _smallest(self, arrived: list[tuple[Slot, torch.Tensor]]) -> Iterator[int]:
+        bytes_of = {slot.key: slot.bytes for slot, _ in arrived}
+        for group in self.optimizer.param_groups:
+            here = [id(each) for each in group["params"] if id(each) in bytes_of]
+            if here:
+                yield min(here, key=bytes_of.__getitem__)
+
+    # What the optimizer calls.
+
+    def _before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """Take the placeholders away, so that the optimizer's own step sees what is left."""
+        if kwargs or len(args) > 1:
+            self._expect_closure(args, kwargs)
+        if not self._slots:
+            self._before_unattached()
+            return
+        if self._clipping is not None:
+            self._clipping.before_step()
+        if self._book.stepped or self._book.zeroed:
+            self._withdraw()
+        if not self._book.idle:
+            self._see_peak()
+            self._take_norms()
+
+    def _before_unattached(self) -> None:
+        """Keep the few small gradients that there are; this is all that a small model pays for."""
+        groups = self.optimizer.param_groups
+        small = [(p, g, g._version) for group in groups for p in group["params"] if (g := p.grad) is not None]
+        earlier, self._small = self._small, small
+        if len(small) != len(earlier):
+            self.peak_gradient_bytes = max(self.peak_gradient_bytes, sum(gradient.nbytes for _, gradient, _ in small))
+            self._survey()
+        elif small and small[0][1] is earlier[0][1]:
+            self._attach()  # this loop zeroes gradients in place: their norms have to be taken in time
+
+    def _last(self) -> Norms:
+        """Return the norms of the last step."""
+        if self._last_norms.small is not self._small:
+            self._last_norms = Norms(self._small)
+        return self._last_norms
+
+    def _withdraw(self) -> None:
+        """Take the placeholders out of `grad`, and put zeros there for those that were zeroed."""
+        for slot, parameter in self._book.stepped:
+            gradient = parameter.grad
+            if gradient is not None and gradient is not slot.placeholder:
+                raise AlreadyStepped(
+                    f"{self.name_of(slot)} has a new gradient, and was already stepped inside of the backward pass. "
+                    "Keep gradients that you mean to change within `with release.accumulate():`."
+                )
+            if gradient is not None:
+                parameter.grad = None
+                self._withdrawn.append((slot, parameter))
+        for slot in self._book.zeroed:
+            zeroed = self.parameter_of(slot)
+            done = slot.state == STEPPED and slot.number == self._book.number
+            if zeroed is not None and zeroed.grad is None and not done:
+                zeroed.grad = torch.zeros_like(zeroed)
+
+    def _after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """End the step: everything is as the ordinary loop leaves it, but for placeholders until `zero_grad`."""
+        book = self._book
+        if book.idle:
+            self._take_norms()  # those of the closure
+        if self._clipping is not None:
+            self._clipping.after_step()
+        self._partial.finish()
+        for slot, parameter in self._withdrawn:
+            if parameter.grad is None:
+                parameter.grad = slot.placeholder
+        self._withdrawn.clear()
+        self._norms.absorbed = book.absorbed
+        if not self._norms.empty():  # else this is the step of a class that calls its base's, which had hooks as well
+            self._last_norms, self._norms = self._norms, Norms()
+            self._small = self._last_norms.small
+        book.turn()
+        if self._changed():
+            self._survey()
+
+    def _loaded(self, optimizer: torch.optim.Optimizer) -> None:
+        """Another state was loaded: forget the step under way."""
+        for _, parameter in self._book.stepped:
+            parameter.grad = None
+        self._partial.abandon()
+        self._norms = Norms()
+        self._book.turn()
+
+    def _expect_closure(self, args: Any, kwargs: Any) -> None:
+        if not any(callable(each) for each in (*args[1:], *kwargs.values())):
+            return
+        if self._clipping is not None:
+            raise ReleaseError("release.clip() has no part in optimizer.step(closure): clip inside of the closure.")
+        if self._book.stepped:
+            raise AlreadyStepped(
+                f"optimizer.step(closure) runs a backward of its own, and {listed(self.stepped)} took this step "
+                "in the one before it. Call the closure only, or backward and step() without it."
+            )
+        self._book.idle = True
+
+    def _take_norms(self) -> None:
+        """Take the norms of the gradients that are left to the optimizer's own step."""
+        left = {id(each): each.grad for each in self._parameters() if each.grad is not None}
+        if self._clipping is not None:
+            self._clipping.scale([each for each in self._parameters() if each.grad is not None])
+        elif left:
+            self._norms.take(list(left), [gradient for gradient in left.values() if gradient is not None])
+
+    # Parameters.
+
+    def _see_peak(self) -> None:
+        alive = self._book.bytes + self._book.kept if self._slots else self._bytes
+        if alive > self.peak_gradient_bytes:
+            self.peak_gradient_bytes = alive
+
+    def _parameters(self) -> Iterator[torch.Tensor]:
+        return (each for group in self.optimizer.param_groups for each in group["params"])
+
+    def _changed(self) -> bool:
+        """Whether parameters were added, or unfrozen, since they were looked at."""
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self._sizes):
+            return True
+        for group, size in zip(groups, self._sizes, strict=True):
+            if len(group["params"]) != size:
+                return True
+        return any(each.requires_grad for each in self._without_gradient) if self._without_gradient else False
+
+    def _survey(self) -> None:
+        """Look at what parameters there are; attach to them, unless all their gradients fit into the bucket anyway."""
+        self._sizes = [len(group["params"]) for group in self.optimizer.param_groups]
+        self._without_gradient = [each for each in self._parameters() if not each.requires_grad]
+        self._names = {}
+        self._bytes = sum(bytes_of(each) for each in self._parameters() if each.requires_grad)
+        if self._slots or not self._partial.trusted or self._bytes > min(self.bucket, SMALL):
+            self._attach()
+
+    def _attach(self) -> None:
+        """Attach to each parameter that can get a gradient and has not been attached to."""
+        if not self._slots:
+            self._partial.begin()
+            self._last()
+            self._handles += [
+                self.optimizer.register_step_post_hook(self._after),
+                self.optimizer.register_load_state_dict_post_hook(self._loaded),
+            ]
+        for parameter in self._parameters():
+            if parameter.requires_grad and id(parameter) not in self._slots:
+                slot = Slot(self._book, parameter)
+                register: Any = parameter.register_post_accumulate_grad_hook  # which has no types
+                self._slots[id(parameter)] = slot, register(slot.arrive)
+
+    def _name(self, key: int) -> str:
+        if key not in self._names:
+            self._names = parameter_names(self.optimizer)
+        return self._names.get(key, "a parameter that the optimizer does not hold any more")
+
+
+def _leave_placeholder(slot: Slot, parameter: torch.Tensor, norm: torch.Tensor | None) -> None:
+    placeholder = slot.placeholder
+    if placeholder is None or placeholder.shape != parameter.shape or placeholder.dtype != parameter.dtype:
+        placeholder = slot.placeholder = Placeholder(parameter, slot)
+    placeholder.norm_taken = norm
+    parameter.grad = placeholder
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as text, at most three of them."""
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
