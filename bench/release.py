@@ -222,7 +222,7 @@ class Bench:
             self.step(finish)
             with bs.measure_memory() as memory:
                 self.step(finish)
-        return memory.peak
+        return memory.peak - memory.start
 
     def seconds(self, way: Way) -> float:
         """Return the median of the times of a block of steps; the first step is not counted."""

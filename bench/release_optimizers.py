@@ -154,7 +154,7 @@ def _made(make: Make, model: torch.nn.Module) -> torch.optim.Optimizer:
         try:
             return make(groups)
         except Exception as error:
-            refused = error
+            refused = error.with_traceback(None)  # or it keeps the half-made optimizer alive
     raise refused
 
 

@@ -156,7 +156,7 @@ def outcome(task, way):
     del before
     with bs.measure_memory() as memory:
         step()
-    return after, moved, memory.peak
+    return after, moved, memory.peak - memory.start
 
 
 def seconds(task):

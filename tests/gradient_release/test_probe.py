@@ -143,7 +143,7 @@ def test_the_evidence_is_kept_and_says_what_was_compared():
     ("kind", "reason"),
     [
         (GlobalNorm, "they differ in the weight of parameter 0"),
-        (Distance, "CoupledOptimizer: Distance computes its 'distance' from the gradients of all parameters together"),
+        (Distance, "Distance computes its 'distance' from the gradients of all parameters together"),
         (Noisy, "they differ in the weight of parameter 0"),
     ],
 )
@@ -159,6 +159,43 @@ def test_one_that_cannot_be_made_anew_is_refused_until_it_is_said_how():
         release(optimizer)
     released = release(optimizer, make=lambda groups: Needing(groups, 0.1, None))
     assert released.evidence.made_with == ("make()",)
+
+
+def test_settings_of_groups_that_are_no_defaults_are_passed_on_where_the_constructor_wants_them():
+    class Chosen(optim.SGD):
+        def __init__(self, params, lr):
+            if any("use_sign" not in group for group in params):
+                raise ValueError("use_sign must be set")
+            super().__init__(params, lr)
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for each in group["params"]:
+                    if each.grad is not None:
+                        each.sub_(each.grad.sign() if group["use_sign"] else each.grad, alpha=group["lr"])
+
+    model = mlp(8, 40, 1)
+    released = release(Chosen([{"params": list(model.parameters()), "use_sign": True}], lr=0.1))
+    assert "equal bit for bit" in str(released.evidence)
+
+
+def test_states_that_are_objects_are_compared_by_what_they_hold():
+    class Holder:
+        def __init__(self):
+            self.sum = 0.0
+
+    class Holding(optim.SGD):
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for each in group["params"]:
+                    if each.grad is not None:
+                        held = self.state[each].setdefault("held", Holder())
+                        held.sum += each.grad.sum().item()
+                        each.sub_(each.grad, alpha=group["lr"])
+
+    assert release(Holding(mlp(8, 40, 1).parameters(), lr=0.1)).evidence.steps == 4
 
 
 def test_one_whose_plain_step_fails_is_refused_with_its_failure():

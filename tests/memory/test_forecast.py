@@ -426,6 +426,16 @@ def test_what_is_no_step_is_refused_with_the_reason(arguments, said):
         forecast(*arguments())
 
 
+@pytest.mark.parametrize(("option", "said"), [("release", "no optimizer"), ("checkpointing", "no model")])
+def test_what_is_asked_of_a_step_that_shows_nothing_is_refused(option, said):
+    def step():
+        model, batch = mlp()
+        model(*batch).backward()
+
+    with pytest.raises(NotAStep, match=said):
+        forecast(step, **{option: True})
+
+
 def test_a_loss_needs_a_target():
     with pytest.raises(NotAStep, match="the batch is a pair"):
         forecast(CNN(), torch.randn(2, 3, 32, 32), loss=F.cross_entropy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from backsight.gradient_release.release import Release
 
 def release(
     optimizer: torch.optim.Optimizer,
-    bucket: int | float | str = "16MB",
+    bucket: int | float | str = "auto",
     *,
     make: Callable[[list[dict[str, Any]]], torch.optim.Optimizer] | None = None,
 ) -> Release:
@@ -39,8 +40,8 @@ def release(
     Args:
         optimizer: any optimizer that steps each parameter by its own gradient: all of `torch.optim` but LBFGS, and
             others that pass a probe on small parameters.
-        bucket: bytes of gradients that may gather: "16MB", a number, 0 for every gradient by itself, "auto" for a
-            sixteenth of all, between 1 MB and 16 MB.
+        bucket: bytes of gradients that may gather: "16MB", a number, 0 for every gradient by itself; "auto" is a
+            sixteenth of all, between 1 MB and 16 MB, which was fastest for small and for large models.
         make: makes an optimizer like this one for groups of other parameters; only for the probe of an optimizer that
             cannot be made from its `defaults` and attributes.
 
@@ -100,18 +101,29 @@ def _needs_closure(kind: type[torch.optim.Optimizer]) -> bool:
 
 def _refuse_other_owners(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> None:
     """Refuse parameters that another optimizer steps as well: for that one the gradient would be gone."""
+    if _other_owner(optimizer, parameters) is None:
+        return
+    gc.collect()  # it may be one that was forgotten, but not yet freed
+    other = _other_owner(optimizer, parameters)
+    if other is not None:
+        kind, shared = other
+        raise NotReleasable(
+            f"Another optimizer, {kind}, holds {shared} of the {len(parameters)} parameters: it would find their "
+            "gradients gone. Give each parameter to one optimizer; if the other is an old one, delete it and its "
+            "schedulers, and call remove() on its release."
+        )
+
+
+def _other_owner(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> tuple[str, int] | None:
+    """Return the class of another optimizer that holds some of the parameters, and how many."""
     ours = {id(each) for each in parameters}
     for other in alive(torch.optim.Optimizer):
         groups = vars(other).get("param_groups")
         if other is optimizer or not isinstance(groups, list) or _wraps(other, optimizer) or _wraps(optimizer, other):
             continue
-        shared = sum(id(each) in ours for group in groups for each in group["params"])
-        if shared:
-            raise NotReleasable(
-                f"Another optimizer, {type(other).__name__}, holds {shared} of the {len(ours)} parameters: it would "
-                "find their gradients gone. Give each parameter to one optimizer; if the other is an old one, delete "
-                "it and its schedulers, and call remove() on its release."
-            )
+        if shared := sum(id(each) in ours for group in groups for each in group["params"]):
+            return type(other).__name__, shared
+    return None
 
 
 def _wraps(one: torch.optim.Optimizer, other: torch.optim.Optimizer) -> bool:

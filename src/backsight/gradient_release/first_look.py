@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+
 import torch
 
 from backsight.gradient_release._torch import bytes_of, compiled_backwards, ddp_models, leaves_of

@@ -173,7 +173,11 @@ def same(first: Any, second: Any) -> bool:
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, (list, tuple, deque)) and type(first) is type(second):
         return len(first) == len(second) and all(same(one, other) for one, other in zip(first, second, strict=True))
-    return bool(first == second) or (first != first and second != second)
+    if bool(first == second) or (first != first and second != second):
+        return True
+    if type(first) is not type(second) or not hasattr(first, "__dict__"):
+        return False
+    return same(vars(first), vars(second))  # an object that compares as itself only
 
 
 def _same_tensor(first: Any, second: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from backsight.gradient_release.errors import NotReleasable
+from backsight.gradient_release.errors import CoupledOptimizer, NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.partial_step import Layout
 from backsight.gradient_release.per_step_globals import same
@@ -80,10 +80,7 @@ class _Trial:
         self._original = optimizer
         self._make = make
         self._generator = torch.Generator().manual_seed(0)
-        self._settings = [
-            {key: value for key, value in group.items() if key in optimizer.defaults and key != "params"}
-            for group in optimizer.param_groups
-        ]
+        self._settings = [_settings(group, optimizer.defaults) for group in optimizer.param_groups]
         self._weights = [[self._small(each) for each in _chosen(group["params"])] for group in optimizer.param_groups]
         flat = [each for group in self._weights for each in group]
         self._gradients = [[self._random(each) * 0.1 for each in flat] for _ in range(STEPS)]
@@ -121,6 +118,8 @@ class _Trial:
         for bucket in buckets:
             try:
                 found = self.released(layout, bucket)
+            except CoupledOptimizer as failure:
+                return str(failure).partition(", so that")[0]
             except Exception as failure:
                 return f"{type(failure).__name__}: {failure}"
             if (what := _difference(expected, found)) is not None:
@@ -132,9 +131,8 @@ class _Trial:
         random.seed(0)
         np.random.seed(0)
         weights = [[torch.nn.Parameter(each.clone()) for each in group] for group in self._weights]
-        groups = [{**settings, "params": group} for settings, group in zip(self._settings, weights, strict=True)]
         try:
-            optimizer = self._make(groups)
+            optimizer = self._made(weights)
         except Exception as failure:
             raise NotReleasable(
                 f"{type(self._original).__name__} cannot be probed: one like it could not be made from its defaults "
@@ -145,6 +143,16 @@ class _Trial:
         if callable(train):  # schedulefree: it steps only in this mode
             train()
         return optimizer, [each for group in weights for each in group]
+
+    def _made(self, weights: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
+        """Make an optimizer: of what is in its defaults, or else of all that its groups hold, such as `use_muon`."""
+        groups = [{**settings, "params": group} for settings, group in zip(self._settings, weights, strict=True)]
+        try:
+            return self._make(groups)
+        except Exception:
+            self._settings = [_settings(group, group) for group in self._original.param_groups]
+            groups = [{**settings, "params": group} for settings, group in zip(self._settings, weights, strict=True)]
+            return self._make(groups)
 
     def _backward(self, parameters: list[torch.Tensor], number: int) -> None:
         """Give each parameter its gradient of this step, the last parameter first."""
@@ -178,6 +186,15 @@ def _arguments(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         each.name: known[each.name]
         for each in taken
         if each.kind in named and each.name in known and isinstance(known[each.name], _PASSED_ON)
+    }
+
+
+def _settings(group: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a group that are to be passed on: those that are wanted, and are no tensors of state."""
+    return {
+        key: value
+        for key, value in group.items()
+        if key in wanted and key not in ("params", "param_names") and isinstance(value, (*_PASSED_ON, torch.Tensor))
     }
 
 

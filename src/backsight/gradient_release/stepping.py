@@ -81,9 +81,9 @@ class Stepping:
         """Step what is in the bucket, and free its gradients."""
         with self._lock:
             if not self._looked:
-                self._looked = True
                 look(list(self._parameters()), self.bucket)
                 refuse_undeclared(self)
+                self._looked = True
             book = self._book
             self._see_peak()
             arrived, book.pending, book.bytes = book.pending, [], 0

@@ -39,7 +39,7 @@ def sentences(variants: Sequence[Variant]) -> Iterator[str]:
         return
     checkpointed = _least(variants, release=False, checkpointing=True)
     if checkpointed is not None:
-        yield _verdict("Checkpointing saves", checkpointed, base, "where no activations wait")
+        yield _verdict("Checkpointing saves", checkpointed, base, "where few activations are left")
     both = _least(variants, release=True, checkpointing=True)
     if both is not None:
         yield _verdict("Both together save", both, base, "and stays there")

@@ -176,6 +176,13 @@ def _progress(steps: int) -> Iterator[Callable[[], None]]:
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    progress = Progress(
+        console=console,
+        transient=True,
+        redirect_stdout=False,  # what the step prints stays where it prints it
+        redirect_stderr=False,
+        disable=not console.is_terminal,
+    )
+    with progress:
         task = progress.add_task("forecast", total=steps)
         yield partial(progress.advance, task)

@@ -32,7 +32,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from backsight.gradient_release import Release, release
+from backsight.gradient_release import Release
+from backsight.gradient_release.placeholder import Placeholder
 from backsight.memory._torch import forget_fakes, without_modes
 from backsight.memory.few_batches import FewBatches
 
@@ -110,6 +111,8 @@ class Imagination:
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         fake: torch.Tensor = self._remember(tensor, self._fake(tensor))
+        if tensor.is_leaf and type(tensor.grad) is Placeholder:
+            fake.grad = None  # it holds no memory, and its copy would
         hooks: Any = tensor._post_accumulate_grad_hooks  # None, or a dict
         register: Any = fake.register_post_accumulate_grad_hook
         for hook in list((hooks or {}).values()):
@@ -155,8 +158,13 @@ class Imagination:
     def _release(self, attached: Release) -> Any:
         """Attach gradient release to the copy of an optimizer, as it is attached to the original."""
         optimizer = self._copy(attached.optimizer)  # may have come here again, by its hooks
-        known = self._copies.get(id(attached))
-        return known or self._remember(attached, release(optimizer, bucket=attached.bucket))
+        if id(attached) in self._copies:
+            return self._copies[id(attached)]
+        copied = self._remember(attached, Release(optimizer, attached.bucket, attached.evidence))
+        if attached.clipping is not None:
+            bound = attached.clipping.bound
+            copied.clip(bound.max_norm, bound.norm_type, attached.clipping.method, bound.error_if_nonfinite)
+        return copied
 
     def _hooks(self, hooks: dict[Any, Any], copied: dict[Any, Any]) -> None:
         """Copy the hooks of a module or optimizer, without ours."""

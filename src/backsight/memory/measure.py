@@ -16,6 +16,7 @@ from backsight.memory.claims import Claims
 from backsight.memory.ledger import History
 from backsight.memory.replay import replayed, without
 from backsight.memory.timeline import StepMemory
+from backsight.profiling.hush import hush_kineto
 from backsight.tape import Models
 
 
@@ -116,6 +117,7 @@ class Measuring:
             raise RuntimeError(
                 "tensors are fake here and take no memory; backsight.forecast() tells what they would take."
             )
+        hush_kineto()
         with ExitStack() as stack:
             self._claims = stack.enter_context(Claims())
             self._calls = ModuleCalls(self._models, met=self._claims.model, called=self._claims.inputs)

@@ -32,7 +32,7 @@ RECURRENT = "Recurrent layers take workspaces besides, as large as their activat
 _RECURRENT = ("_rnn", "lstm", "gru")
 """In the names of operators whose workspaces have no size among fake tensors."""
 
-_PIPED = 110
+_PIPED = 100
 """Columns of what is not written to a terminal."""
 
 

@@ -25,6 +25,7 @@ from torch.optim import Optimizer
 
 from backsight.gradient_release import release
 from backsight.memory import checkpointed
+from backsight.memory._torch import without_modes
 from backsight.memory.follow import Follow
 from backsight.memory.ledger import History
 from backsight.memory.made_up import MadeUpValues
@@ -35,6 +36,7 @@ from backsight.memory.way import Implementation, Way
 _NO_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 _NOT_FAKE = (UnsupportedOperatorException, UnsupportedFakeTensorException)
 _OURS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
+_RETURN = "Return (model, batch, optimizer) from it."
 
 
 class CannotForecast(RuntimeError):
@@ -115,7 +117,11 @@ def implementation(optimizer: Optimizer, device: str) -> Implementation | None:
 
 
 def _prepare(training: Training, way: Way, device: str) -> None:
-    """Put a way on a training."""
+    """Put a way on a training. Raises NotAStep where there is nothing to put it on."""
+    if way.release is not None and not training.optimizers:
+        raise NotAStep(f"The function shows no optimizer for gradient release. {_RETURN}")
+    if way.checkpointing and not training.models:
+        raise NotAStep(f"The function shows no model for checkpointing. {_RETURN}")
     for optimizer in training.optimizers:
         known = implementations(optimizer)
         wanted = way.implementation if way.implementation in known else implementation(optimizer, device)
@@ -127,11 +133,20 @@ def _prepare(training: Training, way: Way, device: str) -> None:
     if way.checkpointing:
         for model in training.models:
             checkpointed.apply(model, way.checkpointing)
+    _release(training, way.release)
+
+
+def _release(training: Training, bucket: str | float | None) -> None:
+    """Attach gradient release with this bucket, where it is not attached so; take it away if that is None."""
+    kept = {id(attached.optimizer) for attached in training.releases if attached.bucket == bucket}
     for attached in training.releases:
-        attached.remove()
-    if way.release is not None:
-        for optimizer in training.optimizers:
-            release(optimizer, bucket=way.release)
+        if attached.bucket != bucket:
+            attached.remove()
+    if bucket is not None:
+        with without_modes():  # an optimizer that is not PyTorch's is tried out with real numbers
+            for optimizer in training.optimizers:
+                if id(optimizer) not in kept:
+                    release(optimizer, bucket=bucket)
 
 
 @contextmanager

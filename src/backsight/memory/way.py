@@ -39,7 +39,8 @@ def others(asked: Way, known: tuple[Implementation, ...], bucket: str | float, r
     """
     best = "fused" if "fused" in known else asked.implementation
     ways = [asked]
-    ways += [Way(each, checkpointing=asked.checkpointing) for each in ("fused", "foreach") if each in known]
+    ordinary: list[Implementation | None] = [each for each in known if each != "loop"]
+    ways += [Way(each, checkpointing=asked.checkpointing) for each in ordinary or [asked.implementation]]
     ways.append(Way(best, release=bucket, checkpointing=asked.checkpointing))
     if repeated:
         ways += [replace(way, checkpointing=not asked.checkpointing) for way in (Way(best), Way(best, release=bucket))]

@@ -11,6 +11,7 @@ from typing import Any
 
 from backsight.profiling._torch import device_in, is_profiling, mark, new_profiler, results, trace_of
 from backsight.profiling.attribution import Attribution, Meaning
+from backsight.profiling.hush import hush_kineto
 from backsight.profiling.marks import Marks
 from backsight.profiling.profile import Profile
 from backsight.profiling.row import merged, ranked
@@ -44,6 +45,7 @@ class Profiling:
         try:
             if is_profiling():
                 raise ProfilingError("a profiler of PyTorch runs already, which a second one would end.")
+            hush_kineto()
             self._marks = Marks(self._subjects)
             self._subjects = None
             profiler = new_profiler()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol
@@ -47,27 +48,46 @@ class Clipping:
     Attributes:
         bound: the norm to which gradients are clipped.
         method: how, as given.
-        norms: of each gradient of the step, before clipping, by the `id` of its parameter.
-        total_norm: of all of them, before clipping, on the device of the first; None before the first step.
     """
 
     def __init__(self, release: Releasing, bound: Bound, method: Method):
         self.bound = bound
         self.method = method
-        self.norms: dict[int, torch.Tensor] = {}
-        self.total_norm: torch.Tensor | None = None
         self.phase = HOLDING
         self.measure: Callable[[torch.Tensor], None] | None = None
         self.taps: Taps | None = None
         self.kept_bytes = 0
-        self._release = release
-        self._ours: set[int] = set()
+        self._releasing = weakref.ref(release)  # a parameter's table of hooks, which no collector sees, leads here
+        self._ours: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._norms: dict[int, torch.Tensor] = {}
+        self._total = torch.tensor(0.0)
+        self._under_way = False
         self._coefficients: list[torch.Tensor] = []
         self._scaled: set[int] = set()
         self._decided = False
         self.after_step()
         if method != "two-pass":
             self.taps = Taps(self._is_ours)
+
+    @property
+    def _release(self) -> Releasing:
+        release = self._releasing()
+        if release is None:
+            raise ReleaseError("The release whose gradients are to be clipped is gone, with its optimizer.")
+        return release
+
+    @property
+    def norms(self) -> dict[int, torch.Tensor]:
+        """The norm of each gradient before clipping, by the `id` of its parameter: of the step under way, or the last.
+
+        A step that was left out, because GradScaler found an overflow, is not one.
+        """
+        return self._now()[0]
+
+    @property
+    def total_norm(self) -> torch.Tensor:
+        """The norm of all gradients before clipping, as `clip_grad_norm_` returns it; else as `norms`."""
+        return self._now()[1]
 
     def parameters(self) -> Iterator[torch.Tensor]:
         """Iterate over the optimizer's parameters, in its order."""
@@ -81,6 +101,7 @@ class Clipping:
         """
         if self.phase == RELEASING:
             return False
+        self._under_way = True
         if self.measure is not None:
             self.measure(parameter)
         elif self.method == "two-pass" and not self._release.accumulating:
@@ -93,33 +114,28 @@ class Clipping:
     def before_step(self) -> None:
         """Find the norm, and step everything but the last bucket, which the optimizer's own step is left with."""
         if not self._decided:
-            holders = [each for each in self.parameters() if _is_there(each.grad)]
-            self.kept_bytes = sum(_alive(each.grad) for each in holders)
-            self._release.peak_gradient_bytes = max(self._release.peak_gradient_bytes, self.kept_bytes)
-            undo_scale(self._release.optimizer, [each.grad for each in holders if each.grad is not None])
-            self.decide(holders, self.bound.norms([each.grad for each in holders if each.grad is not None]))
+            self._find_norm()
         self.release_held()
 
     def decide(
         self, parameters: Sequence[torch.Tensor], norms: Sequence[torch.Tensor], unscale: torch.Tensor | None = None
     ) -> None:
         """Settle what the gradients of this step, whose norms are known, are multiplied by; first by `unscale`."""
-        self.norms = {id(parameter): norm for parameter, norm in zip(parameters, norms, strict=True)}
-        self.total_norm = self.bound.total(norms, parameters)
-        coefficient = self.bound.coefficient(self.total_norm)
+        self._total = self.bound.total(norms, parameters)
+        self._norms = {id(parameter): norm for parameter, norm in zip(parameters, norms, strict=True)}
+        coefficient = self.bound.coefficient(self._total)
         self._coefficients = [each for each in (unscale, coefficient) if each is not None]
         self._decided = True
 
     def release_held(self) -> None:
         """Put what was held into the bucket: dense gradients first, which are there, then those of factors."""
-        held = [each for each in self.parameters() if id(each) not in self._scaled and _is_there(each.grad)]
+        waiting = [each for each, _ in self._there() if id(each) not in self._scaled]  # no gradient is held here
         self.phase = RELEASING
         try:
-            for parameter in held:
-                gradient = parameter.grad
-                if gradient is not None and type(gradient) is not FactoredGradient and not gradient.requires_grad:
+            for parameter in waiting:
+                if not _is_factored(parameter.grad) and not _has_graph(parameter.grad):
                     self._release.arrived(parameter)
-            deliver([each for each in held if type(each.grad) is FactoredGradient])
+            deliver([parameter for parameter in waiting if _is_factored(parameter.grad)])
         finally:
             self.phase = HOLDING
 
@@ -145,17 +161,17 @@ class Clipping:
 
     def after_step(self) -> None:
         """Begin the next step."""
-        self._decided = False
+        self._decided = self._under_way = False
         self._coefficients = []
         self._scaled = set()
-        self._ours = {id(each) for each in self.parameters()}
+        self._ours = {id(each): weakref.ref(each) for each in self.parameters()}
 
     def close(self) -> None:
         """Leave layers alone; gradients that are there become ordinary ones."""
         if self.taps is not None:
             self.taps.close()
         for parameter in self.parameters():
-            if type(parameter.grad) is FactoredGradient:
+            if isinstance(parameter.grad, FactoredGradient):
                 parameter.grad = parameter.grad.densify()
 
     def __repr__(self) -> str:
@@ -164,18 +180,52 @@ class Clipping:
     def __str__(self) -> str:
         return report(self, self._release.optimizer)
 
+    def _find_norm(self) -> None:
+        """Settle the norm of the gradients that have been held."""
+        there = self._there()
+        if not there:
+            return
+        gradients = [gradient for _, gradient in there]
+        self.kept_bytes = sum(_alive(gradient) for gradient in gradients)
+        self._release.peak_gradient_bytes = max(self._release.peak_gradient_bytes, self.kept_bytes)
+        undo_scale(self._release.optimizer, gradients)
+        self.decide([parameter for parameter, _ in there], self.bound.norms(gradients))
+
+    def _there(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return the parameters that have a gradient that was not used yet, each with it."""
+        with_gradient = ((each, each.grad) for each in self.parameters())
+        return [(each, gradient) for each, gradient in with_gradient if gradient is not None and not _is_gone(gradient)]
+
+    def _now(self) -> tuple[dict[int, torch.Tensor], torch.Tensor]:
+        """Return the norms, and that of all, of the step under way, if a gradient has come, else of the last."""
+        there = [] if self._decided else self._there()
+        if not self._under_way and not any(_is_factored(gradient) for _, gradient in there):
+            return self._norms, self._total
+        if self._decided or not there:
+            return self._norms, self._total
+        norms = self.bound.norms([gradient for _, gradient in there])
+        parameters = [parameter for parameter, _ in there]
+        return {id(p): norm for p, norm in zip(parameters, norms, strict=True)}, self.bound.total(norms, parameters)
+
     def _is_ours(self, weight: torch.Tensor) -> bool:
-        return id(weight) in self._ours
+        ours = self._ours.get(id(weight))
+        return ours is not None and ours() is weight
 
 
-def _is_there(gradient: torch.Tensor | None) -> bool:
-    return gradient is not None and type(gradient) is not Placeholder
+def _is_factored(gradient: torch.Tensor | None) -> bool:
+    return type(gradient) is FactoredGradient
 
 
-def _alive(gradient: torch.Tensor | None) -> int:
+def _has_graph(gradient: torch.Tensor | None) -> bool:
+    return gradient is not None and gradient.requires_grad
+
+
+def _is_gone(gradient: torch.Tensor) -> bool:
+    return type(gradient) is Placeholder
+
+
+def _alive(gradient: torch.Tensor) -> int:
     """Return the bytes of a gradient, or of its factors."""
-    if gradient is None:
-        return 0
-    if type(gradient) is FactoredGradient and gradient.factors:
+    if isinstance(gradient, FactoredGradient) and gradient.factors:
         return sum(factor.nbytes for factor in gradient.factors)
     return gradient.numel() * gradient.element_size()

@@ -45,8 +45,9 @@ class Taps:
         self.last: dict[int, Tap] = {}
         """The last tap of each weight, by `id`."""
         self._is_ours = is_ours
-        called: Any = self._called  # typed for hooks that return nothing
+        called: Any = _weakly(self)  # typed for hooks that return nothing
         self._handle = register_module_forward_hook(called, with_kwargs=True)
+        weakref.finalize(self, self._handle.remove)
         before_other_forward_hooks(self._handle)
 
     def close(self) -> None:
@@ -71,6 +72,17 @@ class Taps:
             reason = f"{tokens:,} tokens: factors of {kept:,} bytes for a gradient of {weight.nbytes:,}"
         self.last[id(weight)] = Tap(type(module).__name__, weakref.ref(weight), tokens, kept, reason)
         return None if reason else way.tap(self.passes, module, weight, given, output)
+
+
+def _weakly(taps: Taps) -> Callable[..., torch.Tensor | None]:
+    """Return the hook, which PyTorch keeps for the whole process, so that it does not keep a release alive."""
+    method = weakref.WeakMethod(taps._called)
+
+    def called(module: nn.Module, args: Any, kwargs: Any, output: Any) -> torch.Tensor | None:
+        tap = method()
+        return None if tap is None else tap(module, args, kwargs, output)
+
+    return called
 
 
 @dataclass(frozen=True)

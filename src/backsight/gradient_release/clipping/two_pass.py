@@ -33,6 +33,7 @@ def two_passes(
         norms = [first.norms[id(each)] for each in measured]
         if unscaling is not None and unscaling.report(measured):
             clipping.decide(measured, norms)
+            clipping.after_step()  # there is none
             for parameter in measured:
                 parameter.grad = None
             return
