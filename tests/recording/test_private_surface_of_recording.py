@@ -99,3 +99,11 @@ def test_a_table_of_gradient_hooks_goes_when_it_is_empty_and_may_come_again():
     parameter.register_post_accumulate_grad_hook(seen.append)
     parameter.sum().backward()
     assert len(seen) == 2
+
+
+def test_what_torchscript_makes_keeps_its_tables_here():
+    scripted = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    traced = torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.ones(1, 2))
+    for module in (scripted, traced):
+        assert list(_torch.registered(module, "_modules")) == ["0"]
+    assert set(_torch.registered(scripted[0], "_parameters")) == {"weight", "bias"}

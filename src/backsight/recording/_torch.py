@@ -58,10 +58,19 @@ def version(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def is_script(module: torch.nn.Module) -> bool:
+    """Whether TorchScript has made this module."""
+    return issubclass(type(module), torch.jit.ScriptModule)
+
+
 def registered(module: torch.nn.Module, table: str) -> dict[str, Any]:
     """Return `_modules`, `_parameters` or `_buffers` without asking the module's own `__getattr__`."""
-    held: dict[str, Any] = object.__getattribute__(module, "__dict__").get(table, {})
-    return held
+    own = object.__getattribute__(module, "__dict__")
+    held = own.get(table)
+    if held is None:
+        inner = own.get("_actual_script_module")  # what torch.jit.trace returns has everything in another one
+        return {} if inner is None else registered(inner, table)
+    return held if isinstance(held, dict) else dict(held.items())  # a ScriptModule has tables of C++
 
 
 def hook_tables(module: torch.nn.Module) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:

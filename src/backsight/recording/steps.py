@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +17,16 @@ from backsight.recording.observed import Observed
 Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | Mapping[str, torch.optim.Optimizer] | None
 
 
+PATIENCE = 16
+"""An optimizer that steps so often while the one that should end the step does not, ends steps from there on. (A critic
+may step ten times for one step of the generator; the optimizer of an earlier phase never steps again.)"""
+
+
 class StepEnds:
     """Calls back before and after the steps of optimizers, and tells whether a step of the training ends there.
 
     Of several optimizers it is the last one that ends it. If none were given, those that hold a parameter of the models
-    are found when they step, and the one found last ends it.
+    are found when they step, and the one found last ends it; the first step waits for those that have yet to be found.
     """
 
     def __init__(
@@ -34,6 +41,10 @@ class StepEnds:
         self._given = None if optimizers is None else [weakref.ref(optimizer) for optimizer in optimizers]
         self._known: dict[int, tuple[weakref.ref[torch.optim.Optimizer], bool]] = {}
         self._last: weakref.ref[torch.optim.Optimizer] | None = None if self._given is None else self._given[-1]
+        self._awaited: list[weakref.ref[torch.optim.Optimizer]] = []
+        """Those that have yet to step for the first time, and belong to the first step."""
+        self._counts: Counter[int] = Counter()
+        """How often each has stepped since a step has ended."""
         self._before, self._after = before, after
         self._pre, self._post = Hook(self._pre_step, failed), Hook(self._post_step, failed)
         self._handles: list[Any] = []
@@ -74,7 +85,19 @@ class StepEnds:
 
     def _post_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self._concerns(optimizer):
-            self._after(optimizer, self._last is not None and self._last() is optimizer)
+            self._after(optimizer, self._ends_with(optimizer))
+
+    def _ends_with(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether the step of the training ends with this step of an optimizer."""
+        if self._given is None:
+            self._awaited = [each for each in self._awaited if (held := each()) is not None and held is not optimizer]
+            self._counts[id(optimizer)] += 1
+            if self._counts[id(optimizer)] >= PATIENCE:
+                self._awaited, self._last = [], weakref.ref(optimizer)
+        ends = not self._awaited and self._last is not None and self._last() is optimizer
+        if ends:
+            self._counts.clear()
+        return ends
 
     def _concerns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether this optimizer is one of ours."""
@@ -83,11 +106,26 @@ class StepEnds:
         known = self._known.get(id(optimizer))
         if known is None or known[0]() is not optimizer:
             ours = self._observed.parameters()
-            held = (id(p) for group in optimizer.param_groups for p in group["params"])
-            known = self._known[id(optimizer)] = weakref.ref(optimizer), any(key in ours for key in held)
+            mine = _parameters(optimizer)
+            known = weakref.ref(optimizer), not mine.isdisjoint(ours)
+            if known[1] and not any(concerns for _, concerns in self._known.values()):
+                others = ours.keys() - mine
+                self._awaited = [weakref.ref(each) for each in _alive() if not others.isdisjoint(_parameters(each))]
             if known[1]:
                 self._last = known[0]
+            self._known[id(optimizer)] = known
         return known[1]
+
+
+def _alive() -> list[torch.optim.Optimizer]:
+    """Return every optimizer there is; to be called once, as this looks at all objects of the program."""
+    return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> set[int]:
+    """Return the ids of what an optimizer holds itself; a wrapper that asks another one by a property holds nothing."""
+    groups = object.__getattribute__(optimizer, "__dict__").get("param_groups", ())
+    return {id(parameter) for group in groups for parameter in group["params"]}
 
 
 def given_optimizers(optimizer: Any) -> list[torch.optim.Optimizer] | None:

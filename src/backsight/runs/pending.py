@@ -29,47 +29,49 @@ class Pending:
         """Return an empty one that goes on where this one ends."""
         return Pending(last=self.last)
 
-    def step(self, step: ArrayLike) -> None:
-        """Note when a step happened, or several."""
-        now = time.time()
-        for number in (step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist():
-            if not 0 <= number < 1 << 62:
-                raise ValueError(f"a step is a number from 0 on; it is {number}.")
-            self.times[int(number)] = now
+    def rows(
+        self,
+        step: ArrayLike,
+        tensors: NDArray[np.int64],
+        rows: NDArray[np.void],
+        call: ArrayLike,
+        sampled: ArrayLike,
+        histograms: ArrayLike | None,
+    ) -> None:
+        """Keep rows of the statistics and the histograms of those that were looked at: all of them, or nothing.
 
-    def rows(self, step: ArrayLike, tensors: NDArray[np.int64], rows: NDArray[np.void], call: ArrayLike) -> None:
-        """Keep rows of the statistics."""
+        Raises:
+            ValueError: if these do not fit together.
+        """
+        times, part = _times(step), _keyed(step, tensors, call)
+        looked_at = None if histograms is None else _histograms(part, sampled, histograms)
+        self.times.update(times)
         if not len(rows):
             return
-        part = self._keyed(step, tensors, call)
+        if looked_at is not None:
+            self._keep("H", looked_at)
         part["order"] = self._order(part["step"])
         for name in STATISTICS.names or ():
             part[name] = rows[name].copy()
         self._keep("R", part)
         self.size += len(rows)
 
-    def histograms(
-        self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike, sampled: ArrayLike, counts: ArrayLike
-    ) -> None:
-        """Keep the histograms of those rows that were looked at."""
-        part = self._keyed(step, tensors, call)
-        part["sampled"] = _column(sampled, len(tensors))
-        part["counts"] = np.array(counts, "<u4")
-        if part["counts"].shape != (len(tensors), BINS):
-            raise ValueError(f"histograms has to be [{len(tensors)}, {BINS}]; it is {list(part['counts'].shape)}.")
-        there = part["sampled"] > 0
-        self._keep("H", part if there.all() else {name: column[there] for name, column in part.items()})
-
     def values(
         self, step: int, tensors: NDArray[np.int64], call: ArrayLike, metric: int, values: NDArray[np.float64]
     ) -> None:
-        """Keep values of a metric; a second dimension is that of its elements."""
+        """Keep values of a metric; a second dimension is that of its elements.
+
+        Raises:
+            ValueError: if these do not fit together.
+        """
         width = values.shape[1] if values.ndim == 2 else 1
-        part = {name: np.repeat(column, width) for name, column in self._keyed(step, tensors, call).items()}
+        times, keyed = _times(step), _keyed(step, tensors, call)
+        part = {name: np.repeat(column, width) for name, column in keyed.items()}
         part["metric"] = np.full(values.size, metric, "<i8")
         first = 0 if values.ndim == 2 else -1
         part["element"] = np.tile(np.arange(first, first + width, dtype="<i8"), len(tensors))
         part["value"] = values.reshape(-1).copy()
+        self.times.update(times)
         self._keep("V", part)
 
     def blocks(self) -> bytes:
@@ -77,10 +79,6 @@ class Pending:
         steps: Columns = {"step": np.array(list(self.times), "<i8"), "time": np.array(list(self.times.values()), "<f8")}
         tables = {table: joined(table, parts) for table, parts in self.parts.items()}
         return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
-
-    def _keyed(self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
-        rows = len(tensors)
-        return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
 
     def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which row of its step each row is."""
@@ -99,3 +97,28 @@ class Pending:
 
 def _column(values: ArrayLike, rows: int) -> NDArray[np.int64]:
     return np.array(np.broadcast_to(np.asarray(values, "<i8"), (rows,)))
+
+
+def _times(step: ArrayLike) -> dict[int, float]:
+    """Return that a step happened now, or several."""
+    now = time.time()
+    steps = [int(number) for number in ((step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist())]
+    for number in steps:
+        if not 0 <= number < 1 << 62:
+            raise ValueError(f"a step is a number from 0 on; it is {number}.")
+    return dict.fromkeys(steps, now)
+
+
+def _keyed(step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
+    rows = len(tensors)
+    return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
+
+
+def _histograms(keyed: Columns, sampled: ArrayLike, counts: ArrayLike) -> Columns:
+    """Return the histograms of those rows that were looked at."""
+    rows = len(keyed["tensor"])
+    part = {**keyed, "sampled": _column(sampled, rows), "counts": np.array(counts, "<u4")}
+    if part["counts"].shape != (rows, BINS):
+        raise ValueError(f"histograms has to be [{rows}, {BINS}]; it is {list(part['counts'].shape)}.")
+    there = part["sampled"] > 0
+    return part if there.all() else {name: column[there] for name, column in part.items()}

@@ -39,6 +39,8 @@ class RunWriter:
         writer.mark(0, epoch=1, loss=0.7)
         writer.close()
 
+    job: what the ranks of one job have in common and those of another have not; they never write into one run.
+
     What `flush` has written survives a kill of the process. All methods may be called from any thread. A process that
     was forked off does not write.
 
@@ -54,6 +56,7 @@ class RunWriter:
         *,
         rank: int = 0,
         world: int = 1,
+        job: str | None = None,
         config: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
     ):
@@ -66,6 +69,7 @@ class RunWriter:
             "version": places.VERSION,
             "rank": rank,
             "world": world,
+            "job": job,
             "created": time.time(),
             "config": dict(config or {}),
             "environment": dict(environment or {}),
@@ -152,11 +156,8 @@ class RunWriter:
             raise ValueError(f"rows has to be a flat array of STATISTICS; it is {rows.ndim}-d, of {rows.dtype}.")
         numbers = self._known(tensors, len(rows))
         with self._writing():
-            self._pending.step(step)
-            if histograms is not None:
-                looked_at = rows["count"] if sampled is None else sampled
-                self._pending.histograms(step, numbers, call, looked_at, histograms)
-            self._pending.rows(step, numbers, rows, call)
+            looked_at = rows["count"] if sampled is None else sampled
+            self._pending.rows(step, numbers, rows, call, looked_at, histograms)
             if self._pending.size >= BATCH_ROWS:
                 self.flush()
 
@@ -169,7 +170,6 @@ class RunWriter:
             raise ValueError(f"values has to be one- or two-dimensional; it is {held.ndim}-d.")
         numbers = self._known(tensors, len(held))
         with self._writing():
-            self._pending.step(step)
             self._pending.values(step, numbers, call, metric, held)
 
     def mark(self, step: int, /, **tags: Any) -> None:

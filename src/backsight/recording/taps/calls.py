@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import backward_number, in_ddp
+from backsight.recording._torch import backward_number, in_ddp, is_script
 from backsight.recording.hook import Hook
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
 from backsight.recording.notebook import Notebook
@@ -55,6 +55,8 @@ class CallTap(Tap):
         self._ddp = self.observed.has_ddp()
         self._modules = []
         for name, module in self.observed.modules():
+            if is_script(module):  # which refuses hooks
+                continue
             if self.kinds or name in self.observed.models:
                 calls = _Module(self, name)
                 self._modules.append((weakref.ref(module), self.hook(calls.enter), self.hook(calls.leave)))
