@@ -160,6 +160,23 @@ def test_the_first_step_of_two_optimizers_that_were_not_given_is_a_whole_one(run
         assert optimizer.param_groups
 
 
+def test_an_optimizer_of_another_kind_somewhere_in_the_program_does_no_harm(net, run, recwarn):
+    class Odd(torch.optim.Optimizer):
+        def __init__(self, groups):
+            self.param_groups = groups
+
+        @property
+        def state(self):
+            raise AssertionError("nothing of the user's is asked")
+
+    odd = [Odd(groups) for groups in (None, [None], [{}], [{"params": None}], 3)]
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, run=run) as rec:
+        train(net, optimizer, 3)
+        assert rec.steps == 3
+    assert len(odd) == 5 and not recwarn.list
+
+
 def test_a_critic_may_step_several_times_for_a_step_of_the_generator(run):
     models, (of_d, of_g), step = adversaries()
     with bs.record(models, run=run) as rec:

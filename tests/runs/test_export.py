@@ -155,3 +155,10 @@ def test_metrics_of_several_kinds_stay_in_their_columns(path: Path, tmp_path: Pa
     rows = (pandas.read_csv if ending == "csv" else pandas.read_parquet)(exported).set_index("kind")
     assert rows.loc["grad", "single"] == 3 and rows.loc["weight", ["pair[0]", "pair[1]"]].tolist() == [1, 2]
     assert rows.loc["grad", ["pair[0]", "pair[1]"]].isna().all() and np.isnan(rows.loc["weight", "single"])
+
+
+def test_a_name_with_a_nul_in_it_is_escaped_in_csv(path: Path, tmp_path: Path) -> None:
+    with RunWriter(path) as writer:
+        writer.append(0, [writer.tensor("a\0b", "weight")], np.zeros(1, STATISTICS))
+    text = open_run(path).export(tmp_path / "rows.csv").read_text(encoding="utf-8")
+    assert "a\\0b" in text and "\0" not in text

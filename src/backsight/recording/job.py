@@ -11,18 +11,21 @@ def job(around: Mapping[str, str] = os.environ) -> str | None:
     """Return a name that all ranks of a job have in common, and no other job; None if nothing tells.
 
     ```python
-    job({"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"})     # "slurm 4711.0"
+    job({"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3"})     # "slurm 4711.0"
     ```
     """
+    if (logs := _logs(around)) is not None:
+        return f"torchrun {logs.parent.name}/{logs.name}"
     told = around.get
+    named = []
     if told("SLURM_JOB_ID") and told("SLURM_PROCID"):
         again = f", start {told('SLURM_RESTART_COUNT')}" if told("SLURM_RESTART_COUNT") else ""
-        return f"slurm {told('SLURM_JOB_ID')}.{told('SLURM_STEP_ID', '0')}{again}"
-    if started := _torchrun(around):
-        return started
-    if told("MASTER_ADDR") and told("MASTER_PORT"):  # the next job may have the same: better than nothing
-        return f"{told('MASTER_ADDR')}:{told('MASTER_PORT')}"
-    return None
+        named.append(f"slurm {told('SLURM_JOB_ID')}.{told('SLURM_STEP_ID', '0')}{again}")
+    if (name := told("TORCHELASTIC_RUN_ID", "none")) != "none":
+        named.append(f"torchrun {name}")
+    if not named and told("MASTER_ADDR") and told("MASTER_PORT"):  # the next job may have the same: better than nothing
+        named.append(f"{told('MASTER_ADDR')}:{told('MASTER_PORT')}")
+    return ", ".join(named) or None
 
 
 def began(around: Mapping[str, str] = os.environ) -> float | None:
@@ -36,14 +39,6 @@ def began(around: Mapping[str, str] = os.environ) -> float | None:
             return None
     told = around.get("SLURM_JOB_START_TIME", "")
     return float(told) if told.isdecimal() else None
-
-
-def _torchrun(around: Mapping[str, str]) -> str | None:
-    """Return what torchrun calls the job; where it runs on one machine, also which attempt of it this is."""
-    if (logs := _logs(around)) is not None:
-        return f"torchrun {logs.parent.name}/{logs.name}"
-    name = around.get("TORCHELASTIC_RUN_ID", "none")
-    return None if name == "none" else f"torchrun {name}"
 
 
 def _logs(around: Mapping[str, str]) -> Path | None:

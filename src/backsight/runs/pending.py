@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from backsight.runs.blocks import packed
-from backsight.runs.schema import BINS, STATISTICS, Columns, joined
+from backsight.runs.packed import PackedHistograms
+from backsight.runs.schema import BINS, STATISTICS, Columns, chosen, joined
 
 
 @dataclass
@@ -18,6 +20,8 @@ class Pending:
 
     size: int = 0
     parts: dict[str, list[Columns]] = field(default_factory=dict)
+    histograms: list[PackedHistograms] = field(default_factory=list)
+    """What the parts of table H lack."""
     times: dict[int, float] = field(default_factory=dict)
     last: tuple[int, int] = (-1, 0)
     """The step of the last row, and how many rows it has so far: their order goes on over a flush."""
@@ -36,7 +40,7 @@ class Pending:
         rows: NDArray[np.void],
         call: ArrayLike,
         sampled: ArrayLike,
-        histograms: ArrayLike | None,
+        histograms: ArrayLike | PackedHistograms | None,
     ) -> None:
         """Keep rows of the statistics and the histograms of those that were looked at: all of them, or nothing.
 
@@ -44,12 +48,15 @@ class Pending:
             ValueError: if these do not fit together.
         """
         times, part = _times(step), _keyed(step, tensors, call)
-        looked_at = None if histograms is None else _histograms(part, sampled, histograms)
+        looked_at = _column(sampled, len(rows))
+        there = looked_at > 0
+        packed = None if histograms is None else _packed(histograms, there)
         self.times.update(times)
         if not len(rows):
             return
-        if looked_at is not None:
-            self._keep("H", looked_at)
+        if packed:
+            self._keep("H", chosen({**part, "sampled": looked_at}, there))
+            self.histograms.append(packed)
         part["order"] = self._order(part["step"])
         for name in STATISTICS.names or ():
             part[name] = rows[name].copy()
@@ -77,7 +84,9 @@ class Pending:
     def blocks(self) -> bytes:
         """Return everything as blocks."""
         steps: Columns = {"step": np.array(list(self.times), "<i8"), "time": np.array(list(self.times.values()), "<f8")}
-        tables = {table: joined(table, parts) for table, parts in self.parts.items()}
+        tables: dict[str, dict[str, Any]] = {table: {**joined(table, parts)} for table, parts in self.parts.items()}
+        if self.histograms:
+            tables["H"]["counts"] = PackedHistograms.joined(self.histograms)
         return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
 
     def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -114,11 +123,11 @@ def _keyed(step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Colu
     return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
 
 
-def _histograms(keyed: Columns, sampled: ArrayLike, counts: ArrayLike) -> Columns:
+def _packed(counts: ArrayLike | PackedHistograms, there: NDArray[np.bool_]) -> PackedHistograms:
     """Return the histograms of those rows that were looked at."""
-    rows = len(keyed["tensor"])
-    part = {**keyed, "sampled": _column(sampled, rows), "counts": np.array(counts, "<u4")}
-    if part["counts"].shape != (rows, BINS):
-        raise ValueError(f"histograms has to be [{rows}, {BINS}]; it is {list(part['counts'].shape)}.")
-    there = part["sampled"] > 0
-    return part if there.all() else {name: column[there] for name, column in part.items()}
+    if isinstance(counts, PackedHistograms):
+        return counts.but_empty(there)
+    held = np.asarray(counts, "<u4")
+    if held.shape != (len(there), BINS):
+        raise ValueError(f"histograms has to be [{len(there)}, {BINS}]; it is {list(held.shape)}.")
+    return PackedHistograms.of(held[there])

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from backsight.runs import places
 from backsight.runs.errors import RunNotWritable
 from backsight.runs.outlet import Outlet
+from backsight.runs.packed import PackedHistograms
 from backsight.runs.pending import Pending
 from backsight.runs.schema import STATISTICS
 
@@ -136,7 +137,7 @@ class RunWriter:
         rows: NDArray[np.void],
         *,
         call: ArrayLike = 0,
-        histograms: ArrayLike | None = None,
+        histograms: ArrayLike | PackedHistograms | None = None,
         sampled: ArrayLike | None = None,
     ) -> None:
         """Add rows in the order in which they came about; they are copied, and written by `flush`.
@@ -145,7 +146,7 @@ class RunWriter:
         tensors: [n], numbers from `tensor`.
         rows: [n] of STATISTICS.
         call: [n] or one number: which call of the module in this step.
-        histograms: [n, BINS] counts; rows with `sampled` 0 have none.
+        histograms: [n, BINS] counts, or packed already; rows with `sampled` 0 have none.
         sampled: [n], how many elements each histogram looked at; `count` if not given.
 
         Raises:

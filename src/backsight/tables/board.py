@@ -60,7 +60,7 @@ def table(step: Step, roots: Sequence[Module], fit: Layout) -> Table:
     headings = ["", "module", "tensor", *(["shape"] if fit.shape else []), *numbers, _over(step)]
     widths = [max([len(heading), *(len(cells[k]) for cells in lines)]) for k, heading in enumerate(headings)]
     widths[2] = min(widths[2], _LONGEST)
-    room = fit.width - sum(widths[2:]) - widths[0] - _GAP * (len(widths) - 2) - 1
+    room = fit.width - sum(widths[2:]) - widths[0] - _GAP * (len(widths) - 1)
     if fit.shape and room < min(widths[1], _LONGEST):
         return table(step, roots, replace(fit, shape=False))
     if (lacking := min(max(map(_label_width, in_order(roots)), default=0), widths[1]) - room) > 0:

@@ -58,9 +58,5 @@ class WeightTap(Tap):
 
     @staticmethod
     def _read(page: Page, places: Iterable[tuple[Slot, Place]]) -> None:
-        rows, tensors = [], []
-        for slot, place in places:
-            if (tensor := place.tensor()) is not None:
-                rows.append(slot.row(0, tensor))
-                tensors.append(tensor)
-        page.note_all(rows, tensors)
+        found = [(slot, 0, place.tensor()) for slot, place in places]
+        page.note_all([(slot, call, tensor) for slot, call, tensor in found if tensor is not None])
