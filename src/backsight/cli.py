@@ -17,7 +17,8 @@ _RUNS = "List the recordings in a folder and the folders in it."
 
 _SHOW = """\
 Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
-it. A run is named by its folder; those in ./runs by their names; without one it is the newest of these."""
+it. A run is named by its folder; those in ./runs by their names, or how only one of these begins; without a name it is
+the newest of them."""
 
 _AUDIT = """\
 Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
@@ -73,7 +74,12 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
-    run.add_argument("--run", metavar="FOLDER", help="record into this folder instead of runs/DATE-SCRIPT")
+    run.add_argument(
+        "--run",
+        "--into",  # torchrun and its like take --run for an option of their own, --run-path
+        metavar="FOLDER",
+        help="record into this folder instead of runs/DATE-SCRIPT; --into under torchrun, which means another --run",
+    )
     run.add_argument("--every", metavar="N", type=_count, help="record one step in N")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from backsight.recording._torch import transform
+from torch.compiler import is_compiling
+
+from backsight.recording._torch import note_trace, transform
+from backsight.recording.hook import Hook
 from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.voice import Voice
@@ -23,10 +27,6 @@ class Notebook:
     """Calls of one module, or arrivals of one gradient, that are recorded in a step."""
     page: Page | None = None
 
-    def open_page(self) -> Page | None:
-        """Return the page to write on, or None where nothing is to be recorded."""
-        return None if self.page is None or self.metrics.running or transform() is not None else self.page
-
     def full(self, call: int, name: str) -> bool:
         """Whether this call is one too many; says so once."""
         if call < self.calls:
@@ -37,3 +37,29 @@ class Notebook:
             "If no optimizer ends the steps, call rec.step(); to record more calls, pass calls=... to record().",
         )
         return True
+
+
+class PageHook(Hook):
+    """Calls `take` with the page to write on, and with what PyTorch gives to the hook; or not, where there is no page.
+
+    Nothing is recorded while a metric of the user runs, nor in `vmap` and its like, whose tensors stand for others.
+    """
+
+    __slots__ = ("_notebook",)
+
+    def __init__(self, notebook: Notebook, take: Callable[..., None], failed: Callable[[Exception], None]):
+        super().__init__(take, failed)
+        self._notebook = notebook
+
+    def __call__(self, *args: Any) -> None:
+        if is_compiling():  # as in `Hook`; a call of that would cost as much as all that is here
+            note_trace()
+            return
+        notebook = self._notebook
+        page = notebook.page
+        if page is None or notebook.metrics.running or transform() is not None:
+            return
+        try:
+            self._take(page, *args)
+        except Exception as failure:  # a failure of ours is not a failure of the training
+            self._failed(failure)
