@@ -193,6 +193,33 @@ def test_groups_added_after_attaching_are_released_from_the_next_step_on(bucket)
     assert_same(run(bucket), run(None))
 
 
+def test_parameters_taken_out_of_their_group_are_left_alone_from_the_next_step_on(bucket):
+    def run(bucket):
+        model, optimizer = pair()
+        train(model, optimizer, 1, bucket=bucket)
+        taken = optimizer.param_groups[0]["params"].pop(2)
+        del optimizer.state[taken]
+        square(model).backward(inputs=[model[0].weight])
+        optimizer.step()
+        model.zero_grad()
+        train(model, optimizer, 2, zero=lambda _: model.zero_grad())
+        return model, optimizer
+
+    assert_same(run(bucket), run(None))
+
+
+def test_a_model_may_change_its_type_after_attaching(bucket):
+    def run(bucket):
+        model, optimizer = pair()
+        train(model, optimizer, 2, bucket=bucket)
+        model.double()
+        optimizer.state.clear()
+        train(model, optimizer, 2, loss=lambda m, step: m(torch.ones(3, 8, dtype=torch.double) * step).sum())
+        return model, optimizer
+
+    assert_same(run(bucket), run(None))
+
+
 def test_a_parameter_without_a_gradient_in_this_step_keeps_its_weight_and_state(bucket):
     def run(bucket):
         model = nn.ModuleList([mlp(8, 40, 1), mlp(8, 40, 1, seed=1)])

@@ -22,6 +22,21 @@ def mlp() -> tuple[MLP, tuple[torch.Tensor, torch.Tensor]]:
     return MLP(64, 64, 64), (torch.randn(8, 64), torch.randn(8, 64))
 
 
+class Velocity(torch.optim.Optimizer):
+    """An optimizer that is not PyTorch's."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    velocity = self.state[parameter].setdefault("velocity", torch.zeros_like(parameter))
+                    parameter.sub_(velocity.lerp_(parameter.grad, 0.1), alpha=group["lr"])
+
+
 # Whatever is given, nothing of it changes.
 
 
@@ -231,6 +246,18 @@ def test_an_optimizer_that_says_nothing_uses_lists_on_cuda_and_a_loop_on_the_cpu
     assert [way.implementation for way in ways] == ["foreach", "loop"]
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, partial(torch.optim.SGD, lr=0.1, momentum=0.9), Velocity])
+def test_a_way_is_forecast_alike_whether_it_is_asked_for_or_compared(optimizer):
+    model, batch = GPT(width=64, depth=2), words(2, 16)
+    model.unused = nn.Linear(500, 500)
+    for way in (compared := forecast(model, batch, optimizer, release="100KB", device="cpu")).variants[1:]:
+        flags = {way.way.implementation: True} if way.way.implementation in ("fused", "foreach") else {}
+        options = {"release": way.way.release, "checkpointing": way.way.checkpointing, "device": "cpu"}
+        alone = forecast(model, batch, partial(optimizer, **flags), variants=False, **options)
+        assert alone.peak == pytest.approx(way.peak, rel=1e-3)
+    assert len(compared.variants) > 1
+
+
 def test_checkpointing_is_of_the_modules_that_are_named():
     model, batch = GPT(depth=6), words()
     peaks = [
@@ -312,6 +339,57 @@ def test_an_optimizer_of_one_implementation_is_compared_too():
     model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False))
     foretold = forecast(model, (torch.randn(2, 8), torch.randn(2, 8)), torch.optim.Muon, loss=F.mse_loss)
     assert [str(each.way) for each in foretold.variants] == ["ordinary", "released (16MB)"]
+
+
+@pytest.mark.parametrize(("method", "exact"), [("two-pass", True), ("factored", False)])
+def test_clipping_of_an_attached_release_is_forecast_or_bounded(method, exact):
+    torch.manual_seed(0)
+    model, batch = GPT(width=256, depth=4), words(1, 16)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    attached = release(optimizer, bucket="100KB")
+    attached.clip(1.0, method=method)
+
+    def step():
+        loss = model(*batch)
+        attached.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def held():
+        yield from (*model.parameters(), *batch)
+        yield from (value for state in optimizer.state.values() for value in state.values())
+
+    foretold = forecast(step, device="cpu", variants=False)
+    true = peak_of(step, held())
+    if exact:
+        assert foretold.peak == pytest.approx(true, rel=0.01)
+        assert not foretold.notes
+    else:
+        assert foretold.peak >= true
+        assert "this much or less" in foretold.notes[0]
+
+
+def test_earlier_micro_batches_keep_their_gradients_in_the_forecast_too():
+    model, batch = MLP(*[256] * 12), (torch.randn(4, 256), torch.randn(4, 256))
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    attached = release(optimizer, bucket=0)
+
+    def step(accumulate):
+        if accumulate:
+            with attached.accumulate():
+                model(*batch).backward()
+        model(*batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    kept, freed = (forecast(partial(step, each), variants=False).memory for each in (True, False))
+    assert kept.by_kind["gradients"] > 5 * freed.by_kind["gradients"]
+
+
+def test_an_optimizer_of_somebody_else_is_tried_out_with_real_numbers_and_released():
+    foretold = forecast(*mlp(), Velocity, release=0)
+    assert [str(each.way) for each in foretold.variants] == ["released (each)", "ordinary"]
+    assert foretold.peak < foretold.variants[1].peak
 
 
 # What it fits into.

@@ -42,15 +42,10 @@ class PartialStep:
         self._step = step_of_class(type(optimizer))
         self._layout = layout
         self._globals = None if self.trusted else PerStepGlobals(optimizer)
-        self._entries = 0
+        self._entries: int | None = None
+        """How many the state had before the first partial step of this step."""
         self._places: dict[int, tuple[int, int]] = {}
         self._empty = torch.nn.Parameter(torch.empty(0), requires_grad=False)
-
-        self.begin()
-
-    def begin(self) -> None:
-        """Note what state there is, after steps that had no partial ones."""
-        self._entries = len(self.optimizer.state)
 
     def step(self, parameters: Sequence[torch.Tensor]) -> None:
         """Step these parameters of the optimizer; each has a gradient, which is left where it is.
@@ -58,6 +53,8 @@ class PartialStep:
         Raises:
             CoupledOptimizer: if the optimizer turns out to treat its parameters together.
         """
+        if self._entries is None:
+            self._entries = len(self.optimizer.state)
         groups = self.optimizer.param_groups
         held = [group["params"] for group in groups]
         narrowed = [list(parameters)] if len(groups) == 1 and self.trusted else self._narrowed(parameters, held)
@@ -86,21 +83,22 @@ class PartialStep:
         """Complete the step, after the optimizer's own `step` has done the rest."""
         if self._globals is not None:
             self._globals.finish()
-        if len(self.optimizer.state) != self._entries:
-            self._order_new_entries()
+        entries, self._entries = self._entries, None
+        if entries is not None and len(self.optimizer.state) != entries:
+            self._order_entries_from(entries)
 
     def abandon(self) -> None:
         """Forget the step under way, because another state was loaded."""
+        self._entries = None
         if self._globals is not None:
             self._globals.abandon()
 
-    def _order_new_entries(self) -> None:
+    def _order_entries_from(self, first: int) -> None:
         """Put the entries that this step has added to the state into the order in which one undivided step does."""
         state = self.optimizer.state
         number = {id(each): at for at, each in enumerate(p for g in self.optimizer.param_groups for p in g["params"])}
-        for key in sorted(list(state)[self._entries :], key=lambda key: number.get(id(key), -1)):
+        for key in sorted(list(state)[first:], key=lambda key: number.get(id(key), -1)):
             state[key] = state.pop(key)
-        self._entries = len(state)
 
     def _narrowed(self, parameters: Sequence[torch.Tensor], held: list[list[torch.Tensor]]) -> list[list[torch.Tensor]]:
         """Return, for each group, what it holds during a partial step."""

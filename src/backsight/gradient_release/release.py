@@ -153,6 +153,8 @@ class Release(Stepping):
         Raises:
             GradientGone: if the gradients were never there as a whole, or were overwritten before somebody asked.
         """
+        if self._clipping is not None and self._clipping.total_norm is not None:
+            return self._clipping.total_norm
         return total_norm(list(self._norms_by_key().values()))
 
     def grad_norms(self) -> dict[str, torch.Tensor]:

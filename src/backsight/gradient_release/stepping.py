@@ -297,6 +297,9 @@ class Stepping:
 
     def _survey(self) -> None:
         """Look at what parameters there are; attach to them, unless all their gradients fit into the bucket anyway."""
+        here = {id(each) for each in self._parameters()}
+        for key in [key for key in self._slots if key not in here]:
+            self._slots.pop(key)[1].remove()  # taken out of its group
         self._sizes = [len(group["params"]) for group in self.optimizer.param_groups]
         self._without_gradient = [each for each in self._parameters() if not each.requires_grad]
         self._names = {}
@@ -307,7 +310,6 @@ class Stepping:
     def _attach(self) -> None:
         """Attach to each parameter that can get a gradient and has not been attached to."""
         if not self._slots:
-            self._partial.begin()
             self._last()
             self._handles += [
                 self.optimizer.register_step_post_hook(self._after),
@@ -327,10 +329,14 @@ class Stepping:
 
 def _leave_placeholder(slot: Slot, parameter: torch.Tensor, norm: torch.Tensor | None) -> None:
     placeholder = slot.placeholder
-    if placeholder is None or placeholder.shape != parameter.shape or placeholder.dtype != parameter.dtype:
+    if placeholder is None or not _alike(placeholder, parameter):
         placeholder = slot.placeholder = Placeholder(parameter, slot)
     placeholder.norm_taken = norm
     parameter.grad = placeholder
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device
 
 
 def listed(names: tuple[str, ...]) -> str:

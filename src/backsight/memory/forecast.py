@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from backsight.memory.caching_allocator import replay
+from backsight.memory.ledger import History
 from backsight.memory.plan import Forecast, Variant, requests
-from backsight.memory.rehearsal import look, rehearse, same_random_state, settled
+from backsight.memory.rehearsal import Sight, look, rehearse, same_random_state, settled
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.training import NotAStep, Recipe, Script
@@ -25,6 +26,10 @@ BUCKET = "16MB"
 _ONE_WAY = (
     "Other ways are not compared, as the step makes its optimizer itself: "
     "for that, return (model, batch, optimizer) from the function."
+)
+_DENSE = (
+    "Clipping keeps factors of gradients, and the forecast keeps the gradients: with release, the step needs this much "
+    "or less."
 )
 
 
@@ -79,27 +84,45 @@ def forecast(
     place = _device(device, memory)
     if steps < 1:
         raise ValueError(f"A forecast is of at least one step, and steps is {steps}.")
+    replayed = place == "cuda" if allocator is None else allocator
     with same_random_state():
         subject = settled(subject)
         sight = look(subject, place)
         asked = _asked(sight.way, release, checkpointing)
-        bucket = BUCKET if asked.release is None else asked.release
-        compared = variants and sight.optimizers
-        ways = others(asked, sight.known, bucket, sight.blocks) if compared else (asked,)
-        replayed = place == "cuda" if allocator is None else allocator
-        made, notes = [], [_ONE_WAY] if variants and not sight.optimizers else []
-        with _progress(len(ways) * steps) as done:
-            for way in ways:
-                try:
-                    history = rehearse(subject, way, place, steps, done)
-                except Exception as error:
-                    if way == asked:
-                        raise
-                    notes.append(f"Not compared: {way}. {type(error).__name__}: {error}")
-                else:
-                    reserved = replay(requests(history)).peak_reserved if replayed else None
-                    made.append(Variant(way, StepMemory(history, forecast=True), reserved))
-    return Forecast(tuple(made), place, memory, tuple(notes))
+        ways = _ways(asked, sight) if variants else (asked,)
+        with _progress(len(ways) + steps - 1) as done:
+            first = rehearse(subject, asked, place, steps, done)
+            histories, notes = _compared(
+                ways[1:], lambda way: rehearse(subject, way, place, steps, done, first.trained).history
+            )
+    notes += [_ONE_WAY] if variants and not sight.optimizers else []
+    notes += [_DENSE] if sight.factored else []
+    return Forecast(
+        tuple(_variant(*each, replayed) for each in ((asked, first.history), *histories)), place, memory, tuple(notes)
+    )
+
+
+def _ways(asked: Way, sight: Sight) -> tuple[Way, ...]:
+    """Return the way that was asked for, and those to compare it with."""
+    if not sight.optimizers:
+        return (asked,)
+    return others(asked, sight.known, BUCKET if asked.release is None else asked.release, sight.blocks)
+
+
+def _compared(ways: Sequence[Way], history_of: Callable[[Way], History]) -> tuple[list[tuple[Way, History]], list[str]]:
+    """Go the ways that were not asked for, and return their histories; and why some could not be gone."""
+    histories, notes = [], []
+    for way in ways:
+        try:
+            histories.append((way, history_of(way)))
+        except Exception as error:
+            notes.append(f"Not compared: {way}. {type(error).__name__}: {error}")
+    return histories, notes
+
+
+def _variant(way: Way, history: History, replayed: bool) -> Variant:
+    reserved = replay(requests(history)).peak_reserved if replayed else None
+    return Variant(way, StepMemory(history, forecast=True), reserved)
 
 
 def _asked(way: Way, release: bool | str | int | None, checkpointing: bool | Sequence[str] | None) -> Way:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -118,6 +119,7 @@ class Measuring:
                 "tensors are fake here and take no memory; backsight.forecast() tells what they would take."
             )
         hush_kineto()
+        gc.collect()  # garbage that went during the step would count as held before it
         with ExitStack() as stack:
             self._claims = stack.enter_context(Claims())
             self._calls = ModuleCalls(self._models, met=self._claims.model, called=self._claims.inputs)

@@ -28,7 +28,7 @@ _NARROWEST = 0.06
 def plot(memory: StepMemory, path: str | os.PathLike[str] | None, ax: Any) -> Any:
     """Draw the picture into `ax`, or into a figure of its own; see `StepMemory.plot`."""
     try:
-        from matplotlib.figure import Figure  # type: ignore[import-not-found]  # an optional extra
+        from matplotlib.figure import Figure
     except ImportError as missing:
         raise ImportError(
             "plot() draws with matplotlib: pip install matplotlib (to_html() needs nothing)."
@@ -103,7 +103,7 @@ def _peak(memory: StepMemory, ax: Any) -> None:
 
 
 def _frame(memory: StepMemory, ax: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator  # type: ignore[import-not-found]  # as above
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))

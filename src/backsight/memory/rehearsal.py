@@ -60,6 +60,8 @@ class Sight:
     optimizers: bool = False
     blocks: bool = False
     """Whether the model has blocks that can be checkpointed."""
+    factored: bool = False
+    """Whether gradients are clipped by keeping their factors, which needs real tensors."""
 
 
 def look(subject: Recipe | Script, device: str) -> Sight:
@@ -71,7 +73,20 @@ def look(subject: Recipe | Script, device: str) -> Sight:
         return Sight(Way(), blocks=blocks)
     first = training.optimizers[0]
     bucket = training.releases[0].bucket if training.releases else None
-    return Sight(Way(implementation(first, device), bucket), implementations(first), True, blocks)
+    clippings = [attached.clipping for attached in training.releases if attached.clipping is not None]
+    factored = any(clipping.method != "two-pass" for clipping in clippings)
+    return Sight(Way(implementation(first, device), bucket), implementations(first), True, blocks, factored)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Some steps of a training: their memory, and which parameters got a gradient, as (optimizer, group, index).
+
+    That is None where it cannot be used to give another rehearsal its optimizer state without a step.
+    """
+
+    history: History
+    trained: frozenset[tuple[int, int, int]] | None
 
 
 def rehearse(
@@ -80,11 +95,20 @@ def rehearse(
     device: str,
     steps: int = 2,
     done: Callable[[], None] = lambda: None,
-) -> History:
-    """Do some steps in one way, and return their memory; `done` is called after each. Two reach a steady state."""
+    trained: frozenset[tuple[int, int, int]] | None = None,
+) -> Rehearsal:
+    """Do some steps in one way; `done` is called after each. Two reach a steady state.
+
+    With `trained`, of another way, the optimizer has its state at once, and one step less does: a step takes seconds in
+    a model of billions of parameters.
+    """
     with _imagining() as mode:
         training = subject.imagine(mode)
         _prepare(training, way, device)
+        if trained is not None and steps > 1:
+            _fill_state(training, trained)
+            steps -= 1
+        _release(training, way.release)
         with Follow() as follow:
             follow.hold(*training.models, *training.optimizers, training.inputs)
             for _ in range(steps):
@@ -93,7 +117,30 @@ def rehearse(
         history = follow.history()
     if not history.blocks:
         raise NotAStep("The step made no tensor, so that there is nothing to forecast.")
-    return history
+    return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None)
+
+
+def _trained(training: Training) -> frozenset[tuple[int, int, int]] | None:
+    """Return which parameters an optimizer has a state for; None for optimizers other than PyTorch's."""
+    if not all(type(optimizer).__module__.startswith("torch.optim.") for optimizer in training.optimizers):
+        return None
+    return frozenset(
+        (number, place, index)
+        for number, optimizer in enumerate(training.optimizers)
+        for place, group in enumerate(optimizer.param_groups)
+        for index, parameter in enumerate(group["params"])
+        if optimizer.state.get(parameter)
+    )
+
+
+def _fill_state(training: Training, trained: frozenset[tuple[int, int, int]]) -> None:
+    """Let the optimizers make their state, by a step with gradients that nobody has computed."""
+    for number, place, index in trained:
+        parameter = training.optimizers[number].param_groups[place]["params"][index]
+        parameter.grad = torch.empty_like(parameter)
+    for optimizer in training.optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def implementations(optimizer: Optimizer) -> tuple[Implementation, ...]:
@@ -133,7 +180,6 @@ def _prepare(training: Training, way: Way, device: str) -> None:
     if way.checkpointing:
         for model in training.models:
             checkpointed.apply(model, way.checkpointing)
-    _release(training, way.release)
 
 
 def _release(training: Training, bucket: str | float | None) -> None:

@@ -34,9 +34,10 @@ def is_transformed() -> bool:
     )
 
 
-def has_tensor_hooks(tensor: torch.Tensor) -> bool:
-    """Whether `register_hook` was called on `tensor`: such a hook wants the gradient itself, during backward."""
-    return bool(tensor._backward_hooks)
+def has_hooks(weight: torch.Tensor) -> bool:
+    """Whether somebody but the release wants to see the gradient of `weight` as it arrives, during backward."""
+    arrival: Any = weight._post_accumulate_grad_hooks
+    return bool(weight._backward_hooks) or (arrival is not None and len(arrival) > 1)
 
 
 def before_other_forward_hooks(handle: RemovableHandle) -> None:

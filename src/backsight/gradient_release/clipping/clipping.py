@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 import torch
 
 from backsight.gradient_release.clipping.bound import Bound, scale
-from backsight.gradient_release.clipping.delivery import deliver
 from backsight.gradient_release.clipping.gradient import FactoredGradient
 from backsight.gradient_release.clipping.report import report
 from backsight.gradient_release.clipping.taps import Taps
@@ -135,7 +134,10 @@ class Clipping:
             for parameter in waiting:
                 if not _is_factored(parameter.grad) and not _has_graph(parameter.grad):
                     self._release.arrived(parameter)
-            deliver([parameter for parameter in waiting if _is_factored(parameter.grad)])
+            for parameter in waiting:
+                if isinstance(parameter.grad, FactoredGradient):
+                    parameter.grad = parameter.grad.dense()
+                    self._release.arrived(parameter)
         finally:
             self.phase = HOLDING
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release.clipping._torch import has_tensor_hooks
+from backsight.gradient_release.clipping._torch import has_hooks
 from backsight.gradient_release.clipping.factor import Rows, embedding_gradient
 from backsight.gradient_release.clipping.gradient import keep
 from backsight.gradient_release.clipping.passes import Passes
@@ -49,7 +49,7 @@ class FactoredEmbedding(torch.autograd.Function):
 
 def _kept(call: EmbeddingCall, rows: torch.Tensor, index: torch.Tensor) -> bool:
     """Keep the factors, if this is the time for it, and say whether."""
-    if not call.passes.keeps_factors() or has_tensor_hooks(call.weight):
+    if not call.passes.keeps_factors() or has_hooks(call.weight):
         return False
     # The index is part of a batch, which may be overwritten by the next before the step.
     return keep(call.weight, Rows(index.clone(), rows.detach(), call.padding))

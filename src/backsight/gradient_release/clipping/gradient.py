@@ -18,8 +18,8 @@ aten = torch.ops.aten
 class FactoredGradient(torch.Tensor):
     """A weight's gradient as factors: its norm, a multiplication and GradScaler's check leave it so.
 
-    Whatever else is done with it makes it an ordinary, dense gradient first, so that every program reads and writes
-    the right numbers; it then costs the memory of one. `zero_grad` drops it like any gradient, and its factors too.
+    Whatever else reads it gets the numbers of the dense gradient, which is made for that moment; whatever writes to it,
+    or takes a view, makes it dense for good. `zero_grad` drops it like any gradient, and its factors too.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # all is in __torch_dispatch__
@@ -98,10 +98,10 @@ class FactoredGradient(torch.Tensor):
             answer = lazily(*args, **kwargs)
             if answer is not NotImplemented:
                 return answer
-        answer = func(*tree_map(_dense, args), **tree_map(_dense, kwargs))
-        if func._schema.is_mutable and args and isinstance(args[0], FactoredGradient):
-            return args[0]
-        return answer
+        if func._schema.is_mutable or any(each.alias_info is not None for each in func._schema.returns):
+            answer = func(*tree_map(_densified, args), **tree_map(_densified, kwargs))
+            return args[0] if func._schema.is_mutable and args and isinstance(args[0], FactoredGradient) else answer
+        return func(*tree_map(_dense, args), **tree_map(_dense, kwargs))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         return self.densify().clone()
@@ -112,6 +112,10 @@ class FactoredGradient(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # which has no types
         parts = "dense" if self._whole is not None else f"{len(self._factors)} factors"
         return f"FactoredGradient(shape={tuple(self.shape)}, {parts})"
+
+    def data_ptr(self) -> int:
+        """Return where the dense gradient is, for those that read memory themselves."""
+        return self.densify().data_ptr()
 
     def numpy(self, *, force: bool = False) -> Any:
         """Return the dense gradient as an array, of which subclasses of Tensor are otherwise refused."""
@@ -135,6 +139,10 @@ def keep(weight: torch.Tensor, factor: Factor) -> bool:
 
 
 def _dense(value: Any) -> Any:
+    return value.dense() if isinstance(value, FactoredGradient) else value
+
+
+def _densified(value: Any) -> Any:
     return value.densify() if isinstance(value, FactoredGradient) else value
 
 
@@ -177,7 +185,7 @@ def _check_and_unscale(gradients: list[Any], found_inf: torch.Tensor, inverse_sc
             check_and_unscale([gradient.dense()], found_inf, inverse_scale)
             gradient.scale_by(inverse_scale)
         else:
-            check_and_unscale([_dense(gradient)], found_inf, inverse_scale)
+            check_and_unscale([_densified(gradient)], found_inf, inverse_scale)
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release.clipping._torch import has_tensor_hooks
+from backsight.gradient_release.clipping._torch import has_hooks
 from backsight.gradient_release.clipping.factor import Product
 from backsight.gradient_release.clipping.gradient import keep
 from backsight.gradient_release.clipping.passes import Passes
@@ -68,7 +68,7 @@ class FactoredLinear(torch.autograd.Function):
 
 def _kept(call: LinearCall, by_token: torch.Tensor, inputs: torch.Tensor) -> bool:
     """Keep the factors, if this is the time for it, and say whether."""
-    if not call.passes.keeps_factors() or has_tensor_hooks(call.weight):
+    if not call.passes.keeps_factors() or has_hooks(call.weight):
         return False
     inputs = inputs.clone() if call.input_is_lent else inputs.detach()
     left, right = (inputs, by_token.detach()) if call.input_first else (by_token.detach(), inputs)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from backsight.gradient_release.clipping._torch import before_other_forward_hooks, has_tensor_hooks, is_transformed
+from backsight.gradient_release.clipping._torch import before_other_forward_hooks, has_hooks, is_transformed
 from backsight.gradient_release.clipping.embedding import EmbeddingCall, FactoredEmbedding
 from backsight.gradient_release.clipping.linear import FactoredLinear, LinearCall
 from backsight.gradient_release.clipping.passes import Passes
@@ -56,9 +56,7 @@ class Taps:
         self.passes.factoring = False
 
     def _called(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> torch.Tensor | None:
-        """Run after the forward of every module; returns what replaces its output, if anything."""
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            return None
+        """Run after the forward of a module; return what replaces its output, if anything."""
         way = _way_of(module)
         if way is None:
             return None
@@ -75,10 +73,15 @@ class Taps:
 
 
 def _weakly(taps: Taps) -> Callable[..., torch.Tensor | None]:
-    """Return the hook, which PyTorch keeps for the whole process, so that it does not keep a release alive."""
+    """Return the hook, which PyTorch keeps for the whole process, and which must not keep a release alive.
+
+    A compiler that traces through it finds nothing to do.
+    """
     method = weakref.WeakMethod(taps._called)
 
     def called(module: nn.Module, args: Any, kwargs: Any, output: Any) -> torch.Tensor | None:
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return None
         tap = method()
         return None if tap is None else tap(module, args, kwargs, output)
 
@@ -113,8 +116,8 @@ def _plain(module: nn.Module, weight: torch.Tensor, given: Any, output: Any) -> 
         return "a subclass of Tensor"
     if is_transformed():
         return "compiled, traced or transformed"
-    if has_tensor_hooks(weight):
-        return "a hook on the weight wants its gradient during backward"
+    if has_hooks(weight):
+        return "a hook wants to see its gradient during backward"
     if weight.is_complex() or weight.layout != torch.strided or given.layout != torch.strided:
         return "complex or sparse"
     return ""

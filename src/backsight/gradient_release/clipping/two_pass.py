@@ -77,7 +77,9 @@ class FirstPass:
     def measure(self, parameter: torch.Tensor) -> None:
         """Take the norm of a gradient that has just arrived, and free it."""
         gradient = parameter.grad
-        if gradient is None or id(parameter) in self.norms:
+        if gradient is None:
+            return
+        if id(parameter) in self.norms:
             raise AlreadyStepped(
                 f"A parameter of shape {tuple(parameter.shape)} gets its gradient in two parts within one backward "
                 "pass, of which neither tells the norm. Use checkpoint(..., use_reentrant=False), or "
