@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import sys
 from functools import partial
 
 import numpy as np
@@ -247,7 +248,9 @@ def test_an_optimizer_that_says_nothing_uses_lists_on_cuda_and_a_loop_on_the_cpu
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.AdamW, partial(torch.optim.SGD, lr=0.1, momentum=0.9), Velocity])
-def test_a_way_is_forecast_alike_whether_it_is_asked_for_or_compared(optimizer):
+@pytest.mark.parametrize("long", [0, 10_000])
+def test_a_way_is_forecast_alike_whether_it_is_asked_for_or_compared(optimizer, long, monkeypatch):
+    monkeypatch.setattr(sys.modules["backsight.memory.forecast"], "LONG", long)
     model, batch = GPT(width=64, depth=2), words(2, 16)
     model.unused = nn.Linear(500, 500)
     for way in (compared := forecast(model, batch, optimizer, release="100KB", device="cpu")).variants[1:]:

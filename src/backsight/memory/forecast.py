@@ -23,6 +23,10 @@ from backsight.memory.way import Way, others
 
 BUCKET = "16MB"
 
+LONG = 10_000
+"""Births and deaths in the steps of the way that was asked for, from which the others are done with a step less: that
+saves seconds, the peaks are the same, and what is reserved differs by up to 2 %."""
+
 _ONE_WAY = (
     "Other ways are not compared, as the step makes its optimizer itself: "
     "for that, return (model, batch, optimizer) from the function."
@@ -92,8 +96,9 @@ def forecast(
         ways = _ways(asked, sight) if variants else (asked,)
         with _progress(len(ways) + steps - 1) as done:
             first = rehearse(subject, asked, place, steps, done)
+            trained = first.trained if len(first.history.time) > LONG else None
             histories, notes = _compared(
-                ways[1:], lambda way: rehearse(subject, way, place, steps, done, first.trained).history
+                ways[1:], lambda way: rehearse(subject, way, place, steps, done, trained).history
             )
     notes += [_ONE_WAY] if variants and not sight.optimizers else []
     notes += [_DENSE] if sight.factored else []

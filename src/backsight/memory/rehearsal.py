@@ -135,7 +135,7 @@ def _trained(training: Training) -> frozenset[tuple[int, int, int]] | None:
 
 def _fill_state(training: Training, trained: frozenset[tuple[int, int, int]]) -> None:
     """Let the optimizers make their state, by a step with gradients that nobody has computed."""
-    for number, place, index in trained:
+    for number, place, index in sorted(trained):
         parameter = training.optimizers[number].param_groups[place]["params"][index]
         parameter.grad = torch.empty_like(parameter)
     for optimizer in training.optimizers:

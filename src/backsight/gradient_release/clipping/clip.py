@@ -71,7 +71,7 @@ def backward(
 def passes_twice(clipping: Clipping) -> bool:
     """Whether to run backward twice: if asked to, or if most gradients of the last forward would not be factors.
 
-    A second pass costs about half a step; dense gradients cost the memory that release is for.
+    A second pass takes about as long as the first; dense gradients cost the memory that release is for.
     """
     if clipping.method != "auto" or clipping.taps is None:
         return clipping.method == "two-pass"

@@ -135,11 +135,21 @@ class Clipping:
                 if not _is_factored(parameter.grad) and not _has_graph(parameter.grad):
                     self._release.arrived(parameter)
             for parameter in waiting:
-                if isinstance(parameter.grad, FactoredGradient):
-                    parameter.grad = parameter.grad.dense()
-                    self._release.arrived(parameter)
+                self._make(parameter)
         finally:
             self.phase = HOLDING
+
+    def _make(self, parameter: torch.Tensor) -> None:
+        """Make the gradient of a parameter from its factors, if it is kept so, and put it into the bucket."""
+        gradient = parameter.grad
+        if not isinstance(gradient, FactoredGradient):
+            return
+        made = gradient.dense_times(self._coefficients)
+        if made is not None:
+            self._scaled.add(id(parameter))
+        parameter.grad = gradient.dense() if made is None else made
+        del gradient, made
+        self._release.arrived(parameter)
 
     def scale(self, parameters: Sequence[torch.Tensor]) -> None:
         """Clip the gradients of parameters that are about to be stepped, each once."""

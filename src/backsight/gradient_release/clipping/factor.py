@@ -43,6 +43,11 @@ class Product:
         else:
             gradient.add_(self.dense(gradient))
 
+    def times(self, number: torch.Tensor) -> Product:
+        """Return the factors of `number` times the gradient."""
+        self._check()
+        return Product(self.left * number.to(self.left.device), self.right)
+
     def _check(self) -> None:
         if (self.left._version, self.right._version) != self.versions:
             raise _changed("input or output gradient of a linear layer")
@@ -77,6 +82,11 @@ class Rows:
         """Add the gradient to another."""
         self._check()
         gradient.index_put_((self.index,), self.counted().to(gradient.dtype), accumulate=True)
+
+    def times(self, number: torch.Tensor) -> Rows:
+        """Return the factors of `number` times the gradient."""
+        self._check()
+        return Rows(self.index, self.rows * number.to(self.rows.device), self.padding)
 
     def counted(self) -> torch.Tensor:
         """Return the rows, with zero for the padding."""

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_map
 
 from backsight.gradient_release._amp import CHECK_AND_UNSCALE, check_and_unscale
 from backsight.gradient_release.clipping.factor import Factor, dense_sum
-from backsight.gradient_release.clipping.gram import norm
+from backsight.gradient_release.clipping.gram import is_exact, norm
 
 aten = torch.ops.aten
 
@@ -67,6 +67,18 @@ class FactoredGradient(torch.Tensor):
         if self._whole is not None:
             return self._whole
         made = dense_sum(self._factors, self._weight)
+        for multiplier in self._multipliers:
+            made.mul_(multiplier)
+        return made
+
+    def dense_times(self, numbers: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        """Return the gradient times all of `numbers`, without a pass over it; None if that would round too coarsely."""
+        if not self._factors or not is_exact(self._factors):
+            return None
+        factors = self._factors
+        for number in numbers:
+            factors = [factor.times(number) for factor in factors]
+        made = dense_sum(factors, self._weight)
         for multiplier in self._multipliers:
             made.mul_(multiplier)
         return made
