@@ -282,7 +282,7 @@ def test_an_exception_of_a_function_has_the_peak_noted():
     if sys.version_info >= (3, 11):
         (note,) = raised.value.__notes__
         assert note.startswith("The memory until then, as backsight measured it: peak ")
-        assert "400 kB of shape (100000,)" in note
+        assert "391 KB of shape (100000,)" in note
 
 
 def test_an_exception_in_a_module_does_not_shift_later_calls():

@@ -96,20 +96,20 @@ def peak_of(history: History) -> Peak:
 
 
 def amount(count: float) -> str:
-    """Return a number of bytes with three figures, as `3.10 MB`.
+    """Return a number of bytes with three figures, as `3.10 MB`: multiples of 1024, as memory is sold and counted.
 
-    >>> [amount(n) for n in (12, 999, 1000, 823_456_789, 1_900_000_000)]
-    ['12 B', '999 B', '1.00 kB', '823 MB', '1.90 GB']
+    >>> [amount(n) for n in (12, 999, 1024, 823 * 2**20, 1.9 * 2**30)]
+    ['12 B', '999 B', '1.00 KB', '823 MB', '1.90 GB']
     """
-    if abs(count) < 999.5:
-        return f"{count:.0f} B"
-    size = float(count)
-    unit = ""
-    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007  # the last one is used
-        size /= 1000
+    size, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
         if abs(size) < 999.5:
             break
-    return f"{size:.{max(0, 2 - len(str(int(abs(size)))) + 1)}f} {unit}"
+        size, unit = size / 1024, larger
+    if unit == "B":
+        return f"{size:.0f} B"
+    decimals = 2 if abs(size) < 9.995 else 1 if abs(size) < 99.95 else 0
+    return f"{size:.{decimals}f} {unit}"
 
 
 def short_op(op: str) -> str:

@@ -42,8 +42,8 @@ const slugOf = Object.fromEntries(data.kinds.map(k => [k.kind, k.slug]));
 function amount(n) {
   if (n < 999.5) return `${Math.round(n)} B`;
   let unit = "";
-  for (unit of ["kB", "MB", "GB", "TB"]) { n /= 1000; if (n < 999.5) break; }
-  return `${n.toFixed(Math.max(0, 3 - String(Math.trunc(n)).length))} ${unit}`;
+  for (unit of ["KB", "MB", "GB", "TB"]) { n /= 1024; if (n < 999.5) break; }
+  return `${n.toFixed(n < 9.995 ? 2 : n < 99.95 ? 1 : 0)} ${unit}`;
 }
 const time = ms => ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toPrecision(3)} ms`;
 function node(name, attributes, parent, text) {
