@@ -32,6 +32,11 @@ def in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
+def at_end_of_backward(action: Any) -> None:
+    """Call something when the backward pass under way is through, after what was given here before."""
+    torch.autograd.Variable._execution_engine.queue_callback(action)
+
+
 def wrapper(kind: type[torch.Tensor], like: torch.Tensor) -> Any:
     """Return a tensor of a subclass that has the shape, type and device of another, and no memory."""
     return torch.Tensor._make_wrapper_subclass(

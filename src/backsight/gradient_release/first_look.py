@@ -12,28 +12,29 @@ from backsight.gradient_release.bucket import told
 from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
 
 
-def look(parameters: Sequence[torch.Tensor], bucket: float) -> None:
+def look(parameters: Sequence[torch.Tensor], bucket: float, ddp: object = None) -> None:
     """Look at the backward pass under way before the first parameter is stepped in it.
 
     Raises:
-        NotReleasable: if the parameters are those of a DistributedDataParallel.
+        NotReleasable: if the parameters are those of a DistributedDataParallel other than `ddp`.
     """
-    refuse_ddp(parameters)
+    refuse_ddp(parameters, ddp)
     warn_of_compiled(parameters, bucket)
 
 
-def refuse_ddp(parameters: Sequence[torch.Tensor]) -> None:
+def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:
     """Refuse parameters whose gradients DistributedDataParallel has yet to average when release would use them.
 
     Raises:
-        NotReleasable: if a DistributedDataParallel holds one of them.
+        NotReleasable: if a DistributedDataParallel other than `ddp` holds one of them.
     """
     ours = {id(each) for each in parameters}
     for model in ddp_models():
-        if any(id(each) in ours for each in model.parameters()):
+        if model is not ddp and any(id(each) in ours for each in model.parameters()):
             raise NotReleasable(
                 "The parameters belong to a DistributedDataParallel, which averages gradients over the ranks after "
-                "release would have used them: the ranks would diverge. With fully_shard (FSDP2) release is exact."
+                "release would have used them: the ranks would diverge. Say bs.release(optimizer, ddp=model), which is "
+                "exact, after the model was wrapped; so is fully_shard (FSDP2)."
             )
 
 

@@ -34,12 +34,15 @@ class Placeholder(torch.Tensor):
 
     norm_taken: torch.Tensor | None
     owner: Owner
+    overwritable: bool
+    """Whether DistributedDataParallel is about to copy the averaged gradient here, of which there is no need."""
 
     @staticmethod
     def __new__(cls, like: torch.Tensor, owner: Owner) -> Placeholder:
         made: Placeholder = wrapper(cls, like)
         made.norm_taken = None
         made.owner = owner
+        made.overwritable = False
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch writes it
@@ -125,6 +128,13 @@ def _honour(gone: Any, factor: Any) -> None:
         )
 
 
+def _overwrite(func: Any, args: Any, kwargs: Any) -> Any:
+    """Answer `grad.copy_(averaged)`, which DDP does with all gradients at the end of backward."""
+    if not (_is_gone(args[0]) and args[0].overwritable):
+        raise _gone(func, args)
+    return args[0]
+
+
 def _zero(func: Any, args: Any, kwargs: Any) -> Any:
     args[0].owner.zero()
     return args[0]
@@ -160,6 +170,7 @@ _ANSWERS: dict[Any, Callable[[Any, Any, Any], Any]] = {
     aten.linalg_vector_norm: _norm,
     aten._foreach_norm: _norms,
     aten.mul_: _scale,
+    aten.copy_: _overwrite,
     aten._foreach_mul_: _scale_each,
     aten.zero_: _zero,
     aten._foreach_zero_: _zero_each,
