@@ -179,9 +179,10 @@ def study(task):
 
     Peak is above what was held before the step; moved are the tensors whose values the steps have changed.
     """
-    table = Table(title=task.title, title_justify="left", box=SIMPLE_HEAD)
+    title = f"{task.title}; weights after {task.check} steps"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("way to step", no_wrap=True)
-    for column in ("ms a step", "ratio", "peak MiB", "moved", f"after {task.check} steps"):
+    for column in ("ms a step", "ratio", "peak MiB", "moved", "weights"):
         table.add_column(column, justify="right", no_wrap=True)
     times = seconds(task)
     for way in track(WAYS, description=f"{task.title}: equality and memory", transient=True):

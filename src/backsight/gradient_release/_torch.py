@@ -37,10 +37,10 @@ def at_end_of_backward(action: Any) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(action)
 
 
-def wrapper(kind: type[torch.Tensor], like: torch.Tensor) -> Any:
-    """Return a tensor of a subclass that has the shape, type and device of another, and no memory."""
+def wrapper(kind: type[torch.Tensor], like: torch.Tensor, dtype: Any = None, device: Any = None) -> Any:
+    """Return a tensor of a subclass that has the shape, type and device of another, or these, and no memory."""
     return torch.Tensor._make_wrapper_subclass(
-        kind, like.shape, dtype=like.dtype, device=like.device, requires_grad=False
+        kind, like.shape, dtype=dtype or like.dtype, device=device or like.device, requires_grad=False
     )
 
 
@@ -52,6 +52,19 @@ def own_hook_tables(optimizer: torch.optim.Optimizer) -> bool:
 def step_hooks(optimizer: torch.optim.Optimizer) -> list[Any]:
     """Return the hooks that are called before each step of an optimizer."""
     return list(vars(optimizer).get("_optimizer_step_pre_hooks", {}).values())
+
+
+def hook_last_before_step(optimizer: torch.optim.Optimizer, handle: Any) -> None:
+    """Have a hook be the last before each step, so that the user's see what it does not want to be missed."""
+    hooks: Any = optimizer._optimizer_step_pre_hooks
+    if next(reversed(hooks), handle.id) != handle.id:
+        hooks.move_to_end(handle.id)
+
+
+def hook_first_after_step(optimizer: torch.optim.Optimizer, handle: Any) -> None:
+    """Have a hook be the first after each step."""
+    hooks: Any = optimizer._optimizer_step_post_hooks
+    hooks.move_to_end(handle.id, last=False)
 
 
 def counts_for_a_scheduler(step: Any) -> bool:
@@ -96,4 +109,5 @@ def bytes_of(parameter: torch.Tensor) -> int:
     """Return how many bytes the gradient of a parameter takes in this process."""
     local: Any = parameter
     held = local.to_local() if is_sharded(parameter) else parameter
-    return int(held.numel() * held.element_size())
+    dtype = getattr(parameter, "grad_dtype", None) or parameter.dtype
+    return int(held.numel() * dtype.itemsize)

@@ -50,6 +50,7 @@ class Book:
         kept: bytes of the gradients that are alive and not in the bucket.
         stepped: those whose parameters have already taken this step.
         zeroed: those that take the step with a gradient of zero if no other comes.
+        passing: whether a backward pass has stepped parameters and not come to its end: it runs, or was interrupted.
         absorbed: whether gradients of earlier micro-batches went straight into the optimizer's state.
     """
 
@@ -63,6 +64,7 @@ class Book:
         self.bytes = 0
         self.kept = 0
         self.stepped: list[tuple[Slot, torch.Tensor]] = []
+        self.passing = False
         self.absorbed = False
         self.zeroed: list[Slot] = []
         self.flusher = weakref.ref(flusher)
@@ -70,7 +72,7 @@ class Book:
     def turn(self) -> None:
         """Begin the next step."""
         self.number += 1
-        self.idle = self.absorbed = False
+        self.idle = self.absorbed = self.passing = False
         self.bytes = self.kept = 0
         if self.pending:
             self.pending = []
@@ -79,11 +81,20 @@ class Book:
         if self.zeroed:
             self.zeroed = []
 
+    def passed(self) -> None:
+        """Note that a backward pass has come to its end."""
+        self.passing = False
+
+    def close(self) -> None:
+        """Leave gradients alone from now on, and hold no parameter: their hooks hold this book."""
+        self.turn()
+        self.idle = True
+
 
 class Slot:
     """One parameter's place in the book, called by PyTorch when a gradient has been accumulated."""
 
-    __slots__ = ("book", "bytes", "key", "number", "placeholder", "state")
+    __slots__ = ("book", "bytes", "key", "number", "placeholder", "state", "version")
 
     def __init__(self, book: Book, parameter: torch.Tensor):
         self.book = book
@@ -92,6 +103,7 @@ class Slot:
         self.number = -1
         self.state = PENDING
         self.placeholder: Placeholder | None = None
+        self.version = 0
 
     def arrive(self, parameter: torch.Tensor) -> None:
         """Note that this parameter's gradient has been accumulated: the hook."""

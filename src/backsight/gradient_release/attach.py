@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import distributed
 
 from backsight.gradient_release._torch import alive, bytes_of, counts_for_a_scheduler, own_hook_tables, step_hooks
 from backsight.gradient_release.bucket import bucket_bytes
+from backsight.gradient_release.data_parallel import GroupAverage
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import refuse_ddp
@@ -23,6 +25,8 @@ def release(
     optimizer: torch.optim.Optimizer,
     bucket: int | float | str = "auto",
     *,
+    ddp: torch.nn.Module | None = None,
+    process_group: distributed.ProcessGroup | None = None,
     make: Callable[[list[dict[str, Any]]], torch.optim.Optimizer] | None = None,
 ) -> Release:
     """Have backward use gradients for the optimizer's step as they come, a bucket at a time, and free them.
@@ -42,6 +46,11 @@ def release(
             others that pass a probe on small parameters.
         bucket: bytes of gradients that may gather: "16MB", a number, 0 for every gradient by itself; "auto" is a
             sixteenth of all, between 1 MB and 16 MB, which was fastest for small and for large models.
+        ddp: the DistributedDataParallel around the model, if there is one. What it has averaged is stepped in its
+            communication hook, in its own buckets (`bucket_cap_mb`) instead of ours; gradients are freed, its buckets
+            stay. Sharded models (`fully_shard`) need no argument.
+        process_group: averages the gradients over the ranks of this group, a bucket at a time, for a model that is not
+            wrapped in anything; then nothing of a gradient stays. All ranks have to use the same parameters.
         make: makes an optimizer like this one for groups of other parameters; only for the probe of an optimizer that
             cannot be made from its `defaults` and attributes.
 
@@ -55,11 +64,18 @@ def release(
     _refuse(optimizer)
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     size = bucket_bytes(bucket, sum(bytes_of(each) for each in parameters if each.requires_grad))
-    refuse_ddp(parameters)
+    refuse_ddp(parameters, ddp)
+    _refuse_duplicates(optimizer, parameters)
     _refuse_other_owners(optimizer, parameters)
     name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     evidence = Evidence(name, known=True) if is_of_torch(optimizer) else probe(optimizer, make)
-    return Release(optimizer, size, evidence)
+    if ddp is not None and process_group is not None:
+        raise ValueError("ddp= averages gradients already; leave process_group= out.")
+    average = None if process_group is None else GroupAverage(process_group, parameters)
+    released = Release(optimizer, size, evidence)
+    if ddp is not None or average is not None:
+        released.averaging_by(ddp, average)
+    return released
 
 
 def _refuse(optimizer: torch.optim.Optimizer) -> None:
@@ -97,6 +113,16 @@ def _needs_closure(kind: type[torch.optim.Optimizer]) -> bool:
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return any(each.kind in positional and each.default is inspect.Parameter.empty for each in parameters)
+
+
+def _refuse_duplicates(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> None:
+    """Refuse an optimizer that steps a parameter several times per step, as PyTorch lets it with a warning."""
+    twice = len(parameters) - len({id(each) for each in parameters})
+    if twice:
+        raise NotReleasable(
+            f"This {type(optimizer).__name__} holds {twice} of its parameters more than once, tied weights perhaps, and "
+            "steps them as often in each step. Give it each one once: `list(dict.fromkeys(parameters))`."
+        )
 
 
 def _refuse_other_owners(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> None:

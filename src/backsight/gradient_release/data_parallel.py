@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import distributed
 
-from backsight.gradient_release._torch import at_end_of_backward, in_backward, is_sharded
+from backsight.gradient_release._torch import at_end_of_backward, is_sharded
 from backsight.gradient_release.errors import NotReleasable, ReleaseError
 
 
@@ -47,9 +47,8 @@ class DdpBuckets:
         self._releases: weakref.WeakSet[Any] = weakref.WeakSet()
         self._on_the_way: list[tuple[list[tuple[torch.Tensor, torch.Tensor]], Any]] = []
         self._stepped: list[torch.Tensor] = []
-        self._ends = False
         try:
-            model.register_comm_hook(self, _average)
+            model.register_comm_hook(self, lambda state, bucket: state.average(bucket))
         except RuntimeError as error:
             raise NotReleasable(
                 "This DistributedDataParallel has a communication hook already, and takes no second one, in which "
@@ -64,20 +63,18 @@ class DdpBuckets:
         """Leave the parameters of a release to its optimizer."""
         self._releases.discard(release)
 
-    def average(self, bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    def average(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         """Average a bucket over the ranks, while the one before it is stepped."""
         buffer = bucket.buffer()
         buffer.mul_(1.0 / self._world)  # as DDP does: a division would round differently
         work = distributed.all_reduce(buffer, group=self._group, async_op=True)
         future: torch.futures.Future[Any] = work.get_future()
-        if self._releases and in_backward() and not buffer.is_sparse:
-            if not self._ends:
+        if self._releases and not buffer.is_sparse:
+            if bucket.index() == 0:  # a new pass; the one before may have ended in an exception
                 at_end_of_backward(self._end)
-                self._ends = True
                 self._on_the_way, self._stepped = [], []
-            before, self._on_the_way = self._on_the_way, []
-            pairs = list(zip(bucket.parameters(), bucket.gradients(), strict=True))
-            self._on_the_way = [(pairs, future)]
+            before = self._on_the_way
+            self._on_the_way = [(list(zip(bucket.parameters(), bucket.gradients(), strict=True)), future)]
             self._step(before)
         return future.then(lambda done: done.value()[0])
 
@@ -92,7 +89,6 @@ class DdpBuckets:
 
     def _end(self) -> None:
         """Step the last bucket, before DDP ends its part of the backward pass, and clear up after that."""
-        self._ends = False
         last, self._on_the_way = self._on_the_way, []
         self._step(last)
         stepped, self._stepped = self._stepped, []
@@ -104,10 +100,6 @@ class DdpBuckets:
     def _after(self) -> None:
         for release in self._releases:
             release.show_placeholders()
-
-
-def _average(state: DdpBuckets, bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    return state.average(bucket)
 
 
 _BUCKETS: weakref.WeakKeyDictionary[Any, DdpBuckets] = weakref.WeakKeyDictionary()
@@ -143,13 +135,16 @@ class GroupAverage:
 
     def __init__(self, group: distributed.ProcessGroup, parameters: Sequence[torch.Tensor]):
         if any(is_sharded(each) for each in parameters):
-            raise NotReleasable("Gradients of sharded parameters (DTensor) are reduced by FSDP2: leave process_group out.")
+            raise NotReleasable(
+                "FSDP2 reduces the gradients of sharded parameters itself: leave process_group out."
+            )
         self._group = group
         self._world = distributed.get_world_size(group)
+        self._device = parameters[0].device
         self._places = {id(each): at for at, each in enumerate(parameters)}
         with torch.no_grad():
             known = [zlib.crc32(each.detach().cpu().reshape(-1).view(torch.uint8).numpy().data) for each in parameters]
-        if not self._same([len(known), *known], parameters):
+        if not self._same([len(known), *known]):
             raise NotReleasable(
                 "The weights are not the same on all ranks, and averaged gradients would not bring them together. "
                 "Before, load one checkpoint, or: for p in model.parameters(): torch.distributed.broadcast(p.data, 0)"
@@ -162,7 +157,7 @@ class GroupAverage:
             ReleaseError: on all ranks, if they do not come with the same parameters.
         """
         places = [self._places.get(id(each), -1) for each in parameters]
-        if not self._same([len(places), *places], parameters or ()):
+        if not self._same([len(places), *places]):
             raise ReleaseError(
                 "The ranks come with the gradients of different parameters, and cannot average them: one rank did not "
                 "use a parameter that another did, or used them in another order. Use each parameter on each rank "
@@ -172,21 +167,16 @@ class GroupAverage:
             for gradients in _by_type([each.grad for each in parameters if each.grad is not None]):
                 flat = torch.cat([gradient.reshape(-1) for gradient in gradients]).mul_(1.0 / self._world)
                 distributed.all_reduce(flat, group=self._group)
-                parts = flat.split([gradient.numel() for gradient in gradients])
+                parts = torch.split(flat, [gradient.numel() for gradient in gradients])
                 for gradient, part in zip(gradients, parts, strict=True):
                     gradient.copy_(part.view(gradient.shape))
 
-    def _same(self, numbers: list[int], like: Sequence[torch.Tensor]) -> bool:
+    def _same(self, numbers: list[int]) -> bool:
         """Whether all ranks say the same."""
-        device = next(iter(self._device(like)))
-        told = torch.tensor([zlib.crc32(repr(numbers).encode())], device=device)
+        told = torch.tensor([zlib.crc32(repr(numbers).encode())], device=self._device)
         others = [torch.empty_like(told) for _ in range(self._world)]
         distributed.all_gather(others, told, group=self._group)
         return all(int(other) == int(told) for other in others)
-
-    def _device(self, like: Sequence[torch.Tensor]) -> list[torch.device]:
-        self._last_device = [each.device for each in like][:1] or self._last_device
-        return self._last_device
 
 
 def _by_type(gradients: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:

@@ -12,7 +12,7 @@ class NotReleasable(ReleaseError):
 
 
 class AlreadyStepped(ReleaseError):
-    """A second gradient came for a parameter that has already taken this step."""
+    """Something came too late for a parameter that has already taken this step, such as a second gradient."""
 
 
 class CoupledOptimizer(ReleaseError):
@@ -24,4 +24,4 @@ class GradientGone(ReleaseError):
 
 
 class ReleaseWarning(UserWarning):
-    """Gradient release is exact here, but does not save the memory that it could."""
+    """Gradient release does not save the memory that it could, or a half-taken step is being stored."""

@@ -38,8 +38,8 @@ class Placeholder(torch.Tensor):
     """Whether DistributedDataParallel is about to copy the averaged gradient here, of which there is no need."""
 
     @staticmethod
-    def __new__(cls, like: torch.Tensor, owner: Owner) -> Placeholder:
-        made: Placeholder = wrapper(cls, like)
+    def __new__(cls, like: torch.Tensor, owner: Owner, dtype: Any = None, device: Any = None) -> Placeholder:
+        made: Placeholder = wrapper(cls, like, dtype, device)
         made.norm_taken = None
         made.owner = owner
         made.overwritable = False
@@ -68,7 +68,22 @@ class Placeholder(torch.Tensor):
     def _no_values(self, *args: Any, **kwargs: Any) -> Any:
         raise GradientGone(f"{_told(self)} It has no values. Release keeps norms: release.grad_norms().")
 
-    tolist = numpy = __array__ = data_ptr = _no_values  # what does not go through __torch_dispatch__
+    tolist = numpy = __array__ = __dlpack__ = data_ptr = _no_values  # what does not go through __torch_dispatch__
+
+    def share_memory_(self) -> Placeholder:  # type: ignore[override]  # torch's returns Self
+        """Do nothing: there is no memory. `model.share_memory()` comes here."""
+        return self
+
+    @property
+    def data(self) -> Placeholder:
+        """Itself."""
+        return self
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not _is_gone(value):
+            raise GradientGone(f"{_told(self)} It is too late to set its values.")
+        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]  # where `model.to()` puts what it has moved
 
 
 def _gone(func: Any, args: Any) -> GradientGone:
@@ -135,6 +150,21 @@ def _overwrite(func: Any, args: Any, kwargs: Any) -> Any:
     return args[0]
 
 
+def _divide(func: Any, args: Any, kwargs: Any) -> Any:
+    """Answer `grad.div_(number)`, as when gradients of a single rank or micro-batch are averaged."""
+    gone, divisor = args
+    _honour(gone, 1 / divisor)
+    return gone
+
+
+def _moved(func: Any, args: Any, kwargs: Any) -> Any:
+    """Answer `grad.to(...)`, which `model.to(...)` calls for all gradients."""
+    gone = args[0]
+    moved = Placeholder(gone, gone.owner, kwargs.get("dtype"), kwargs.get("device"))
+    moved.norm_taken = gone.norm_taken
+    return moved
+
+
 def _zero(func: Any, args: Any, kwargs: Any) -> Any:
     args[0].owner.zero()
     return args[0]
@@ -172,6 +202,8 @@ _ANSWERS: dict[Any, Callable[[Any, Any, Any], Any]] = {
     aten.mul_: _scale,
     aten.copy_: _overwrite,
     aten._foreach_mul_: _scale_each,
+    aten.div_: _divide,
+    aten._to_copy: _moved,
     aten.zero_: _zero,
     aten._foreach_zero_: _zero_each,
     aten._amp_foreach_non_finite_check_and_unscale_: _unscale,
@@ -186,8 +218,10 @@ def second_gradient(name: str) -> str:
     """Say that a parameter gets a second gradient after it was stepped with the first."""
     return (
         f"A second gradient came for {name}, which has already been stepped with the first one. Run every backward but "
-        "the last of a step within `with release.accumulate():`, call zero_grad() after each optimizer.step(), and use "
-        "checkpoint(..., use_reentrant=False). release.stepped names the parameters that have been stepped."
+        "the last of a step within `with release.accumulate():`, call zero_grad() after each optimizer.step(), use "
+        "checkpoint(..., use_reentrant=False), and freeze a model (requires_grad_(False)) while only the loss of "
+        "another goes through it. After an interrupted backward, optimizer.step() ends its step as it is; "
+        "release.stepped names the parameters that have taken it."
     )
 
 

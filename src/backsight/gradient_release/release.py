@@ -15,7 +15,8 @@ from backsight.gradient_release.clipping import Method, backward, clip
 from backsight.gradient_release.errors import GradientGone, NotReleasable, ReleaseError
 from backsight.gradient_release.norms import norms_of, total_norm
 from backsight.gradient_release.placeholder import Placeholder
-from backsight.gradient_release.stepping import Stepping, listed
+from backsight.gradient_release.midstep import listed
+from backsight.gradient_release.stepping import Stepping
 
 
 class Release(Stepping):
@@ -43,7 +44,10 @@ class Release(Stepping):
                 f"remove() in the middle of a step: {listed(self.stepped)} took it inside of the backward pass, and "
                 "the others did not. Call optimizer.step() first."
             )
-        self._removed = self._book.idle = True
+        self._removed = True
+        self._book.close()
+        if self._buckets is not None and (buckets := self._buckets()) is not None:
+            buckets.discard(self)
         if self._clipping is not None:
             self._clipping.close()
         for handle in self._handles:
@@ -82,6 +86,8 @@ class Release(Stepping):
         before = self._book.holding, self._momentum
         if into and self._clipping is not None:
             raise NotReleasable("accumulate(into='momentum') forms no sum whose norm release.clip() could find.")
+        if into and self._removed:
+            raise ReleaseError("This release was removed: gradients are kept, as in the ordinary loop.")
         if into:
             self._momentum = MomentumAccumulation(self.optimizer)
             self._attach()
@@ -167,8 +173,10 @@ class Release(Stepping):
             return f"<Release of {kind}, removed>"
         if not self._slots:
             return f"<Release of {kind}: {told(self._bytes)} of gradients fit into a bucket; nothing is stepped early>"
-        size = "one at a time" if self.bucket == 0 else f"whenever {told(self.bucket)} of them are there"
         done = f"; {len(self._book.stepped)} have taken the step under way" if self._book.stepped else ""
+        if self._ddp is not None:
+            return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"
+        size = "one at a time" if self.bucket == 0 else f"whenever {told(self.bucket)} of them are there"
         return (
             f"<Release of {kind}: backward uses the gradients of {len(self._slots)} parameters for their step, {size}, "
             f"and frees them; optimizer.step() does the rest{done}>"

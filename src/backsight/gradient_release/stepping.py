@@ -6,18 +6,30 @@ placeholders (`flush`); the optimizer's step takes the placeholders away, steps 
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from backsight.gradient_release._torch import bytes_of, is_last_hook
+from backsight.gradient_release._torch import (
+    at_end_of_backward,
+    bytes_of,
+    hook_first_after_step,
+    hook_last_before_step,
+    in_backward,
+    is_last_hook,
+)
 from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.arrival import HELD, STEPPED, Book, Slot
-from backsight.gradient_release.errors import AlreadyStepped, ReleaseError
+from backsight.gradient_release.data_parallel import DdpBuckets, GroupAverage, buckets_of
+from backsight.gradient_release.errors import AlreadyStepped, NotReleasable, ReleaseError, ReleaseWarning
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import look
+from backsight.gradient_release.midstep import MidStep, listed
 from backsight.gradient_release.names import parameter_names
 from backsight.gradient_release.norms import SMALL, Kept, Norms
 from backsight.gradient_release.partial_step import PartialStep
@@ -43,16 +55,22 @@ class Stepping:
         self._small: list[Kept] = self._last_norms.small
         """While nothing is attached to, the gradients of the last step."""
         self._momentum: MomentumAccumulation | None = None
+        self._midstep = MidStep()
         self._withdrawn: list[tuple[Slot, torch.Tensor]] = []
         self._lock = threading.RLock()
         self._looked = False
+        self._ddp: weakref.ref[Any] | None = None
+        self._buckets: weakref.ref[DdpBuckets] | None = None
+        self._group: GroupAverage | None = None
+        self._averaged: set[int] = set()
         self._removed = False
         self._slots: dict[int, tuple[Slot, Any]] = {}
         self._without_gradient: list[torch.Tensor] = []
-        self._sizes: list[int] = []
+        self._ids: list[list[int]] = []
         self._bytes = 0
         self._names: dict[int, str] = {}
         self._handles: list[Any] = [optimizer.register_step_pre_hook(self._before)]
+        weakref.finalize(self, self._book.close)
         self._survey()
 
     @property
@@ -72,6 +90,12 @@ class Stepping:
 
     def clipping_with(self, clipping: Clipping | None) -> None:
         """Have gradients be kept, scaled and measured by `clipping` from now on."""
+        if clipping is not None and (self._ddp is not None or self._group is not None):
+            raise NotReleasable(
+                "release.clip() finds the norm of gradients before they are averaged over the ranks, which is another. "
+                "Clip under fully_shard (FSDP2), or run backward within `with release.accumulate():` and call "
+                "clip_grad_norm_ as ever (under ddp=; that step has all gradients alive)."
+            )
         self._clipping = clipping
         self._book.filter = None if clipping is None else clipping.holds
         if clipping is not None:
@@ -80,24 +104,88 @@ class Stepping:
     def flush(self, last: Slot, parameter: torch.Tensor) -> None:
         """Step what is in the bucket, and free its gradients."""
         with self._lock:
-            if not self._looked:
-                look(list(self._parameters()), self.bucket)
-                refuse_undeclared(self)
-                self._looked = True
+            self._look()
             book = self._book
+            if not book.stepped:
+                self._begin()
             self._see_peak()
             arrived, book.pending, book.bytes = book.pending, [], 0
-            ready: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
-            for slot, each in self._staying(arrived, last, parameter):
-                gradient = each.grad
-                if gradient is None:
-                    slot.number = -1  # taken away since it arrived
-                elif gradient.requires_grad:
-                    slot.state, book.kept = HELD, book.kept + slot.bytes
-                else:
-                    ready.append((slot, each, gradient))
-            if ready:
-                self._step(ready)
+            seen = is_last_hook(parameter, last.arrive)
+            self._use(self._staying(arrived, None if seen else last))  # others may have yet to see its gradient
+
+    def averaged(self, gradients: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Step parameters, each given with its gradient, which DDP has averaged over the ranks."""
+        with self._lock:
+            self._look()
+            book = self._book
+            if book.idle or book.holding:
+                return
+            self._see_peak()
+            for parameter, gradient in gradients:
+                if id(parameter) in self._slots:
+                    self._averaged.add(id(parameter))
+                    parameter.grad = gradient
+            arrived = [(slot, each) for slot, each in book.pending if slot.key in self._averaged]
+            book.pending = [(slot, each) for slot, each in book.pending if slot.key not in self._averaged]
+            book.bytes -= sum(slot.bytes for slot, _ in arrived)
+            self._use(self._staying(arrived, None))
+            for slot, _ in book.stepped:
+                if slot.placeholder is not None:
+                    slot.placeholder.overwritable = True
+
+    def hide_placeholders(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Take placeholders out of `grad`, where DDP is about to put its own buckets."""
+        for parameter in parameters:
+            if type(parameter.grad) is Placeholder and id(parameter) in self._slots:
+                parameter.grad = None
+
+    def show_placeholders(self) -> None:
+        """Put placeholders back, after DDP has ended its part of a backward pass."""
+        self._averaged = set()
+        for slot, parameter in self._book.stepped:
+            if slot.placeholder is not None and slot.placeholder.overwritable:
+                slot.placeholder.overwritable = False
+                parameter.grad = slot.placeholder
+
+    def averaging_by(self, ddp: Any = None, group: GroupAverage | None = None) -> None:
+        """Have gradients be averaged over ranks before they are used: by a DDP, or over a process group."""
+        if ddp is not None:
+            buckets = buckets_of(ddp, list(self._parameters()))
+            buckets.add(self)
+            self._ddp, self._buckets, self._book.bucket = weakref.ref(ddp), weakref.ref(buckets), math.inf
+        self._group = group
+        self._attach()
+
+    def _look(self) -> None:
+        """Look once at what can only be seen when a backward pass runs."""
+        if not self._looked:
+            look(list(self._parameters()), self.bucket, None if self._ddp is None else self._ddp())
+            refuse_undeclared(self)
+            self._looked = True
+
+    def _begin(self) -> None:
+        """Prepare for the first partial steps of a step."""
+        hook_last_before_step(self.optimizer, self._handles[0])
+        if self._changed():
+            self._survey()
+        if in_backward():
+            self._book.passing = True
+            at_end_of_backward(self._book.passed)
+
+    def _use(self, arrived: list[tuple[Slot, torch.Tensor]]) -> None:
+        """Step the parameters of gradients that have arrived, but for gradients that are part of a graph."""
+        book = self._book
+        ready: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
+        for slot, each in arrived:
+            gradient = each.grad
+            if gradient is None or slot.key not in self._slots:
+                slot.number = -1  # taken away since it arrived, or taken out of its group
+            elif gradient.requires_grad:
+                slot.state, book.kept = HELD, book.kept + slot.bytes
+            else:
+                ready.append((slot, each, gradient))
+        if ready:
+            self._step(ready)
 
     def name_of(self, slot: Slot) -> str:
         """Return what the program calls the parameter of a slot."""
@@ -132,6 +220,8 @@ class Stepping:
     def _step(self, ready: list[tuple[Slot, torch.Tensor, torch.Tensor]]) -> None:
         """Step parameters, and leave placeholders in the place of their gradients."""
         parameters = [each for _, each, _ in ready]
+        if self._group is not None:
+            self._group.average(parameters)
         norms: dict[int, torch.Tensor]
         if self._clipping is None:
             norms = self._norms.take([slot.key for slot, _, _ in ready], [gradient for _, _, gradient in ready])
@@ -143,18 +233,19 @@ class Stepping:
         except BaseException:
             self._book.pending += [(slot, each) for slot, each, _ in ready]
             raise
-        for slot, each, _ in ready:
+        if not (self._book.stepped and self._partial.trusted):  # others are put back, which counts as a change
+            self._midstep.note(self.optimizer.param_groups)
+        for slot, each, gradient in ready:
             slot.state = STEPPED
-            _leave_placeholder(slot, each, norms.get(slot.key))
+            slot.version = each._version
+            _leave_placeholder(slot, each, gradient, norms.get(slot.key))
             self._book.stepped.append((slot, each))
 
-    def _staying(
-        self, arrived: list[tuple[Slot, torch.Tensor]], last: Slot, parameter: torch.Tensor
-    ) -> list[tuple[Slot, torch.Tensor]]:
+    def _staying(self, arrived: list[tuple[Slot, torch.Tensor]], last: Slot | None) -> list[tuple[Slot, torch.Tensor]]:
         """Put back what has to stay in the bucket, and return the rest."""
         staying: set[int] = set()
-        if not is_last_hook(parameter, last.arrive):
-            staying.add(last.key)  # others have yet to see its gradient
+        if last is not None:
+            staying.add(last.key)
         if not self._partial.trusted:
             # Many optimizers count a step, or look at what they were given, only where a group has a gradient: the
             # smallest one of each group is left to `optimizer.step()`.
@@ -177,10 +268,16 @@ class Stepping:
 
     # What the optimizer calls.
 
-    def _before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         """Take the placeholders away, so that the optimizer's own step sees what is left."""
         if kwargs or len(args) > 1:
-            self._expect_closure(args, kwargs)
+            closure = next((each for each in (*args[1:], *kwargs.values()) if callable(each)), None)
+            if closure is not None:
+                return self._expect(closure, args, kwargs)
+        self._prepare()
+        return None
+
+    def _prepare(self) -> None:
         if not self._slots:
             self._before_unattached()
             return
@@ -188,6 +285,8 @@ class Stepping:
             self._clipping.before_step()
         if self._book.stepped or self._book.zeroed:
             self._withdraw()
+        if self._group is not None and not self._book.idle:
+            self._group.average([each for each in self._parameters() if each.grad is not None])
         if not self._book.idle:
             self._see_peak()
             self._take_norms()
@@ -211,16 +310,11 @@ class Stepping:
 
     def _withdraw(self) -> None:
         """Take the placeholders out of `grad`, and put zeros there for those that were zeroed."""
-        for slot, parameter in self._book.stepped:
-            gradient = parameter.grad
-            if gradient is not None and gradient is not slot.placeholder:
-                raise AlreadyStepped(
-                    f"{self.name_of(slot)} has a new gradient, and was already stepped inside of the backward pass. "
-                    "Keep gradients that you mean to change within `with release.accumulate():`."
-                )
-            if gradient is not None:
-                parameter.grad = None
-                self._withdrawn.append((slot, parameter))
+        if not self._withdrawn:  # else a step failed, or is that of a class that calls its base's
+            self._midstep.check(self._book, self.optimizer.param_groups, self.name_of)
+            self._withdrawn = [each for each in self._book.stepped if each[1].grad is not None]
+        for _, parameter in self._withdrawn:
+            parameter.grad = None
         for slot in self._book.zeroed:
             zeroed = self.parameter_of(slot)
             done = slot.state == STEPPED and slot.number == self._book.number
@@ -247,6 +341,16 @@ class Stepping:
         if self._changed():
             self._survey()
 
+    def _storing(self, optimizer: torch.optim.Optimizer) -> None:
+        """Say that a state is stored which belongs to no step."""
+        if self._book.stepped:
+            warnings.warn(
+                f"state_dict() in the middle of a step: {listed(self.stepped)} have taken it inside of backward, and "
+                "the others have not. Store model and optimizer after optimizer.step().",
+                ReleaseWarning,
+                stacklevel=3,
+            )
+
     def _loaded(self, optimizer: torch.optim.Optimizer) -> None:
         """Another state was loaded: forget the step under way."""
         for _, parameter in self._book.stepped:
@@ -255,9 +359,8 @@ class Stepping:
         self._norms = Norms()
         self._book.turn()
 
-    def _expect_closure(self, args: Any, kwargs: Any) -> None:
-        if not any(callable(each) for each in (*args[1:], *kwargs.values())):
-            return
+    def _expect(self, closure: Callable[[], Any], args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        """Have a backward within `optimizer.step(closure)` be released, and what it leaves be stepped after it."""
         if self._clipping is not None:
             raise ReleaseError("release.clip() has no part in optimizer.step(closure): clip inside of the closure.")
         if self._book.stepped:
@@ -265,11 +368,27 @@ class Stepping:
                 f"optimizer.step(closure) runs a backward of its own, and {listed(self.stepped)} took this step "
                 "in the one before it. Call the closure only, or backward and step() without it."
             )
-        self._book.idle = True
+        if not self._partial.trusted:
+            self._book.idle = True  # it may call its closure at any time, and several times
+            return None
+
+        def evaluated() -> Any:
+            loss = closure()
+            self._prepare()
+            return loss
+
+        given = [evaluated if each is closure else each for each in args]
+        return tuple(given), {key: evaluated if each is closure else each for key, each in kwargs.items()}
 
     def _take_norms(self) -> None:
         """Take the norms of the gradients that are left to the optimizer's own step."""
         left = {id(each): each.grad for each in self._parameters() if each.grad is not None}
+        again = [key for key, gradient in left.items() if type(gradient) is Placeholder]
+        if again:
+            raise AlreadyStepped(
+                f"optimizer.step() came a second time for the same gradient of {self._name(again[0])}, which was used "
+                "for the step before, and freed. Call zero_grad() after each optimizer.step()."
+            )
         if self._clipping is not None:
             self._clipping.scale([each for each in self._parameters() if each.grad is not None])
         elif left:
@@ -287,12 +406,8 @@ class Stepping:
 
     def _changed(self) -> bool:
         """Whether parameters were added, or unfrozen, since they were looked at."""
-        groups = self.optimizer.param_groups
-        if len(groups) != len(self._sizes):
+        if self._ids != [list(map(id, group["params"])) for group in self.optimizer.param_groups]:
             return True
-        for group, size in zip(groups, self._sizes, strict=True):
-            if len(group["params"]) != size:
-                return True
         return any(each.requires_grad for each in self._without_gradient) if self._without_gradient else False
 
     def _survey(self) -> None:
@@ -300,7 +415,7 @@ class Stepping:
         here = {id(each) for each in self._parameters()}
         for key in [key for key in self._slots if key not in here]:
             self._slots.pop(key)[1].remove()  # taken out of its group
-        self._sizes = [len(group["params"]) for group in self.optimizer.param_groups]
+        self._ids = [list(map(id, group["params"])) for group in self.optimizer.param_groups]
         self._without_gradient = [each for each in self._parameters() if not each.requires_grad]
         self._names = {}
         self._bytes = sum(bytes_of(each) for each in self._parameters() if each.requires_grad)
@@ -311,9 +426,12 @@ class Stepping:
         """Attach to each parameter that can get a gradient and has not been attached to."""
         if not self._slots:
             self._last()
+            after = self.optimizer.register_step_post_hook(self._after)
+            hook_first_after_step(self.optimizer, after)  # a hook of the user may call zero_grad()
             self._handles += [
-                self.optimizer.register_step_post_hook(self._after),
+                after,
                 self.optimizer.register_load_state_dict_post_hook(self._loaded),
+                self.optimizer.register_state_dict_pre_hook(self._storing),
             ]
         for parameter in self._parameters():
             if parameter.requires_grad and id(parameter) not in self._slots:
@@ -327,19 +445,15 @@ class Stepping:
         return self._names.get(key, "a parameter that the optimizer does not hold any more")
 
 
-def _leave_placeholder(slot: Slot, parameter: torch.Tensor, norm: torch.Tensor | None) -> None:
+def _leave_placeholder(
+    slot: Slot, parameter: torch.Tensor, gradient: torch.Tensor, norm: torch.Tensor | None
+) -> None:
     placeholder = slot.placeholder
-    if placeholder is None or not _alike(placeholder, parameter):
-        placeholder = slot.placeholder = Placeholder(parameter, slot)
+    if placeholder is None or not _alike(placeholder, gradient):
+        placeholder = slot.placeholder = Placeholder(gradient, slot)
     placeholder.norm_taken = norm
     parameter.grad = placeholder
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Return names as text, at most three of them."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
