@@ -83,3 +83,29 @@ def test_the_backward_of_a_compiled_function_is_found_with_its_leaves():
     ]
     assert len(found) == 1
     loss.backward()
+
+
+def test_hooks_of_an_optimizer_can_be_put_last_before_and_first_after_a_step():
+    parameter, calls = nn.Parameter(torch.ones(1)), []
+    optimizer = optim.SGD([parameter], lr=0.5)
+    before = optimizer.register_step_pre_hook(lambda *_: calls.append("ours, before"))
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    after = optimizer.register_step_post_hook(lambda *_: calls.append("ours, after"))
+    _torch.hook_last_before_step(optimizer, before)
+    _torch.hook_first_after_step(optimizer, after)
+    optimizer.step()
+    assert calls == ["before", "ours, before", "ours, after", "after"]
+
+
+def test_the_end_of_a_backward_pass_can_be_waited_for():
+    parameter, calls = nn.Parameter(torch.ones(1)), []
+
+    def hook(_):
+        calls.append("hook")
+        _torch.at_end_of_backward(lambda: calls.append("end"))
+
+    (2 * (3 * parameter)).backward()
+    parameter.register_post_accumulate_grad_hook(hook)
+    (2 * parameter).backward()
+    assert calls == ["hook", "end"]

@@ -12,7 +12,7 @@ from torch import distributed
 
 from backsight.gradient_release._torch import alive, bytes_of, counts_for_a_scheduler, own_hook_tables, step_hooks
 from backsight.gradient_release.bucket import bucket_bytes
-from backsight.gradient_release.data_parallel import GroupAverage
+from backsight.gradient_release.data_parallel import GroupAverage, expect_ddp
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import refuse_ddp
@@ -62,6 +62,8 @@ def release(
     Source: LOMO (arXiv 2306.09782) steps inside of backward with an optimizer of its own; here it is the user's.
     """
     _refuse(optimizer)
+    if ddp is not None:
+        expect_ddp(ddp)
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     size = bucket_bytes(bucket, sum(bytes_of(each) for each in parameters if each.requires_grad))
     refuse_ddp(parameters, ddp)
@@ -120,7 +122,7 @@ def _refuse_duplicates(optimizer: torch.optim.Optimizer, parameters: Sequence[to
     twice = len(parameters) - len({id(each) for each in parameters})
     if twice:
         raise NotReleasable(
-            f"This {type(optimizer).__name__} holds {twice} of its parameters more than once, tied weights perhaps, and "
+            f"This {type(optimizer).__name__} holds {twice} of its parameters more than once (tied weights?), and "
             "steps them as often in each step. Give it each one once: `list(dict.fromkeys(parameters))`."
         )
 

@@ -6,29 +6,21 @@ that. So nothing may be stepped in them, and we step where DDP lets a program in
 
 from __future__ import annotations
 
+import math
 import weakref
 import zlib
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
 
-from backsight.gradient_release._torch import at_end_of_backward, is_sharded
+from backsight.gradient_release._torch import at_end_of_backward, in_backward, is_sharded
 from backsight.gradient_release.errors import NotReleasable, ReleaseError
 
-
-class Releasing(Protocol):
-    """What the communication hook needs of a release."""
-
-    def averaged(self, gradients: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Step parameters, each given with its gradient, which has been averaged."""
-
-    def hide_placeholders(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Take placeholders out of `grad`, where DDP is about to put its own buckets."""
-
-    def show_placeholders(self) -> None:
-        """Put placeholders back."""
+if TYPE_CHECKING:
+    from backsight.gradient_release.arrival import Slot
+    from backsight.gradient_release.stepping import Stepping
 
 
 class DdpBuckets:
@@ -44,9 +36,8 @@ class DdpBuckets:
         self._world = distributed.get_world_size(model.process_group)
         self._group = model.process_group
         self._views = bool(model.gradient_as_bucket_view)
-        self._releases: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._on_the_way: list[tuple[list[tuple[torch.Tensor, torch.Tensor]], Any]] = []
-        self._stepped: list[torch.Tensor] = []
+        self.releases: weakref.WeakSet[OverDdp] = weakref.WeakSet()
+        self._on_the_way: list[tuple[list[int], Any]] = []
         try:
             model.register_comm_hook(self, lambda state, bucket: state.average(bucket))
         except RuntimeError as error:
@@ -55,72 +46,139 @@ class DdpBuckets:
                 "release would step what was averaged. Leave the hook, or mixed_precision, out."
             ) from error
 
-    def add(self, release: Releasing) -> None:
-        """Have the parameters of a release be stepped, too."""
-        self._releases.add(release)
-
-    def discard(self, release: Releasing) -> None:
-        """Leave the parameters of a release to its optimizer."""
-        self._releases.discard(release)
-
     def average(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         """Average a bucket over the ranks, while the one before it is stepped."""
         buffer = bucket.buffer()
         buffer.mul_(1.0 / self._world)  # as DDP does: a division would round differently
         work = distributed.all_reduce(buffer, group=self._group, async_op=True)
         future: torch.futures.Future[Any] = work.get_future()
-        if self._releases and not buffer.is_sparse:
+        # `ddp.join()` calls this outside of backward, for ranks that have no more data and do not step.
+        if self.releases and in_backward() and not buffer.is_sparse:
             if bucket.index() == 0:  # a new pass; the one before may have ended in an exception
                 at_end_of_backward(self._end)
-                self._on_the_way, self._stepped = [], []
+                self._on_the_way = []
+                for release in self.releases:
+                    release.begin()
             before = self._on_the_way
-            self._on_the_way = [(list(zip(bucket.parameters(), bucket.gradients(), strict=True)), future)]
+            # A parameter that this rank did not use is left to DDP, which knows whether another did.
+            pairs = zip(bucket.parameters(), bucket.gradients(), strict=True)
+            gradients = {id(parameter): gradient for parameter, gradient in pairs}
+            for release in self.releases:
+                release.free(gradients)
+            self._on_the_way = [(list(gradients), future)]
             self._step(before)
         return future.then(lambda done: done.value()[0])
 
-    def _step(self, arrived: list[tuple[list[tuple[torch.Tensor, torch.Tensor]], Any]]) -> None:
-        for pairs, future in arrived:
+    def _step(self, arrived: list[tuple[list[int], Any]]) -> None:
+        for keys, future in arrived:
             future.wait()
-            # A parameter without a gradient was not used on this rank; only DDP knows whether it was on another.
-            here = [(parameter, gradient) for parameter, gradient in pairs if parameter.grad is not None]
-            for release in self._releases:
-                release.averaged(here)
-            self._stepped += [parameter for parameter, _ in here]
+            for release in self.releases:
+                release.step(keys)
 
     def _end(self) -> None:
         """Step the last bucket, before DDP ends its part of the backward pass, and clear up after that."""
         last, self._on_the_way = self._on_the_way, []
         self._step(last)
-        stepped, self._stepped = self._stepped, []
         if self._views:
-            for release in self._releases:
-                release.hide_placeholders(stepped)
+            for release in self.releases:
+                release.hide()
         at_end_of_backward(self._after)
 
     def _after(self) -> None:
-        for release in self._releases:
-            release.show_placeholders()
+        for release in self.releases:
+            release.end()
 
 
 _BUCKETS: weakref.WeakKeyDictionary[Any, DdpBuckets] = weakref.WeakKeyDictionary()
 """The hook of each DDP that has one."""
 
 
-def buckets_of(model: Any, parameters: Sequence[torch.Tensor]) -> DdpBuckets:
-    """Return the communication hook of a DDP, which is registered if it has none.
-
-    Raises:
-        TypeError: if the model is no DistributedDataParallel.
-        NotReleasable: if it holds none of the parameters, or has another hook.
-    """
+def expect_ddp(model: object) -> None:
+    """Refuse what is given for a DistributedDataParallel and is none."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise TypeError(f"ddp is the DistributedDataParallel around the model, not a {type(model).__name__}.")
-    ours = {id(each) for each in parameters}
-    if not any(id(each) in ours for each in model.parameters()):
-        raise NotReleasable("This DistributedDataParallel holds none of the optimizer's parameters.")
-    if model not in _BUCKETS:
-        _BUCKETS[model] = DdpBuckets(model)
-    return _BUCKETS[model]
+
+
+class OverDdp:
+    """What a release does with gradients that a DDP has averaged.
+
+    At the end of a backward pass DDP overwrites all gradients with what it has averaged, or points them to its buckets.
+    The first the placeholders let pass, so that no memory is needed; for the second they are away meanwhile.
+
+    Raises:
+        NotReleasable: if the DDP holds none of the parameters, or has another hook.
+    """
+
+    def __init__(self, release: Stepping, model: Any):
+        ours = {id(each) for group in release.optimizer.param_groups for each in group["params"]}
+        if not any(id(each) in ours for each in model.parameters()):
+            raise NotReleasable("This DistributedDataParallel holds none of the optimizer's parameters.")
+        if model not in _BUCKETS:
+            _BUCKETS[model] = DdpBuckets(model)
+        self.model = weakref.ref(model)
+        self._release = weakref.ref(release)
+        self._here: set[int] = set()
+        """Whose gradients are those in DDP's buckets, averaged or on the way to it."""
+        self._averaged: set[int] = set()
+        self._passing: list[Slot] = []
+        release._book.bucket = math.inf  # DDP has buckets of its own
+        _BUCKETS[model].releases.add(self)
+
+    def close(self) -> None:
+        """Leave all gradients to the optimizer."""
+        model = self.model()
+        if model is not None:
+            _BUCKETS[model].releases.discard(self)
+
+    def begin(self) -> None:
+        """Begin a backward pass; the one before may have ended in an exception."""
+        self._here, self._averaged = set(), set()
+        self._let_pass(False)
+        self._passing = []
+
+    def free(self, gradients: dict[int, torch.Tensor]) -> None:
+        """Free gradients of this rank: DDP has copied them to its bucket, of which this is each one's part by `id`."""
+        release = self._release()
+        if release is None or release._book.idle or release._book.holding:
+            return
+        release._see_peak()
+        for slot, parameter in release._book.pending:
+            if slot.key in gradients and parameter.grad is not None and not parameter.grad.requires_grad:
+                parameter.grad = gradients[slot.key]
+                self._here.add(slot.key)
+        release.leave_out(self._here)
+
+    def step(self, keys: Iterable[int]) -> None:
+        """Step parameters of which the gradients, in DDP's bucket, have been averaged; given by their `id`."""
+        release = self._release()
+        if release is None:
+            return
+        self._averaged.update(self._here.intersection(keys))
+        self._passing += release.step_averaged(self._averaged)
+        release.leave_out(self._here)
+        self._let_pass(True)
+
+    def hide(self) -> None:
+        """Take placeholders out of `grad`, where DDP is about to put its own buckets."""
+        for _, parameter in self._stepped():
+            parameter.grad = None
+
+    def end(self) -> None:
+        """Put placeholders back, after DDP has ended its part of a backward pass."""
+        for slot, parameter in self._stepped():
+            parameter.grad = slot.placeholder
+        self._let_pass(False)
+        self._passing = []
+
+    def _stepped(self) -> list[tuple[Slot, torch.Tensor]]:
+        release = self._release()
+        passing = {slot.key for slot in self._passing}
+        return [] if release is None else [each for each in release._book.stepped if each[0].key in passing]
+
+    def _let_pass(self, whether: bool) -> None:
+        for slot in self._passing:
+            if slot.placeholder is not None:
+                slot.placeholder.overwritable = whether
 
 
 class GroupAverage:
@@ -135,11 +193,10 @@ class GroupAverage:
 
     def __init__(self, group: distributed.ProcessGroup, parameters: Sequence[torch.Tensor]):
         if any(is_sharded(each) for each in parameters):
-            raise NotReleasable(
-                "FSDP2 reduces the gradients of sharded parameters itself: leave process_group out."
-            )
+            raise NotReleasable("FSDP2 reduces the gradients of sharded parameters itself: leave process_group out.")
         self._group = group
         self._world = distributed.get_world_size(group)
+        self._done: set[int] = set()
         self._device = parameters[0].device
         self._places = {id(each): at for at, each in enumerate(parameters)}
         with torch.no_grad():
@@ -156,6 +213,8 @@ class GroupAverage:
         Raises:
             ReleaseError: on all ranks, if they do not come with the same parameters.
         """
+        parameters = [each for each in parameters if id(each) not in self._done]
+        self._done.update(id(each) for each in parameters)
         places = [self._places.get(id(each), -1) for each in parameters]
         if not self._same([len(places), *places]):
             raise ReleaseError(
@@ -170,6 +229,10 @@ class GroupAverage:
                 parts = torch.split(flat, [gradient.numel() for gradient in gradients])
                 for gradient, part in zip(gradients, parts, strict=True):
                     gradient.copy_(part.view(gradient.shape))
+
+    def turn(self) -> None:
+        """Begin the next step."""
+        self._done = set()
 
     def _same(self, numbers: list[int]) -> bool:
         """Whether all ranks say the same."""

@@ -1,7 +1,7 @@
 """What must stay as it is between backward and `optimizer.step()`, when some parameters have already taken the step.
 
-The ordinary loop may change a learning rate there, or a weight, or take gradients away: everything is still to come. Here
-that would come too late for a part of the parameters, and nobody would see it.
+The ordinary loop may change a learning rate there, or a weight, or take gradients away: everything is still to come.
+Here that would come too late for a part of the parameters, and nobody would see it.
 """
 
 from __future__ import annotations

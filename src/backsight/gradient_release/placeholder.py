@@ -68,13 +68,14 @@ class Placeholder(torch.Tensor):
     def _no_values(self, *args: Any, **kwargs: Any) -> Any:
         raise GradientGone(f"{_told(self)} It has no values. Release keeps norms: release.grad_norms().")
 
-    tolist = numpy = __array__ = __dlpack__ = data_ptr = _no_values  # what does not go through __torch_dispatch__
+    # What does not go through __torch_dispatch__; the last two are what the gradient of a sharded parameter has.
+    tolist = numpy = __array__ = __dlpack__ = data_ptr = full_tensor = to_local = _no_values
 
-    def share_memory_(self) -> Placeholder:  # type: ignore[override]  # torch's returns Self
+    def share_memory_(self) -> Placeholder:
         """Do nothing: there is no memory. `model.share_memory()` comes here."""
         return self
 
-    @property
+    @property  # type: ignore[override]  # where torch has an attribute in C
     def data(self) -> Placeholder:
         """Itself."""
         return self

@@ -13,9 +13,9 @@ from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.bucket import told
 from backsight.gradient_release.clipping import Method, backward, clip
 from backsight.gradient_release.errors import GradientGone, NotReleasable, ReleaseError
+from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import norms_of, total_norm
 from backsight.gradient_release.placeholder import Placeholder
-from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.stepping import Stepping
 
 
@@ -25,6 +25,10 @@ class Release(Stepping):
     An exception inside of a backward pass leaves the parameters named by `stepped` with this step taken, and the others
     without. Either load the last checkpoint into model and optimizer, or end the step as it is:
     `optimizer.zero_grad(); optimizer.step()`.
+
+    Between backward and `optimizer.step()` weights are partly new. What the ordinary loop may do there with all of them
+    alike raises: setting a learning rate, taking gradients away, changing weights. Reading weights cannot be seen:
+    evaluate, average and store a model after `optimizer.step()`.
 
     Attributes:
         optimizer: the optimizer, which stays an ordinary one.
@@ -46,8 +50,8 @@ class Release(Stepping):
             )
         self._removed = True
         self._book.close()
-        if self._buckets is not None and (buckets := self._buckets()) is not None:
-            buckets.discard(self)
+        if self._ddp is not None:
+            self._ddp.close()
         if self._clipping is not None:
             self._clipping.close()
         for handle in self._handles:

@@ -6,11 +6,10 @@ placeholders (`flush`); the optimizer's step takes the placeholders away, steps 
 
 from __future__ import annotations
 
-import math
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +24,7 @@ from backsight.gradient_release._torch import (
 )
 from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.arrival import HELD, STEPPED, Book, Slot
-from backsight.gradient_release.data_parallel import DdpBuckets, GroupAverage, buckets_of
+from backsight.gradient_release.data_parallel import GroupAverage, OverDdp
 from backsight.gradient_release.errors import AlreadyStepped, NotReleasable, ReleaseError, ReleaseWarning
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import look
@@ -59,10 +58,8 @@ class Stepping:
         self._withdrawn: list[tuple[Slot, torch.Tensor]] = []
         self._lock = threading.RLock()
         self._looked = False
-        self._ddp: weakref.ref[Any] | None = None
-        self._buckets: weakref.ref[DdpBuckets] | None = None
+        self._ddp: OverDdp | None = None
         self._group: GroupAverage | None = None
-        self._averaged: set[int] = set()
         self._removed = False
         self._slots: dict[int, tuple[Slot, Any]] = {}
         self._without_gradient: list[torch.Tensor] = []
@@ -113,62 +110,42 @@ class Stepping:
             seen = is_last_hook(parameter, last.arrive)
             self._use(self._staying(arrived, None if seen else last))  # others may have yet to see its gradient
 
-    def averaged(self, gradients: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Step parameters, each given with its gradient, which DDP has averaged over the ranks."""
-        with self._lock:
-            self._look()
-            book = self._book
-            if book.idle or book.holding:
-                return
-            self._see_peak()
-            for parameter, gradient in gradients:
-                if id(parameter) in self._slots:
-                    self._averaged.add(id(parameter))
-                    parameter.grad = gradient
-            arrived = [(slot, each) for slot, each in book.pending if slot.key in self._averaged]
-            book.pending = [(slot, each) for slot, each in book.pending if slot.key not in self._averaged]
-            book.bytes -= sum(slot.bytes for slot, _ in arrived)
-            self._use(self._staying(arrived, None))
-            for slot, _ in book.stepped:
-                if slot.placeholder is not None:
-                    slot.placeholder.overwritable = True
-
-    def hide_placeholders(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Take placeholders out of `grad`, where DDP is about to put its own buckets."""
-        for parameter in parameters:
-            if type(parameter.grad) is Placeholder and id(parameter) in self._slots:
-                parameter.grad = None
-
-    def show_placeholders(self) -> None:
-        """Put placeholders back, after DDP has ended its part of a backward pass."""
-        self._averaged = set()
-        for slot, parameter in self._book.stepped:
-            if slot.placeholder is not None and slot.placeholder.overwritable:
-                slot.placeholder.overwritable = False
-                parameter.grad = slot.placeholder
-
     def averaging_by(self, ddp: Any = None, group: GroupAverage | None = None) -> None:
         """Have gradients be averaged over ranks before they are used: by a DDP, or over a process group."""
-        if ddp is not None:
-            buckets = buckets_of(ddp, list(self._parameters()))
-            buckets.add(self)
-            self._ddp, self._buckets, self._book.bucket = weakref.ref(ddp), weakref.ref(buckets), math.inf
+        self._ddp = None if ddp is None else OverDdp(self, ddp)
         self._group = group
         self._attach()
+
+    def step_averaged(self, averaged: set[int]) -> list[Slot]:
+        """Step those of the gradients in the bucket that DDP has averaged; return whose placeholders are new."""
+        book = self._book
+        if book.idle or book.holding:
+            return []
+        self._look()
+        if not book.stepped:
+            self._begin()
+        arrived = [(slot, each) for slot, each in book.pending if slot.key in averaged]
+        book.pending = [(slot, each) for slot, each in book.pending if slot.key not in averaged]
+        self._use(self._staying(arrived, None))
+        return [slot for slot, _ in arrived if slot.state == STEPPED]
+
+    def leave_out(self, keys: set[int]) -> None:
+        """Do not count the bytes of these gradients, which are in DDP's buckets."""
+        self._book.bytes = sum(slot.bytes for slot, _ in self._book.pending if slot.key not in keys)
 
     def _look(self) -> None:
         """Look once at what can only be seen when a backward pass runs."""
         if not self._looked:
-            look(list(self._parameters()), self.bucket, None if self._ddp is None else self._ddp())
+            look(list(self._parameters()), self.bucket, None if self._ddp is None else self._ddp.model())
             refuse_undeclared(self)
             self._looked = True
 
     def _begin(self) -> None:
         """Prepare for the first partial steps of a step."""
-        hook_last_before_step(self.optimizer, self._handles[0])
         if self._changed():
             self._survey()
-        if in_backward():
+        if in_backward():  # else clipping calls, from our hook, and the table of hooks is being gone through
+            hook_last_before_step(self.optimizer, self._handles[0])
             self._book.passing = True
             at_end_of_backward(self._book.passed)
 
@@ -301,6 +278,10 @@ class Stepping:
             self._survey()
         elif small and small[0][1] is earlier[0][1]:
             self._attach()  # this loop zeroes gradients in place: their norms have to be taken in time
+        if self._slots:  # from now on no gradient is kept, and there may be large ones
+            last = self._last()
+            last.each()
+            self._small = last.small = []
 
     def _last(self) -> Norms:
         """Return the norms of the last step."""
@@ -313,8 +294,8 @@ class Stepping:
         if not self._withdrawn:  # else a step failed, or is that of a class that calls its base's
             self._midstep.check(self._book, self.optimizer.param_groups, self.name_of)
             self._withdrawn = [each for each in self._book.stepped if each[1].grad is not None]
-        for _, parameter in self._withdrawn:
-            parameter.grad = None
+            for _, parameter in self._withdrawn:
+                parameter.grad = None
         for slot in self._book.zeroed:
             zeroed = self.parameter_of(slot)
             done = slot.state == STEPPED and slot.number == self._book.number
@@ -338,6 +319,9 @@ class Stepping:
             self._last_norms, self._norms = self._norms, Norms()
             self._small = self._last_norms.small
         book.turn()
+        if self._group is not None:
+            self._group.turn()
+        hook_last_before_step(optimizer, self._handles[0])
         if self._changed():
             self._survey()
 
@@ -355,6 +339,7 @@ class Stepping:
         """Another state was loaded: forget the step under way."""
         for _, parameter in self._book.stepped:
             parameter.grad = None
+        self._withdrawn.clear()
         self._partial.abandon()
         self._norms = Norms()
         self._book.turn()
@@ -445,9 +430,7 @@ class Stepping:
         return self._names.get(key, "a parameter that the optimizer does not hold any more")
 
 
-def _leave_placeholder(
-    slot: Slot, parameter: torch.Tensor, gradient: torch.Tensor, norm: torch.Tensor | None
-) -> None:
+def _leave_placeholder(slot: Slot, parameter: torch.Tensor, gradient: torch.Tensor, norm: torch.Tensor | None) -> None:
     placeholder = slot.placeholder
     if placeholder is None or not _alike(placeholder, gradient):
         placeholder = slot.placeholder = Placeholder(gradient, slot)
