@@ -92,7 +92,7 @@ def compare(releasing, make_model, make_optimizer, **settings):
         net, model = make_model()
         optimizer = make_optimizer(net.parameters())
         release = release_it(optimizer, model)
-        earlier = settings.get("earlier", lambda model: contextlib.nullcontext)(model)
+        earlier = settings.get("earlier", lambda model, release: contextlib.nullcontext)(model, release)
         found, found_norms = train(model, optimizer, release, **{**settings, "earlier": earlier})
         if release is None:
             expected, norms = found, found_norms
@@ -117,7 +117,7 @@ def refused(kind, action):
 def in_ddp():
     """The communication hook comes to the bits of plain DDP."""
     releasing = [lambda optimizer, model: gradient_release.release(optimizer, ddp=model)]
-    no_sync = {"micro": 2, "earlier": lambda model: model.no_sync}
+    no_sync = {"micro": 2, "earlier": lambda model, release: model.no_sync}
     for views in (False, True):
         for make in (*OPTIMIZERS.values(), lambda parameters: Own(parameters, lr=1e-2)):
             compare(releasing, lambda: ddp(gradient_as_bucket_view=views), make)  # noqa: B023
@@ -283,6 +283,8 @@ def in_fsdp():
     ]
     compare(releasing, lambda: sharded(policy), OPTIMIZERS["fused"])
     compare(releasing, sharded, OPTIMIZERS["momentum"])
+    kept = {"micro": 2, "earlier": lambda model, release: release.accumulate if release else contextlib.nullcontext}
+    compare(releasing[:1], sharded, OPTIMIZERS["loop"], **kept)
 
 
 def in_fsdp_checkpoints_move():

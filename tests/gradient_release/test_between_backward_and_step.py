@@ -31,7 +31,7 @@ def test_a_learning_rate_set_between_backward_and_step_raises(lr):
     square(model).backward()
     scheduler.step()
     with pytest.raises(
-        AlreadyStepped, match=r"^'lr' of group 0 changed.* after model\.4\.bias.*Set it before backward"
+        AlreadyStepped, match=r"^'lr' of group 0 changed.* model\.4\.bias.*Set it before backward"
     ):
         optimizer.step()
 
@@ -56,7 +56,7 @@ def test_a_hook_of_the_user_before_the_step_cannot_set_a_learning_rate_unseen():
     release(optimizer, 0)
     optimizer.register_step_pre_hook(lambda optimizer, *_: optimizer.param_groups[0].update(lr=0.5))
     square(model).backward()
-    with pytest.raises(AlreadyStepped, match="from 0.01 to 0.5"):
+    with pytest.raises(AlreadyStepped, match=r"from 0\.01 to 0\.5"):
         optimizer.step()
 
 

@@ -1,4 +1,4 @@
-"""Two ranks: released steps have the bits of DDP, of FSDP2, and of averaged gradients; `ranks.py` says what each does."""
+"""Two ranks: released steps have the bits of DDP, FSDP2 and averaged gradients; see `ranks.py`."""
 
 from __future__ import annotations
 

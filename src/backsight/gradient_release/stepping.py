@@ -67,7 +67,7 @@ class Stepping:
         self._bytes = 0
         self._names: dict[int, str] = {}
         self._handles: list[Any] = [optimizer.register_step_pre_hook(self._before)]
-        weakref.finalize(self, self._book.close)
+        weakref.finalize(self, _close, weakref.ref(self._book))
         self._survey()
 
     @property
@@ -428,6 +428,13 @@ class Stepping:
         if key not in self._names:
             self._names = parameter_names(self.optimizer)
         return self._names.get(key, "a parameter that the optimizer does not hold any more")
+
+
+def _close(book: weakref.ref[Book]) -> None:
+    """Have the hooks of a release that is gone hold no parameter."""
+    left = book()
+    if left is not None:
+        left.close()
 
 
 def _leave_placeholder(slot: Slot, parameter: torch.Tensor, gradient: torch.Tensor, norm: torch.Tensor | None) -> None:
