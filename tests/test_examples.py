@@ -164,7 +164,8 @@ def test_the_study_of_release_finds_that_only_the_late_bound_hook_differs():
     result = run(EXAMPLES / "release_study.py", "--small")
 
     assert result.returncode == 0, result.stderr
-    rows = [line.split() for line in result.stdout.splitlines() if line.rstrip().endswith(("bit-identical", "different"))]
+    verdicts = ("bit-identical", "different")
+    rows = [line.split() for line in result.stdout.splitlines() if line.rstrip().endswith(verdicts)]
     assert len(rows) == 10
     late_bound = [row for row in rows if "late" in row]
     assert [row[-4:] for row in late_bound] == [["1", "of", "4", "different"], ["1", "of", "53", "different"]]

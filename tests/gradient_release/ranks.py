@@ -354,5 +354,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=int(sys.argv[3]), world_size=2)
     globals()[sys.argv[1]]()
-    print("done")
+    dist.barrier()  # a rank that leaves early closes the connections of the other
+    print("done", flush=True)
     dist.destroy_process_group()

@@ -71,7 +71,7 @@ def test_layers_that_differ_in_their_number_are_told_together():
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "0.98 KB"), (1024, "1.00 KB"), (823 * 2**20, "823 MB"), (80 * 2**30, "80.0 GB")],
+    [(0, "0 B"), (999, "999 B"), (1000, "0.98 KB"), (1024, "1.00 KB"), (823 << 20, "823 MB"), (80 << 30, "80.0 GB")],
 )
 def test_amounts_have_three_figures(count, text):
     assert amount(count) == text

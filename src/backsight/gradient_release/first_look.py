@@ -33,8 +33,8 @@ def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:
         if model is not ddp and any(id(each) in ours for each in model.parameters()):
             raise NotReleasable(
                 "The parameters belong to a DistributedDataParallel, which averages gradients over the ranks after "
-                "release would have used them: the ranks would diverge. With bs.release(optimizer, ddp=model), after the "
-                "model was wrapped, or with fully_shard (FSDP2), release is exact."
+                "release would have used them: the ranks would diverge. With bs.release(optimizer, ddp=model), after "
+                "the model was wrapped, or with fully_shard (FSDP2), release is exact."
             )
 
 

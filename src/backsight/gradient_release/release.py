@@ -122,10 +122,10 @@ class Release(Stepping):
                 which GradScaler needs; None ends clipping.
             norm_type: the order of the norm, `math.inf` for the largest number.
             method: "factored" keeps the loop as it is; equal up to rounding (5e-7). A layer with so many tokens that
-                its factors are more than half of its gradient keeps that. "two-pass" has equal bits, takes about half a
-                step longer, and needs `release.backward(loss)` instead of `loss.backward()`; hooks of the user fire in
-                both passes. "auto" is "factored", but for a `release.backward(loss)` after a forward that leaves more
-                than half of the gradients dense.
+                its factors are more than half of its gradient keeps that. "two-pass" has equal bits, takes about twice
+                the time of a step, and needs `release.backward(loss)` instead of `loss.backward()`; hooks of the user
+                fire in both passes. "auto" is "factored", but for a `release.backward(loss)` after a forward that
+                leaves more than half of the gradients dense.
             error_if_nonfinite: raise if the norm is not finite, before any weight moves.
 
         Raises:
