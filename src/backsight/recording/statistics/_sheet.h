@@ -8,7 +8,7 @@
 #include "_job.h"
 
 enum {
-    KNOWN = 64,       /* tensors that are remembered, so as not to be read again */
+    KNOWN = 64,          /* tensors that are remembered, so as not to be read again */
     WORTH_KNOWING = 1024 /* numbers: smaller tensors are read again sooner than remembered */
 };
 
