@@ -191,6 +191,17 @@ def test_without_histograms_a_sheet_has_rows_alone(asked):
     assert (counts, sheet.take()) == (b"", (b"", b""))
 
 
+def test_a_sheet_that_begins_anew_has_forgotten_what_was_on_it(asked):
+    before, after, tensor = [], [], torch.zeros(5000)
+    sheet = kernel.Sheet(before, True)
+    assert sheet.note(*entry(tensor))
+    sheet.begin(after)
+    tensor.data.fill_(1.0)  # which raises no version: what is remembered would show
+    assert sheet.note(*entry(tensor))
+    assert joined([Records(*sheet.take())], True).rows["max"].tolist() == [1.0]
+    assert (len(before), len(after)) == (1, 1)
+
+
 def test_the_row_of_a_slot_is_the_same_object_until_its_tensor_changes(asked):
     slot = Slot("x", "input", "")
     rows = []
@@ -283,6 +294,7 @@ def test_a_sheet_says_what_it_takes():
     sheet = kernel.Sheet([], True)
     for wrong, message in (
         (lambda: kernel.Sheet((), True), "list"),
+        (lambda: sheet.begin(()), "rows: list"),
         (lambda: sheet.note(torch.ones(1)), "slot, call, tensor"),
         (lambda: sheet.note_all(()), "entries: list"),
         (lambda: sheet.note_all([torch.ones(1)]), "an entry is"),

@@ -12,6 +12,7 @@ from backsight.recording._torch import note_trace, transform
 from backsight.recording.hook import Hook
 from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
+from backsight.recording.statistics import native
 from backsight.recording.voice import Voice
 
 
@@ -25,7 +26,23 @@ class Notebook:
     """Called with the name of a tap and what it raised."""
     calls: int
     """Calls of one module, or arrivals of one gradient, that are recorded in a step."""
+    histograms: bool = True
     page: Page | None = None
+    _sheet: Any = None
+    """What the kernel writes on. One page after the other has it: its memory is in the processor's caches."""
+
+    def open(self, step: int) -> None:
+        """Open a page for this step."""
+        if self._sheet is None:
+            self._sheet = native.sheet(self.histograms)
+        self.page = Page(step, self.histograms, self.metrics if self.metrics else None, self._sheet)
+
+    def close(self) -> Page | None:
+        """Return the page that was open, finished: nothing can be written on it any more."""
+        page, self.page = self.page, None
+        if page is not None:
+            page.finish()
+        return page
 
     def full(self, call: int, name: str) -> bool:
         """Whether this call is one too many; says so once."""

@@ -10,7 +10,7 @@ import torch
 
 from backsight.recording._torch import version
 from backsight.recording.reading import Reading, Records
-from backsight.recording.statistics import Measured, measure, native
+from backsight.recording.statistics import Measured, measure
 
 if TYPE_CHECKING:
     from backsight.recording.metrics import Metrics
@@ -65,6 +65,8 @@ class Page:
     histograms: bool = True
     metrics: Metrics | None = None
     """The user's own metrics, if there are any."""
+    _sheet: Any = None
+    """Where the kernel takes down the numbers of plain tensors, if there is a kernel; no other page has it now."""
     rows: list[Row] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     """The numbers of the rows, in their order; whole when the page is finished."""
@@ -73,13 +75,12 @@ class Page:
     """("enter" or "leave", module) as it happened."""
     replicated: bool = False
     """Whether every rank has the same weights."""
-    _sheet: Any = None
-    """Where the kernel takes down the numbers of plain tensors, if there is a kernel."""
     _known: dict[int, tuple[weakref.ref[torch.Tensor], int, Measured]] = field(default_factory=dict)
     """What else has been read, by id: the tensor, its version then, and its numbers."""
 
     def __post_init__(self) -> None:
-        self._sheet = native.sheet(self.rows, self.histograms)
+        if self._sheet is not None:
+            self._sheet.begin(self.rows)
 
     def note(self, slot: Slot, call: int, tensor: torch.Tensor) -> None:
         """Measure a tensor now, as it may be gone or modified in a moment.

@@ -34,7 +34,7 @@ def record(
     variables: Variables = (),
     histograms: bool = True,
     calls: int = 256,
-    queue: int = 256,
+    queue: int = 512,
     config: Mapping[str, Any] | None = None,
 ) -> Recorder:
     """Record statistics of every tensor of a training, step by step, into a folder.
@@ -109,7 +109,7 @@ def begin(
     variables: Mapping[str, Callable[[], Any] | None],
     histograms: bool = True,
     calls: int = 256,
-    queue: int = 256,
+    queue: int = 512,
     config: Mapping[str, Any] | None = None,
     voice: Voice,
 ) -> Recorder:

@@ -51,8 +51,7 @@ class Recorder:
         self._sink = sink
         self._voice = voice
         self._schedule = schedule
-        self._histograms = histograms
-        self._notebook = Notebook(voice, Metrics(voice), self._failed, calls)
+        self._notebook = Notebook(voice, Metrics(voice), self._failed, calls, histograms)
         self._ends = StepEnds(observed, optimizers, self._before, self._after, self._stop)
         self._taps = make_taps(self._notebook, observed, taps, variables)
         self._hooked = [tap for tap in self._taps if type(tap).install is not Tap.install]
@@ -215,18 +214,15 @@ class Recorder:
 
     def _next(self) -> None:
         """End a step and begin the next."""
-        if self._notebook.page is not None or self.steps + 1 >= self._due:
+        self._step = self.steps + 1
+        if self._notebook.page is not None or self._step >= self._due:
             self._finish_page()
-            self._step += 1
             self._turn_page()
-        else:
-            self._step += 1
 
     def _finish_page(self) -> None:
-        page, self._notebook.page = self._notebook.page, None
+        page = self._notebook.close()
         if page is None or self._sink is None or not page:
             return
-        page.finish()
         if page.order:
             self._keep_order(page)
         if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
@@ -253,15 +249,14 @@ class Recorder:
         step = self.steps
         if self._armed and self._wanted():
             self._due = step
-            metrics = self._notebook.metrics
-            self._notebook.page = Page(step, self._histograms, metrics if metrics else None)
+            self._notebook.open(step)
             if self._unfinished and not self._observed.unfinished():
                 self._attached = False
                 self._look()
             if not self._attached:
                 self._attach()
         else:
-            self._notebook.page = None
+            self._notebook.close()
             self._due = self._schedule.due(step) if self._armed else sys.maxsize
             if self._attached and not (self._armed and self._compiled()):
                 self._detach()
@@ -305,7 +300,7 @@ class Recorder:
 
     def _stop(self, failure: Exception) -> None:
         """Give up altogether: a failure outside of any tap."""
-        self._notebook.page = None
+        self._notebook.close()
         self._armed = False
         self._detach()  # not self._ends: PyTorch is walking through the table that it hangs in
         self._voice.say("recorder", f"recording has ended, and the training goes on without it: {told(failure)}")

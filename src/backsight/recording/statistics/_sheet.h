@@ -8,7 +8,7 @@
 #include "_job.h"
 
 enum {
-    KNOWN = 64,       /* tensors that are remembered, so as not to be read again */
+    KNOWN = 64,          /* tensors that are remembered, so as not to be read again */
     WORTH_KNOWING = 1024 /* numbers: smaller tensors are read again sooner than remembered */
 };
 
@@ -27,7 +27,7 @@ typedef struct {
     PyObject *rows;   /* a list: for each record (slot, call, shape, dtype) */
     Buffer records, counts;
     size_t last_counts; /* where those of the last record begin */
-    int histogram;
+    int histogram, remembers;
     Known known[KNOWN]; /* by the address of the object, which is no proof: the reference is */
 } Sheet;
 
@@ -73,12 +73,15 @@ static uint64_t pack(const uint32_t *histogram, Buffer *counts)
     return filled;
 }
 
-static void forget(Sheet *sheet)
+/* Empties the sheet, but for the rows, which are not its own. */
+static void clear(Sheet *sheet)
 {
-    for (int i = 0; i < KNOWN; i++) {
+    sheet->records.size = sheet->counts.size = 0;
+    for (int i = 0; sheet->remembers && i < KNOWN; i++) {
         Py_XDECREF(sheet->known[i].reference);
         sheet->known[i] = (Known){NULL, NULL, 0, 0, 0, 0};
     }
+    sheet->remembers = 0;
 }
 
 static Known *place_of(Sheet *sheet, PyObject *tensor) { return &sheet->known[((uintptr_t)tensor >> 5) % KNOWN]; }
@@ -110,6 +113,7 @@ static void remember(Sheet *sheet, PyObject *tensor, PyObject *reference, int64_
 {
     Known *known = place_of(sheet, tensor);
     Py_XDECREF(known->reference);
+    sheet->remembers = 1;
     *known = (Known){tensor, reference, version, sheet->records.size - record_size(sheet), sheet->last_counts,
                      sheet->counts.size};
 }
@@ -289,11 +293,25 @@ static PyObject *take(PyObject *self, PyObject *none)
     PyObject *taken = records && counts ? PyTuple_Pack(2, records, counts) : NULL;
     Py_XDECREF(records);
     Py_XDECREF(counts);
-    if (taken) {
-        sheet->records.size = sheet->counts.size = 0;
-        forget(sheet);
-    }
+    if (taken)
+        clear(sheet);
     return taken;
+}
+
+/* What is on the sheet from before is gone. Its memory is used again: that is in the caches already. */
+static PyObject *begin(PyObject *self, PyObject *rows)
+{
+    Sheet *sheet = (Sheet *)self;
+    if (!PyList_Check(rows)) {
+        PyErr_SetString(PyExc_TypeError, "begin(rows: list)");
+        return NULL;
+    }
+    PyObject *before = sheet->rows;
+    Py_INCREF(rows);
+    sheet->rows = rows;
+    Py_DECREF(before);
+    clear(sheet);
+    Py_RETURN_NONE;
 }
 
 static PyObject *new_sheet(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -316,7 +334,7 @@ static void end_sheet(PyObject *self)
 {
     Sheet *sheet = (Sheet *)self;
     PyTypeObject *type = Py_TYPE(self);
-    forget(sheet);
+    clear(sheet);
     free(sheet->records.bytes);
     free(sheet->counts.bytes);
     Py_XDECREF(sheet->rows);
@@ -328,6 +346,7 @@ static PyMethodDef SHEET_METHODS[] = {
     {"note", (PyCFunction)(void (*)(void))note, METH_FASTCALL,
      "note(slot, call, tensor) -> whether it is plain: then it has been measured, and its row added."},
     {"note_all", note_all, METH_O, "note_all([(slot, call, tensor), ...]): the same of many, all of them or none."},
+    {"begin", begin, METH_O, "begin(rows): empty the sheet, and from here on add rows to this list."},
     {"take", take, METH_NOARGS,
      "take() -> (records, counts): row, sampled count and the bins that are filled, of one tensor after the other, or "
      "without histograms the row; and what is in these bins, packed. The sheet is empty then."},

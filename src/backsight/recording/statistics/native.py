@@ -88,12 +88,12 @@ def arrays(tensors: list[torch.Tensor]) -> Arrays:
     return Arrays(addresses, counts, kinds, others)
 
 
-def sheet(rows: list[Any], histogram: bool) -> Any:
-    """Return a new `kernel.Sheet`, which adds a row to the list for each tensor it measures; None without a kernel.
+def sheet(histogram: bool) -> Any:
+    """Return a new `kernel.Sheet`, yet to `begin`, which adds a row to a list for each tensor it measures.
 
-    It counts on slots as those of `page.py`.
+    None without a kernel. It counts on slots as those of `page.py`.
     """
-    return kernel.Sheet(rows, histogram) if available() else None
+    return kernel.Sheet([], histogram) if available() else None
 
 
 def run(arrays: Arrays, histogram: bool) -> tuple[Rows, Counts | None, Integers | None]:

@@ -34,7 +34,7 @@ class StateTap(Tap):
         if self.notebook.full(call, "an optimizer"):
             return
         entries: list[Entry] = []
-        states = optimizer.state
+        states, plain = optimizer.state, torch.Tensor
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
                 state = states.get(parameter)
@@ -43,7 +43,7 @@ class StateTap(Tap):
                 name, owner = self._named(parameter) or (f"{type(optimizer).__name__}.{group_number}.{number}", None)
                 slots = self._slots.get(name) or self._slots.setdefault(name, {})
                 for key, value in state.items():
-                    if issubclass(type(value), torch.Tensor) and value.ndim:
+                    if (type(value) is plain or issubclass(type(value), plain)) and value.ndim:
                         slot = slots.get(key) or slots.setdefault(key, Slot(f"{name}.{key}", "state", owner))
                         entries.append((slot, call, value))
         page.note_all(entries)

@@ -58,5 +58,4 @@ class WeightTap(Tap):
 
     @staticmethod
     def _read(page: Page, places: Iterable[tuple[Slot, Place]]) -> None:
-        found = [(slot, 0, place.tensor()) for slot, place in places]
-        page.note_all([(slot, call, tensor) for slot, call, tensor in found if tensor is not None])
+        page.note_all([(slot, 0, tensor) for slot, place in places if (tensor := place.tensor()) is not None])
