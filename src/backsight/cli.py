@@ -30,7 +30,7 @@ _FORECAST = """\
 Say how much memory a training step will need at its peak, where that is, and what gradient release or checkpointing
 would save: with tensors that have sizes and no memory, so that no device has to hold the model. The function does a
 training step, or returns (model, batch) or (model, batch, optimizer). Exit status: 1 if the step does not fit into the
-memory that was given, 2 if there is no such step."""
+memory that was given, 2 if there is no such step or it raises."""
 
 
 def main(arguments: list[str] | None = None) -> int:

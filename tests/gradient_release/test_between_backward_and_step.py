@@ -30,9 +30,7 @@ def test_a_learning_rate_set_between_backward_and_step_raises(lr):
     release(optimizer, 0)
     square(model).backward()
     scheduler.step()
-    with pytest.raises(
-        AlreadyStepped, match=r"^'lr' of group 0 changed.* model\.4\.bias.*Set it before backward"
-    ):
+    with pytest.raises(AlreadyStepped, match=r"^'lr' of group 0 changed.* model\.4\.bias.*Set it before backward"):
         optimizer.step()
 
 

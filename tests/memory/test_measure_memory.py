@@ -336,6 +336,11 @@ def test_before_the_end_there_is_nothing_to_read():
 
 
 def test_a_profiler_that_runs_is_refused():
+    with bs.profile() as profiled:
+        with pytest.raises(RuntimeError, match="a profiler is running"):
+            bs.measure_memory(lambda: None)
+        torch.ones(1)
+    assert profiled.rows
     with torch.profiler.profile(), pytest.raises(RuntimeError, match="a profiler is running"):
         bs.measure_memory(lambda: None)
     with bs.measure_memory(), pytest.raises(RuntimeError, match="a profiler is running"):

@@ -158,6 +158,17 @@ def test_the_picture_stacks_the_kinds_and_names_the_peak(measured, tmp_path):
     assert legend == [kind for kind, curve in by_kind(measured.history).items() if curve.any()][::-1]
 
 
+def test_the_picture_has_round_numbers_of_the_unit_that_it_names(measured):
+    pytest.importorskip("matplotlib")
+    (ax,) = measured.plot().axes
+    unit = {"B": 1, "KB": 1024, "MB": 1024**2}
+    zero, *labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert zero == "0"
+    said = [float(number) * unit[name] for number, name in (label.split(" ") for label in labels)]
+    assert said == pytest.approx(list(ax.get_yticks())[1:])
+    assert all(len(label.split(" ")[0].replace(".", "").rstrip("0")) <= 2 for label in labels)
+
+
 def test_the_picture_goes_into_axes_of_the_user(measured):
     figure = pytest.importorskip("matplotlib.figure").Figure()
     left, right = figure.subplots(1, 2)

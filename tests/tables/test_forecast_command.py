@@ -34,6 +34,9 @@ def reading():
     loss = Net()(torch.randn(4, 512))
     print(loss.item())
 
+def misshapen():
+    return Net(), torch.randn(4, 500)
+
 class Job:
     @staticmethod
     def make():
@@ -108,3 +111,10 @@ def test_an_option_that_makes_no_sense_is_refused(options, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["forecast", "training_program:make", *options])
     assert f"argument {options[0]}" in capsys.readouterr().err
+
+
+def test_an_error_of_the_program_is_shown_and_is_no_step_that_does_not_fit(capsys):
+    assert main(["forecast", "training_program:misshapen", "--memory", "24GB"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert "return self.layers(x).square().mean()" in error

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from backsight.gradient_release._torch import in_backward, wrapper
 from backsight.gradient_release.errors import AlreadyStepped, GradientGone
+
+if TYPE_CHECKING:
+    from backsight.gradient_release.arrival import Slot
 
 aten = torch.ops.aten
 
@@ -250,3 +253,16 @@ def _first(args: Any) -> Any:
             if _is_gone(each):
                 return each
     return None
+
+
+def leave_placeholder(slot: Slot, parameter: torch.Tensor, gradient: torch.Tensor, norm: torch.Tensor | None) -> None:
+    """Put the placeholder of a slot into the place of a gradient that was used for a step."""
+    placeholder = slot.placeholder
+    if placeholder is None or not _alike(placeholder, gradient):
+        placeholder = slot.placeholder = Placeholder(gradient, slot)
+    placeholder.norm_taken = norm
+    parameter.grad = placeholder
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device

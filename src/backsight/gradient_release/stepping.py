@@ -16,7 +16,6 @@ import torch
 
 from backsight.gradient_release._torch import (
     at_end_of_backward,
-    bytes_of,
     hook_first_after_step,
     hook_last_before_step,
     in_backward,
@@ -24,25 +23,26 @@ from backsight.gradient_release._torch import (
 )
 from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.arrival import HELD, STEPPED, Book, Slot
+from backsight.gradient_release.attached import Attached
 from backsight.gradient_release.data_parallel import GroupAverage, OverDdp
 from backsight.gradient_release.errors import AlreadyStepped, NotReleasable, ReleaseError, ReleaseWarning
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import look
 from backsight.gradient_release.midstep import MidStep, listed
-from backsight.gradient_release.names import parameter_names
-from backsight.gradient_release.norms import SMALL, Kept, Norms
+from backsight.gradient_release.norms import Kept, Norms
 from backsight.gradient_release.partial_step import PartialStep
-from backsight.gradient_release.placeholder import Placeholder
+from backsight.gradient_release.placeholder import Placeholder, leave_placeholder
 from backsight.gradient_release.scaler import refuse_undeclared
 
 if TYPE_CHECKING:
     from backsight.gradient_release.clipping import Clipping
 
 
-class Stepping:
+class Stepping(Attached):
     """What a `Release` does; see there for what it is to people."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, bucket: float, evidence: Evidence):
+        super().__init__()
         self.optimizer = optimizer
         self.bucket = bucket
         self.evidence = evidence
@@ -61,12 +61,7 @@ class Stepping:
         self._ddp: OverDdp | None = None
         self._group: GroupAverage | None = None
         self._removed = False
-        self._slots: dict[int, tuple[Slot, Any]] = {}
-        self._without_gradient: list[torch.Tensor] = []
-        self._ids: list[list[int]] = []
-        self._bytes = 0
-        self._names: dict[int, str] = {}
-        self._handles: list[Any] = [optimizer.register_step_pre_hook(self._before)]
+        self._handles.append(optimizer.register_step_pre_hook(self._before))
         weakref.finalize(self, _close, weakref.ref(self._book))
         self._survey()
 
@@ -164,14 +159,6 @@ class Stepping:
         if ready:
             self._step(ready)
 
-    def name_of(self, slot: Slot) -> str:
-        """Return what the program calls the parameter of a slot."""
-        return self._name(slot.key)
-
-    def parameter_of(self, slot: Slot) -> torch.Tensor | None:
-        """Return the parameter of a slot, if the optimizer still holds it."""
-        return next((each for each in self._parameters() if id(each) == slot.key), None)
-
     def arrived(self, parameter: torch.Tensor) -> None:
         """Take a gradient that clipping has kept until now."""
         book = self._book
@@ -215,7 +202,7 @@ class Stepping:
         for slot, each, gradient in ready:
             slot.state = STEPPED
             slot.version = each._version
-            _leave_placeholder(slot, each, gradient, norms.get(slot.key))
+            leave_placeholder(slot, each, gradient, norms.get(slot.key))
             self._book.stepped.append((slot, each))
 
     def _staying(self, arrived: list[tuple[Slot, torch.Tensor]], last: Slot | None) -> list[tuple[Slot, torch.Tensor]]:
@@ -379,55 +366,23 @@ class Stepping:
         elif left:
             self._norms.take(list(left), [gradient for gradient in left.values() if gradient is not None])
 
-    # Parameters.
+    def _few_are_enough(self) -> bool:
+        return self._partial.trusted
+
+    def _hook_the_step(self) -> list[Any]:
+        self._last()
+        after = self.optimizer.register_step_post_hook(self._after)
+        hook_first_after_step(self.optimizer, after)  # a hook of the user may call zero_grad()
+        return [
+            after,
+            self.optimizer.register_load_state_dict_post_hook(self._loaded),
+            self.optimizer.register_state_dict_pre_hook(self._storing),
+        ]
 
     def _see_peak(self) -> None:
         alive = self._book.bytes + self._book.kept if self._slots else self._bytes
         if alive > self.peak_gradient_bytes:
             self.peak_gradient_bytes = alive
-
-    def _parameters(self) -> Iterator[torch.Tensor]:
-        return (each for group in self.optimizer.param_groups for each in group["params"])
-
-    def _changed(self) -> bool:
-        """Whether parameters were added, or unfrozen, since they were looked at."""
-        if self._ids != [list(map(id, group["params"])) for group in self.optimizer.param_groups]:
-            return True
-        return any(each.requires_grad for each in self._without_gradient) if self._without_gradient else False
-
-    def _survey(self) -> None:
-        """Look at what parameters there are; attach to them, unless all their gradients fit into the bucket anyway."""
-        here = {id(each) for each in self._parameters()}
-        for key in [key for key in self._slots if key not in here]:
-            self._slots.pop(key)[1].remove()  # taken out of its group
-        self._ids = [list(map(id, group["params"])) for group in self.optimizer.param_groups]
-        self._without_gradient = [each for each in self._parameters() if not each.requires_grad]
-        self._names = {}
-        self._bytes = sum(bytes_of(each) for each in self._parameters() if each.requires_grad)
-        if self._slots or not self._partial.trusted or self._bytes > min(self.bucket, SMALL):
-            self._attach()
-
-    def _attach(self) -> None:
-        """Attach to each parameter that can get a gradient and has not been attached to."""
-        if not self._slots:
-            self._last()
-            after = self.optimizer.register_step_post_hook(self._after)
-            hook_first_after_step(self.optimizer, after)  # a hook of the user may call zero_grad()
-            self._handles += [
-                after,
-                self.optimizer.register_load_state_dict_post_hook(self._loaded),
-                self.optimizer.register_state_dict_pre_hook(self._storing),
-            ]
-        for parameter in self._parameters():
-            if parameter.requires_grad and id(parameter) not in self._slots:
-                slot = Slot(self._book, parameter)
-                register: Any = parameter.register_post_accumulate_grad_hook  # which has no types
-                self._slots[id(parameter)] = slot, register(slot.arrive)
-
-    def _name(self, key: int) -> str:
-        if key not in self._names:
-            self._names = parameter_names(self.optimizer)
-        return self._names.get(key, "a parameter that the optimizer does not hold any more")
 
 
 def _close(book: weakref.ref[Book]) -> None:
@@ -435,15 +390,3 @@ def _close(book: weakref.ref[Book]) -> None:
     left = book()
     if left is not None:
         left.close()
-
-
-def _leave_placeholder(slot: Slot, parameter: torch.Tensor, gradient: torch.Tensor, norm: torch.Tensor | None) -> None:
-    placeholder = slot.placeholder
-    if placeholder is None or not _alike(placeholder, gradient):
-        placeholder = slot.placeholder = Placeholder(gradient, slot)
-    placeholder.norm_taken = norm
-    parameter.grad = placeholder
-
-
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device

@@ -52,8 +52,8 @@ def event_tree(profiler: Any) -> Any:
 
 
 def profiling() -> bool:
-    """Whether a profiler runs in this process."""
-    return bool(torch._C._autograd._profiler_enabled())
+    """Whether a profiler runs: for this thread, or for all of them, which PyTorch's C++ does not tell."""
+    return bool(torch._C._autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
 
 
 def fake_mode() -> Any:

@@ -76,10 +76,10 @@ function draw() {
   for (let i = first; i <= last; i++) kept.push(i);
   const totals = kept.map(totalAt), top = Math.max(1, ...totals) * 1.12;
   const y = n => HEIGHT - BOTTOM - n / top * (HEIGHT - TOP - BOTTOM);
-  for (const n of ticks(top)) {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log2(top) / 10)), named = amount(unit).split(" ")[1];
+  for (const k of ticks(top / unit)) {
+    const n = k * unit, text = k ? `${+k.toPrecision(5)} ${named}` : "0";
     node("line", {x1: LEFT, x2: width - RIGHT, y1: y(n), y2: y(n), stroke: "var(--edge)"}, svg);
-    const said = n ? amount(n).split(" ") : ["0"];
-    const text = [String(Number(said[0])), ...said.slice(1)].join(" ");
     node("text", {x: LEFT - 8, y: y(n) + 4, "text-anchor": "end"}, svg, text);
   }
   const clip = node("clipPath", {id: "clip"}, svg);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -103,10 +104,13 @@ def _peak(memory: StepMemory, ax: Any) -> None:
 
 
 def _frame(memory: StepMemory, ax: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
-    ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+    top = ax.get_ylim()[1]
+    unit = 1024 ** max(0, int(math.log(top, 1024)))  # round numbers of it, which round numbers of bytes are not
+    numbers = [n for n in MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, top / unit) if n * unit <= top]
+    name = amount(unit).partition(" ")[2]
+    ax.set_yticks([n * unit for n in numbers], [f"{n:g} {name}" if n else "0" for n in numbers])
     ax.grid(axis="y", color=_EDGE, linewidth=0.6, zorder=0)
     ax.set_axisbelow(True)
     for side in ("top", "right", "left"):
@@ -116,11 +120,3 @@ def _frame(memory: StepMemory, ax: Any) -> None:
     what = "forecast" if memory.is_forecast else "measured; measuring makes it slower"
     ax.set_xlabel(f"milliseconds ({what})", fontsize=8.5, color=_FAINT)
     ax.set_title(f"Memory of a step on {memory.device}", loc="left", fontsize=11, color=_INK, fontweight="bold", pad=20)
-
-
-def _tick(value: float) -> str:
-    """Return a round number of bytes: `150 MB`, `0`."""
-    if value <= 0:
-        return "0"
-    number, _, unit = amount(value).partition(" ")
-    return f"{float(number):g} {unit}"

@@ -189,7 +189,8 @@ def loss_in(output: Any) -> torch.Tensor:
     what = f"tensors of shape {shapes}" if shapes else f"a {type(output).__name__} without a loss"
     raise NotAStep(
         f"The model returned {what}, and a step needs a loss of one element. "
-        "Give one: forecast(model, (input, target), loss=torch.nn.functional.cross_entropy)."
+        "Give one: forecast(model, (input, target), loss=torch.nn.functional.cross_entropy); "
+        "or let the model or a function that does the step work it out."
     )
 
 

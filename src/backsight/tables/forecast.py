@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,7 +24,7 @@ def forecast_step(target: str, **options: Any) -> int:
     """Print the forecast of the step that a function does or makes, `module:function` or `file.py:function`.
 
     `options` are those of `backsight.forecast`. Returns 1 if a device was given and the step does not fit into it, and
-    2 if there is no such function or it is no step.
+    2 if there is no such function, it is no step, or it raises.
     """
     from rich.console import Console
 
@@ -31,6 +32,9 @@ def forecast_step(target: str, **options: Any) -> int:
         foretold = forecast(_found(target), **options)
     except (_NotFound, CannotForecast, NotAStep) as error:
         print(f"backsight: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # of the program; what Python itself exits with, 1, would say that the step does not fit
+        traceback.print_exc()
         return 2
     if hasattr(sys.stdout, "reconfigure"):  # names may hold what the encoding of the output does not
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -44,10 +44,8 @@ class Taps:
         self.passes = Passes()
         self.last: dict[int, Tap] = {}
         """The last tap of each weight, by `id`."""
-        self._is_ours = is_ours
-        called: Any = _weakly(self)  # typed for hooks that return nothing
-        self._handle = register_module_forward_hook(called, with_kwargs=True)
-        weakref.finalize(self, self._handle.remove)
+        self._is_ours = weakref.WeakMethod(is_ours)  # whose owner holds this
+        self._handle = _hooked(self)
         before_other_forward_hooks(self._handle)
 
     def close(self) -> None:
@@ -61,7 +59,8 @@ class Taps:
         if way is None:
             return None
         weight: Any = module._parameters.get("weight")
-        if weight is None or not weight.requires_grad or not self._is_ours(weight):
+        is_ours = self._is_ours()
+        if weight is None or not weight.requires_grad or is_ours is None or not is_ours(weight):
             return None
         given = args[0] if args else kwargs.get("input", kwargs.get("x"))
         reason = _plain(module, weight, given, output) or way.refuses(module, weight, given)
@@ -72,10 +71,11 @@ class Taps:
         return None if reason else way.tap(self.passes, module, weight, given, output)
 
 
-def _weakly(taps: Taps) -> Callable[..., torch.Tensor | None]:
-    """Return the hook, which PyTorch keeps for the whole process, and which must not keep a release alive.
+def _hooked(taps: Taps) -> Any:
+    """Register the hook, which PyTorch keeps for the whole process, and which must not keep a release alive.
 
-    A compiler that traces through it finds nothing to do.
+    A compiler that traces through it finds nothing to do. The hook of a release that is gone removes itself when it is
+    called next, and not at once: that might be in the midst of a compilation, which guards the table of hooks.
     """
     method = weakref.WeakMethod(taps._called)
 
@@ -83,9 +83,14 @@ def _weakly(taps: Taps) -> Callable[..., torch.Tensor | None]:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return None
         tap = method()
-        return None if tap is None else tap(module, args, kwargs, output)
+        if tap is None:
+            handle.remove()
+            return None
+        return tap(module, args, kwargs, output)
 
-    return called
+    hook: Any = called  # typed for hooks that return nothing
+    handle = register_module_forward_hook(hook, with_kwargs=True)
+    return handle
 
 
 @dataclass(frozen=True)
