@@ -7,6 +7,8 @@
     bs.name(tensor).text      # what the program calls a tensor
     bs.explain()              # the last autograd error, with variable, line and cure
     bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
+    bs.release(optimizer)     # optimizer steps inside backward: gradients never exist all at once
+    bs.measure_memory(step)   # bytes over time in a step, the peak in words; bs.forecast() before it runs
 
 or, without touching the program: `backsight run train.py`.
 """
