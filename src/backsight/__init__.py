@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
+    from backsight.walkthrough import Walk, WalkError, walk
 
 __all__ = [
     "AuditFailed",
@@ -37,6 +38,8 @@ __all__ = [
     "Report",
     "Run",
     "RunError",
+    "Walk",
+    "WalkError",
     "__version__",
     "audit",
     "explain",
@@ -47,6 +50,7 @@ __all__ = [
     "open_run",
     "record",
     "runs_in",
+    "walk",
     "watch",
 ]
 
@@ -63,6 +67,8 @@ _HOME = {
     "Report": "diagnosis",
     "Run": "runs",
     "RunError": "runs",
+    "Walk": "walkthrough",
+    "WalkError": "walkthrough",
     "audit": "diagnosis",
     "explain": "diagnosis",
     "explaining": "diagnosis",
@@ -72,6 +78,7 @@ _HOME = {
     "open_run": "runs",
     "record": "recording",
     "runs_in": "runs",
+    "walk": "walkthrough",
     "watch": "tracing",
 }
 

@@ -52,8 +52,8 @@ def fold(top: Group, rows: Rows, wears: dict[int, str], shown: Sequence[Hashable
         for f in folds:
             _map_copies(group.items, f, stands_for)
         if folds:
-            group.items = _applied(group, group.items, 0, folds)
-        waiting += _modulesbelow(group)
+            group.items = _applied(group, group.items, 0, folds, wears)
+        waiting += _modules_below(group)
     while (stands_for[stands_for] != stands_for).any():
         stands_for = stands_for[stands_for]
     return stands_for
@@ -140,12 +140,19 @@ def _folds(group: Group, looks: _Looks, consumers: Sequence[Sequence[int]]) -> l
     wired = [()] * before + inputs + [tuple(before + k for k in sources) for sources in needed]
     nested = any(isinstance(item, Group) for item in items)
     found = repetitions(labels, wired, numbers, roots, spared=1 if nested else WORTH)
+    found = tuple(f for f in found if f.count > 2 or not _is_fork(wired, f))
     folds = [Fold(f.start - before, f.period, f.count) for f in found]
     return [f for f in folds if _is_worth(items, f)]
 
 
+def _is_fork(wired: Sequence[Sequence[int]], f: Fold) -> bool:
+    """Whether what follows consumes the first copy: then the copies stand side by side, and two of them say so best."""
+    return any(j in f.body for sources in wired[f.stop :] for j in sources)
+
+
 def _is_worth(items: Sequence[Item], f: Fold) -> bool:
-    return (f.count - 1) * f.period >= WORTH or any(isinstance(item, Group) for item in items[f.start : f.start + f.period])
+    body = items[f.start : f.start + f.period]
+    return (f.count - 1) * f.period >= WORTH or any(isinstance(item, Group) for item in body)
 
 
 def _has_root(item: Item, roots: dict[int, str]) -> bool:
@@ -153,7 +160,7 @@ def _has_root(item: Item, roots: dict[int, str]) -> bool:
 
 
 def _inputs(group: Group, inputs: Sequence[Sequence[int]]) -> tuple[int, list[tuple[int, ...]]]:
-    """Return how many rows outside feed the group, and what feeds each item: those are counted first, then the items."""
+    """Return how many rows outside feed the group, and what feeds each item: those by number, then the items."""
     position = [0] * (group.stop - group.start)
     for k, item in enumerate(group.items):
         for row in range(first_row(item), end_row(item)):
@@ -190,7 +197,9 @@ def _map_copies(items: Sequence[Item], f: Fold, stands_for: NDArray[np.int64]) -
     stands_for[start:stop] = np.tile(np.arange(start, start + period), f.count)
 
 
-def _applied(parent: Group, items: Sequence[Item], offset: int, folds: Sequence[Fold]) -> list[Item]:
+def _applied(
+    parent: Group, items: Sequence[Item], offset: int, folds: Sequence[Fold], wears: dict[int, str]
+) -> list[Item]:
     """Return `items`, of which the first is number `offset` of its group, with the folds among them carried out."""
     widest: dict[int, Fold] = {}
     for f in folds:
@@ -205,28 +214,33 @@ def _applied(parent: Group, items: Sequence[Item], offset: int, folds: Sequence[
             continue
         inner = [f for f in folds if f is not found and found.start <= f.start < found.start + found.period]
         copies = items[k : k + found.period * found.count]
-        out.append(_repeated(parent, copies, found, offset + k, inner))
+        out.append(_repeated(parent, copies, found, offset + k, inner, wears))
         k += len(copies)
     return out
 
 
-def _repeated(parent: Group, copies: Sequence[Item], f: Fold, offset: int, inner: Sequence[Fold]) -> Group:
+def _repeated(
+    parent: Group, copies: Sequence[Item], f: Fold, offset: int, inner: Sequence[Fold], wears: dict[int, str]
+) -> Group:
     """Return the group that stands for all `copies`: a module's own, if the copies are no more than that."""
     only, last = copies[0], copies[-1]
-    if f.period == 1 and isinstance(only, Group) and isinstance(last, Group):
-        only.times, only.last = f.count, last.path
+    last_path = wears.get(last, "") if isinstance(last, int) else last.path
+    if f.period == 1 and isinstance(only, Group):
+        only.times, only.last = f.count, last_path
         return only
     start = first_row(only)
     stop = start + (end_row(last) - start) // f.count
-    group = Group("repeat", parent.path, start, parent, stop=stop, times=f.count)
-    group.items = _applied(group, copies[: f.period], offset, inner)
+    if f.period == 1 and only in wears:
+        return Group("module", wears[only], start, parent, [only], stop, f.count, last_path)
+    group = Group("repeat", parent.path, start, parent, stop=stop, times=f.count, last=last_path)
+    group.items = _applied(group, copies[: f.period], offset, inner, wears)
     for item in group.items:
         if isinstance(item, Group):
             item.parent = group
     return group
 
 
-def _modulesbelow(group: Group) -> Iterator[Group]:
+def _modules_below(group: Group) -> Iterator[Group]:
     """Yield the modules of which `group` consists, also those within its repetitions."""
     waiting = [item for item in group.items if isinstance(item, Group)]
     while waiting:

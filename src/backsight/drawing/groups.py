@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,14 +18,13 @@ class Group:
 
     A module's call, the body of a repetition that no module frames, or a part of what is too long to be shown at once.
     `items` are rows and inner groups in forward order. Of a repetition only the first copy is held: `times` says how
-    often it comes and `last` is the path of the last copy. `path` is that of the innermost module.
+    often it comes and `last` is the path of the last module in the last copy. `path` is that of the innermost module.
     """
 
     kind: GroupKind
     path: str
     start: int
     parent: Group | None = None
-    call: int | None = None
     items: list[Item] = field(default_factory=list)
     stop: int = 0
     times: int = 1
@@ -62,39 +61,45 @@ def grouped(graph: Graph, rows: Rows) -> Group:
     modules are called and however they share operations.
     """
     top = Group("module", "", 0)
-    open_groups, names = [top], [""]  # names[k] is the last part of the path of open_groups[k]
-    calls = graph.calls
-    above: tuple[str, int] | None = None
+    open_groups: list[Group] = [top]
+    keys: list[_Key] = []  # of all open groups but the top one
     for row, path in enumerate(rows.module):
-        call = calls[rows.node[row]] if calls else 0
-        if (path, call) != above:
-            above = path, call
-            parts = path.split(".") if path else []
-            shared = _shared(names[1:], parts)
-            if shared == len(parts) and shared and open_groups[shared].call not in (None, call):
-                shared -= 1  # the same module again, in another call
-            _close(open_groups, names, shared + 1, row)
-            for k in range(shared, len(parts)):
-                inner = Group("module", ".".join(parts[: k + 1]), row, open_groups[-1])
+        wanted = _keys(path, graph.around[rows.node[row]] if graph.around else ())
+        if wanted != keys:
+            shared = _shared(keys, wanted)
+            _close(open_groups, shared + 1, row)
+            for k in range(shared, len(wanted)):
+                inner = Group("module", wanted[k][0], row, open_groups[-1])
                 open_groups[-1].items.append(inner)
                 open_groups.append(inner)
-                names.append(parts[k])
-            if parts:
-                open_groups[-1].call = call
+            keys = wanted
         open_groups[-1].items.append(row)
-    _close(open_groups, names, 1, len(rows))
+    _close(open_groups, 1, len(rows))
     top.stop = len(rows)
     return top
 
 
-def _shared(a: list[str], b: list[str]) -> int:
+_Key = tuple[str, int]
+"""The path of a module and which call of it, or -1 where that is not known."""
+
+
+def _keys(path: str, around: tuple[tuple[str, int], ...]) -> list[_Key]:
+    """Return the modules within which a row stands, outermost first."""
+    if not path:
+        return []
+    parts, calls = path.split("."), dict(around)
+    paths = [".".join(parts[: k + 1]) for k in range(len(parts))]
+    return [(path, calls.get(path, -1)) for path in paths]
+
+
+def _shared(a: Sequence[_Key], b: Sequence[_Key]) -> int:
     return next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _close(open_groups: list[Group], names: list[str], keep: int, row: int) -> None:
+def _close(open_groups: list[Group], keep: int, row: int) -> None:
     for group in open_groups[keep:]:
         group.stop = row
-    del open_groups[keep:], names[keep:]
+    del open_groups[keep:]
 
 
 def worn(top: Group) -> dict[int, str]:

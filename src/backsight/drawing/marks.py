@@ -10,6 +10,7 @@ import numpy as np
 from backsight.drawing.look import Look
 from backsight.drawing.scene import Remark, Status
 from backsight.tape import Graph, Leaf, Node
+from backsight.tape.cells import harmless
 from backsight.tape.queries import Place, locate
 from backsight.tape.rows import Rows
 
@@ -38,7 +39,7 @@ def marked(graph: Graph, rows: Rows, look: Look) -> Marks:
     pins: dict[int, tuple[int, ...]] = {}
     remarks = []
     for number, pin in enumerate(look.pins, 1):
-        remarks.append(Remark(number, pin.text, pin.severity))
+        remarks.append(Remark(number, harmless(pin.text), pin.severity))
         for row in _rows_at(graph, rows, row_of, pin.place):
             pins[row] = (*pins.get(row, ()), number)
     known = any(leaf.owner is not None for leaf in graph.leaves)
@@ -72,7 +73,9 @@ def _on_path(graph: Graph, path: tuple[Place, Place] | Sequence[Node] | None) ->
         return {node.index for node in graph.between(places[0], places[1])}
     if all(isinstance(place, Node) for place in places):
         return {locate(graph, place) for place in places}
-    raise ValueError('path is two places, such as ("delta", "loss"), or the nodes that graph.path or .between returned.')
+    raise ValueError(
+        'path is two places, such as ("delta", "loss"), or the nodes that graph.path or .between returned.'
+    )
 
 
 def _rows_at(graph: Graph, rows: Rows, row_of: dict[int, int], place: Place) -> list[int]:

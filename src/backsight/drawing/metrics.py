@@ -33,7 +33,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
     """Return how wide `text` is, in the unit of the font's `size`.
 
     ```python
-    text_width("weight", 10)        # 29.46
+    text_width("weight", 10)        # 28.9
     ```
     """
     widths = _WIDTHS["bold" if bold else "regular"]

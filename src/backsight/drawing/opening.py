@@ -19,13 +19,15 @@ def opened(scene: Scene, look: Look) -> Scene:
     wanted = _wanted(scene.boxes, look)
     shown = len(children[-1])
     open_now: set[int] = set()
-    waiting: list[tuple[bool, int, int]] = []
+    waiting: list[_Offer] = []
     _offer(waiting, scene.boxes, children[-1], wanted)
     limit = MOST_BOXES if look.depth is not None else min(look.max_boxes, MOST_BOXES)
     while waiting:
-        unwanted, _, index = heappop(waiting)
+        unwanted, _, _, index = heappop(waiting)
         more = len(children[index]) - 1
-        if shown + more > (limit if unwanted else MOST_BOXES) or (unwanted and look.depth is not None):
+        # Where next to nothing would be seen, too much is better than too little.
+        most = MOST_BOXES if not unwanted else 2 * limit if 2 * shown < limit else limit
+        if shown + more > most or (unwanted and look.depth is not None):
             continue
         shown += more
         open_now.add(index)
@@ -34,10 +36,15 @@ def opened(scene: Scene, look: Look) -> Scene:
     return replace(scene, boxes=boxes)
 
 
-def _offer(waiting: list[tuple[bool, int, int]], boxes: Sequence[Box], inner: Sequence[int], wanted: set[int]) -> None:
+_Offer = tuple[bool, bool, int, int]
+"""A closed group that could be opened, those to be opened first the smallest: on the path, then with most inside."""
+
+
+def _offer(waiting: list[_Offer], boxes: Sequence[Box], inner: Sequence[int], wanted: set[int]) -> None:
     for index in inner:
         if boxes[index].is_group:
-            heappush(waiting, (index not in wanted, -boxes[index].count * boxes[index].copies, index))
+            box = boxes[index]
+            heappush(waiting, (index not in wanted, not box.hot, -box.count * box.copies, index))
 
 
 def _children(boxes: Sequence[Box]) -> dict[int, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,7 +34,9 @@ def _carried(inputs: Sequence[Sequence[int]]) -> NDArray[np.int64]:
     for row, sources in enumerate(inputs):
         for j in sources:
             last[j] = row
-    return np.arange(len(inputs) + 1) - np.concatenate([[0], np.cumsum(np.bincount(last, minlength=len(inputs)))])
+    ended = np.cumsum(np.bincount(last, minlength=len(inputs)))
+    carried: NDArray[np.int64] = np.arange(len(inputs) + 1) - np.concatenate([[0], ended])
+    return carried
 
 
 def _slices(items: Sequence[Item], most: int, carried: NDArray[np.int64]) -> list[Sequence[Item]]:
@@ -49,7 +52,7 @@ def _slices(items: Sequence[Item], most: int, carried: NDArray[np.int64]) -> lis
         distance = np.abs(np.arange(low, high + 1) - middle)
         cuts.append(low + int(np.lexsort((distance, above[low : high + 1]))[0]))
     cuts.append(len(items))
-    return [items[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [items[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 def _part(parent: Group, items: Sequence[Item]) -> Item:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -21,12 +21,13 @@ STATUSES: dict[Status, str] = {
 
 @dataclass(frozen=True)
 class Chip:
-    """Leaves that an operation consumes, or how many of one status there are in a group."""
+    """A leaf that an operation consumes, or how many of one status there are in a group and the names of the first."""
 
     text: str
     status: Status
     names: tuple[str, ...]
     hot: bool = False
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Scene:
     """A picture: `boxes` in forward order, each before those within it, and `links` from a producer to a consumer.
 
     All boxes are here, also those within closed ones; `shown` are the indices of those that the picture shows as such:
-    operations and closed groups whose groups around them are all open.
+    operations and closed groups whose groups around them are all open. `at` gives the box of each operation by the
+    index of its node: its own, or that of the copy which is drawn.
     """
 
     title: str
@@ -93,6 +95,7 @@ class Scene:
     scale: tuple[str, tuple[str, ...]]
     remarks: tuple[Remark, ...] = ()
     notes: tuple[str, ...] = ()
+    at: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def stands_for(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from backsight.drawing.marks import Marks, marked
 from backsight.drawing.opening import opened
 from backsight.drawing.parts import cut_into_parts
 from backsight.drawing.scene import Box, BoxKind, Chip, Scene, Status
+from backsight.drawing.totals import Totals
 from backsight.tape import Graph
 from backsight.tape.caption import heading
 from backsight.tape.cells import harmless
@@ -58,6 +59,7 @@ def staged(graph: Graph, look: Look) -> Scene:
         scale=stage.warmth.scale,
         remarks=marks.remarks,
         notes=_notes(graph, rows),
+        at=stage.boxes_by_node(),
     )
     return opened(scene, look)
 
@@ -101,7 +103,7 @@ class _Stage:
         self.warmth = replace(warmth, values=largest)
         self.boxes: list[Box] = []
         self._box_of = [0] * len(rows)
-        self._totals = _Totals(rows, marks, self.warmth)
+        self._totals = Totals(rows, marks, self.warmth)
         self._uses: Counter[str] = Counter()
 
     def set_up(self, top: Group) -> None:
@@ -110,10 +112,10 @@ class _Stage:
         waiting: list[tuple[Item, Group, int | None, int]] = [(item, top, None, 1) for item in reversed(top.items)]
         while waiting:
             item, group, parent, copies = waiting.pop()
-            if not isinstance(item, int) and _only_row(item) is not None:
-                box = self._operation(item.items[0], group, parent, copies * item.times, item)  # type: ignore[arg-type]
-            elif isinstance(item, int):
+            if isinstance(item, int):
                 box = self._operation(item, group, parent, copies)
+            elif (row := _only_row(item)) is not None:
+                box = self._operation(row, group, parent, copies * item.times, item)
             else:
                 again = times_called[item.path] > 1 and copies == 1 and item.kind == "module"
                 box = self._group(item, group, parent, copies * item.times, again=again)
@@ -183,7 +185,7 @@ class _Stage:
             copies=copies,
             count=len(span),
             heat=self.warmth.level(value * copies if self.warmth.adds_up else value),
-            amount=self.warmth.words(value, group.times),
+            amount=("" if self.warmth.adds_up or not value else "≤ ") + self.warmth.words(value, group.times),
             chips=self._tally(span),
             state=totals.state(span),
             root=harmless(", ".join(name for row, name in self.rows.roots.items() if row in span and name)),
@@ -195,14 +197,18 @@ class _Stage:
 
     def _title(self, group: Group, around: Group, *, again: bool) -> str:
         if group.kind == "repeat":
-            return "repeated"
+            first, last = self._path(group.items[0]), self._path(group.items[-1])
+            if first and group.last != last:
+                return f"{below(first, around.path)}…{below(group.last, group.path)}"
+            return f"{below(group.path, around.path)} repeated".strip()
         if group.kind == "part":
-            return f"operations {group.start:,}…{group.stop - 1:,}"
+            return f"ops {group.start:,}…{group.stop - 1:,}"
         name = _span(group, around.path)
         self._uses[group.path] += 1
-        if again:
-            name += f" · {'call' if self.graph.calls else 'part'} {self._uses[group.path]}"
-        return name
+        return f"{name} · call {self._uses[group.path]}" if again and self.graph.calls else name
+
+    def _path(self, item: Item) -> str:
+        return self.wears.get(item, "") if isinstance(item, int) else item.path
 
     def _tally(self, span: range) -> tuple[Chip, ...]:
         """Return a chip for each status that leaves in a group have, saying how many do."""
@@ -216,9 +222,15 @@ class _Stage:
                 status,
                 tuple(harmless(self.graph.leaves[k].label) for k in list(leaves)[:8]),
                 any(k in self.marks.hot_leaves for k in leaves),
+                len(leaves),
             )
             for status, leaves in found.items()
         )
+
+    def boxes_by_node(self) -> dict[int, int]:
+        """Return the box of each operation, by the index of its node."""
+        box_of = self._box_of
+        return {node: box_of[k] for node, k in zip(self.rows.node, self.stands_for.tolist(), strict=True)}
 
     def links(self) -> dict[tuple[int, int], None]:
         """Return the links between the boxes of operations, each once."""
@@ -230,51 +242,6 @@ class _Stage:
             for j in sources
             if stands_for[j] != row
         }
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Running sums: `sums(range(a, b))` in constant time."""
-
-    before: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64]) -> _Sums:
-        return cls(np.concatenate([[0.0], np.cumsum(values)]))
-
-    def __call__(self, span: range) -> float:
-        return float(self.before[span.stop] - self.before[span.start])
-
-
-class _Totals:
-    """What the rows of a group come to."""
-
-    def __init__(self, rows: Rows, marks: Marks, warmth: Warmth):
-        n = len(rows)
-        self._warmth = warmth
-        self._saved = _Sums.of(np.array(rows.saved, np.float64))
-        self._modified = _Sums.of(np.array(["modified" in s for s in rows.state], np.float64))
-        self._freed = _Sums.of(np.array([s == "freed" for s in rows.state], np.float64))
-        self._hot = _Sums.of(np.isin(np.arange(n), list(marks.hot)).astype(np.float64))
-        self._shared = _Sums.of(np.isin(np.arange(n), list(marks.shared)).astype(np.float64))
-
-    def saved(self, span: range) -> int:
-        return round(self._saved(span))
-
-    def heat(self, span: range) -> float:
-        if self._warmth.adds_up:
-            return self._saved(span)
-        return float(np.max(self._warmth.values[span.start : span.stop], initial=0.0))
-
-    def hot(self, span: range) -> bool:
-        return self._hot(span) > 0
-
-    def shared(self, span: range) -> bool:
-        return self._shared(span) > 0
-
-    def state(self, span: range) -> str:
-        modified, freed = self._modified(span), self._freed(span)
-        return f"{modified:.0f} modified" if modified else f"{freed:.0f} freed" if freed else ""
 
 
 def _only_row(group: Group) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,16 +13,25 @@ STRAIGHT = 8.0
 
 @dataclass(frozen=True)
 class Joint:
-    """One end of a wire as seen from the other: the box there, how far apart both ends are attached, and how stiff."""
+    """A wire as seen from one of its ends.
+
+    `box` is what it leads to, `shift` how far that box's middle is from this one's when the wire is straight, `weight`
+    how much it wants to be. `here` and `there` say where it is attached at either end, in widths from the middle.
+    """
 
     box: int
     shift: float
     weight: float
+    here: float = 0.0
+    there: float = 0.0
 
 
 def across(
-    layers: Sequence[Sequence[int]], widths: Sequence[float], gaps: Sequence[Sequence[float]],
-    up: Sequence[Sequence[Joint]], down: Sequence[Sequence[Joint]],
+    layers: Sequence[Sequence[int]],
+    widths: Sequence[float],
+    gaps: Sequence[Sequence[float]],
+    up: Sequence[Sequence[Joint]],
+    down: Sequence[Sequence[Joint]],
 ) -> list[float]:
     """Return the middle of each box.
 
@@ -63,7 +73,7 @@ def _wishes(
     wanted, weights = [], []
     for v in layer:
         weight = sum(joint.weight for joint in joined[v])
-        place = sum(joint.weight * (x[joint.box] + joint.shift) for joint in joined[v])
+        place = sum(joint.weight * (x[joint.box] - joint.shift) for joint in joined[v])
         wanted.append(place / weight if weight else x[v])
         weights.append(weight or 0.1)
     return wanted, weights
@@ -109,15 +119,15 @@ def straightened(
             left[b] = a, (widths[a] + widths[b]) / 2 + space
     for column in columns:
         run: list[tuple[int, float]] = []
-        low, high = float("-inf"), float("inf")
+        low, high = -math.inf, math.inf
         for v, shift in column:
-            a = out[left[v][0]] + left[v][1] - shift if v in left else float("-inf")
-            b = out[right[v][0]] - right[v][1] - shift if v in right else float("inf")
-            if max(low, a) > min(high, b):
+            lowest = out[left[v][0]] + left[v][1] - shift if v in left else -math.inf
+            highest = out[right[v][0]] - right[v][1] - shift if v in right else math.inf
+            if max(low, lowest) > min(high, highest):
                 _align(out, run, low, high)
-                run, low, high = [], float("-inf"), float("inf")
+                run, low, high = [], -math.inf, math.inf
             run.append((v, shift))
-            low, high = max(low, a), min(high, b)
+            low, high = max(low, lowest), min(high, highest)
         _align(out, run, low, high)
     return out
 

@@ -5,6 +5,8 @@ Wires bend only in the gaps between ranks; through a rank they run straight down
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,30 +69,39 @@ def layered(
         wires: each leads from a smaller number to a larger one, apart from entries and exits.
         entries: boxes at the top edge: where wires come in.
         exits: boxes at the bottom edge.
-        spread: for each box, whether wires that reach it should arrive side by side.
+        spread: for each box, whether wires, all of which lead to its middle, should arrive side by side.
     """
     if not sizes:
         return Layered((), (), 0.0, 0.0)
     rank = ranks(len(sizes), [(w.a, w.b) for w in wires], entries, exits)
     net = _Net(sizes, wires, rank)
-    layers = ordered(net.layers(), net.joined(net.up), net.joined(net.down), net.key)
-    gaps = [[net.gap(a, b) for a, b in zip(layer, layer[1:], strict=False)] for layer in layers]
+    layers = ordered(net.layers(), net.up, net.down, net.key)
+    gaps = [[net.gap(a, b) for a, b in itertools.pairwise(layer)] for layer in layers]
     x = across(layers, net.widths, gaps, net.up, net.down)
     x = straightened(net.columns(), layers, net.widths, gaps, x)
+    if len(entries) == len(exits) == 1:  # or frames that follow each other would go down like stairs
+        x[entries[0]] = x[exits[0]]
     lanes = net.lanes(x)
     routes = [net.route(k, x, lanes) for k in range(len(wires))]
     if spread:
         routes = _spread(routes, wires, sizes, spread)
-    bands = _bands(sizes, rank, routes, wires)
-    lefts = [x[v] - net.widths[v] / 2 for v in range(len(x))]
-    left = min([*lefts, *(place for route in routes for place in route)])
-    right = max([x[v] + net.widths[v] / 2 for v in range(len(x))] + [place for route in routes for place in route])
-    middles = tuple((x[v] - left, (bands[rank[v]][0] + bands[rank[v]][1]) / 2) for v in range(len(sizes)))
+    return _drawn(net, sizes, x, routes)
+
+
+def _drawn(
+    net: _Net, sizes: Sequence[tuple[float, float]], x: Sequence[float], routes: Sequence[Sequence[float]]
+) -> Layered:
+    """Return the drawing once it is known where everything stands from left to right."""
+    bands = _bands(sizes, net.rank, routes, net.wires)
+    edges = [(place - width / 2, place + width / 2) for place, width in zip(x, net.widths, strict=True)]
+    left = min(min(low for low, _ in edges), min((place for route in routes for place in route), default=math.inf))
+    right = max(max(high for _, high in edges), max((place for route in routes for place in route), default=-math.inf))
+    middles = tuple((x[v] - left, sum(bands[net.rank[v]]) / 2) for v in range(len(sizes)))
     lines = []
-    for wire, route in zip(wires, routes, strict=True):
+    for wire, route in zip(net.wires, routes, strict=True):
         start = middles[wire.a][1] + sizes[wire.a][1] / 2
         stop = middles[wire.b][1] - sizes[wire.b][1] / 2
-        lines.append(_points([place - left for place in route], bands, rank[wire.a], start, stop))
+        lines.append(_points([place - left for place in route], bands, net.rank[wire.a], start, stop))
     return Layered(middles, tuple(lines), right - left, bands[-1][1])
 
 
@@ -128,12 +139,9 @@ class _Net:
 
     def _join(self, a: int, b: int, out_at: float, in_at: float) -> None:
         weight = STRAIGHT if a >= self.boxes and b >= self.boxes else 1.0
-        self.down[a].append(Joint(b, in_at - out_at, weight))
-        self.up[b].append(Joint(a, out_at - in_at, weight))
-
-    def joined(self, side: Sequence[Sequence[Joint]]) -> list[list[int]]:
-        """Return what each box is joined to, without how."""
-        return [[joint.box for joint in joints] for joints in side]
+        leaves, reaches = out_at / (self.widths[a] or 1.0), in_at / (self.widths[b] or 1.0)
+        self.down[a].append(Joint(b, out_at - in_at, weight, leaves, reaches))
+        self.up[b].append(Joint(a, in_at - out_at, weight, reaches, leaves))
 
     def layers(self) -> list[list[int]]:
         """Return the boxes and places of each rank."""
@@ -147,28 +155,31 @@ class _Net:
         return BOX_GAP if self.widths[a] and self.widths[b] else WIRE_GAP
 
     def columns(self) -> list[list[tuple[int, float]]]:
-        """Return what should stand in one vertical: the places of a wire, and boxes that follow each other alone."""
+        """Return what should stand in one vertical: the places of a wire, and boxes of which each feeds the next.
+
+        Of several consumers the next one counts, of several producers the last one: that is the trunk, and what runs
+        past it are the branches.
+        """
         columns = [[(place, 0.0) for place in places] for places in self.passing if len(places) > 1]
-        done = {place for column in columns for place, _ in column}
-        for v in range(len(self.widths)):
-            if v in done or not self._only(self.down[v], self.up) or self._continues(v, done):
-                continue
+        next_box = {v: min(below) for v in range(self.boxes) if (below := self._near(self.down[v]))}
+        last_box = {v: max(above) for v in range(self.boxes) if (above := self._near(self.up[v]))}
+        for v in [v for v, (u, _) in last_box.items() if not self.up[u] and len(self.up[v]) > 1]:
+            del last_box[v]  # what only joins two beginnings stands between them
+        for v in range(self.boxes):
+            if v in last_box and next_box.get(last_box[v][0], (-1,))[0] == v:
+                continue  # not the first of its column
             column, shift = [(v, 0.0)], 0.0
-            while (joint := self._only(self.down[column[-1][0]], self.up)) and joint.box not in done:
-                shift -= joint.shift
-                column.append((joint.box, shift))
+            while (step := next_box.get(column[-1][0])) and last_box.get(step[0], (-1,))[0] == column[-1][0]:
+                shift += step[1]
+                column.append((step[0], shift))
             columns.append(column)
-        return sorted(columns, key=len, reverse=True)
+        return sorted((column for column in columns if len(column) > 1), key=len, reverse=True)
 
-    def _only(self, joints: Sequence[Joint], back: Sequence[Sequence[Joint]]) -> Joint | None:
-        return joints[0] if len(joints) == 1 and len(back[joints[0].box]) == 1 else None
-
-    def _continues(self, v: int, done: set[int]) -> bool:
-        above = self._only(self.up[v], self.down)
-        return above is not None and above.box not in done
+    def _near(self, joints: Sequence[Joint]) -> list[tuple[int, float]]:
+        return [(joint.box, joint.shift) for joint in joints if joint.box < self.boxes]
 
     def lanes(self, x: Sequence[float]) -> dict[int, float]:
-        """Return where each wire that is too long runs: in a lane to the right of everything, shared where it can be."""
+        """Return where each wire that is too long runs: in a lane to the right of everything, shared if it can be."""
         right = max(place + width / 2 for place, width in zip(x, self.widths, strict=True))
         ends: list[int] = []
         lanes: dict[int, float] = {}
@@ -213,7 +224,7 @@ def _bands(
     for v, (_, height) in enumerate(sizes):
         heights[rank[v]] = max(heights[rank[v]], height)
     for wire, route in zip(wires, routes, strict=True):
-        for k, (a, b) in enumerate(zip(route, route[1:], strict=False)):
+        for k, (a, b) in enumerate(itertools.pairwise(route)):
             sideways[rank[wire.a] + k] = max(sideways[rank[wire.a] + k], abs(a - b))
     bands, y = [], 0.0
     for height, far in zip(heights, sideways, strict=True):

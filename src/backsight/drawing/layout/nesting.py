@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from backsight.drawing.layout.layered import Layered, Point, Wire, layered
@@ -13,6 +13,8 @@ HEAD = 24.0
 STACKED = 4.0
 """How far the second and the third of several copies stand out behind the first."""
 PORT = 8.0
+MARGIN = 10.0
+GAP = 7.0
 TOP = -1
 """Stands for the page, in place of the index of a frame."""
 
@@ -43,12 +45,28 @@ class Line:
 
 @dataclass(frozen=True)
 class Page:
-    """A picture with its places: by the index of each box that is shown or open its frame, and the lines."""
+    """A picture with its places: by the index of each box that is shown or open its frame, and the lines.
+
+    `entries` are the places along the upper edge of each open group at which lines come in.
+    """
 
     frames: dict[int, Frame]
     lines: tuple[Line, ...]
+    entries: dict[int, tuple[float, ...]]
     width: float
     height: float
+
+    def head(self, index: int, width: float, room: float) -> float:
+        """Return where the name of an open group begins: beside the lines that come in, where they leave room.
+
+        `width` is that of the name, `room` what it needs together with what stands at the right.
+        """
+        frame = self.frames[index]
+        left = frame.x + MARGIN
+        for place in sorted(self.entries[index]):
+            if left - GAP < place < left + width + GAP and place + GAP + room < frame.x + frame.width:
+                left = place + GAP
+        return left
 
 
 def laid_out(scene: Scene, measure: Callable[[Box], Size], head: Callable[[Box], float]) -> Page:
@@ -182,9 +200,7 @@ def _off_middle(place: float, size: Size) -> float:
     return place - size[0] / 2
 
 
-def _page(
-    scene: Scene, contents: dict[int, _Content], placed: dict[int, _Placed], sizes: dict[int, Size]
-) -> Page:
+def _page(scene: Scene, contents: dict[int, _Content], placed: dict[int, _Placed], sizes: dict[int, Size]) -> Page:
     """Put the drawings of all frames into one another."""
     frames: dict[int, Frame] = {}
     lines: list[Line] = []
@@ -204,4 +220,9 @@ def _page(
             if a == index and index != TOP:
                 moved[0] = moved[0][0], corners[index][1]  # from the edge, through the head
             lines.append(Line(tuple(moved), tuple(links), arrow=b not in placed))
-    return Page(frames, tuple(lines), *placed[TOP].size)
+    entries = {
+        index: tuple(frames[index].x + place for place in own.entries.values())
+        for index, own in placed.items()
+        if index != TOP
+    }
+    return Page(frames, tuple(lines), entries, *placed[TOP].size)
