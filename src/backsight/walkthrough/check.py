@@ -112,7 +112,7 @@ def _compared(ours: Vector, theirs: Vector, method: Any) -> Check:
 
 
 def _verdict(error: float, dtype: torch.dtype, method: Any) -> Check:
-    return Check(error <= torch.finfo(dtype).eps ** 0.5, method, error)
+    return Check(error <= torch.finfo(dtype).eps ** 0.4, method, error)
 
 
 def _inner(a: Vector, b: Vector) -> torch.Tensor:

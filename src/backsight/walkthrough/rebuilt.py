@@ -37,6 +37,25 @@ INVERSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 INDIFFERENT: dict[str, Any] = {"half_to_float": False, "momentum": 0.1, "memory_format": None}
 
 
+_LAYOUT = "it depends on how its argument lies in memory, which is not kept"
+_TRIANGLE = "its backward takes an argument to be triangular, so a change of one element alone is not what it tells"
+_PLACE = "where two values go to one place, which of them wins is not kept"
+
+# Operations with which a comparison would show nothing, each with the reason.
+UNSUITED = {
+    "as_strided": _LAYOUT,
+    "as_strided_scatter": _LAYOUT,
+    "max_unpool2d": _PLACE,
+    "max_unpool3d": _PLACE,
+    "cholesky_inverse": _TRIANGLE,
+    "triangular_solve": _TRIANGLE,
+    "linalg_solve_triangular": _TRIANGLE,
+    "linalg_lu_solve": _TRIANGLE,
+    "linalg_pinv": "its threshold is not kept",
+    "scatter_reduce": "its forward-mode formula does not cover every reduction",
+}
+
+
 class NotRebuilt(LookupError):
     """The operation cannot be put together again; the message says why."""
 
@@ -96,8 +115,8 @@ def rebuilt(node: Any, formula: Formula | None) -> Operation:
     operator = _operator(formula)
     if torch.Tag.nondeterministic_seeded in operator.tags:
         raise NotRebuilt("it is random: run again, it would draw other numbers")
-    if "as_strided" in formula.operator[0]:
-        raise NotRebuilt("it depends on how its argument lies in memory, which is not kept")
+    if reason := UNSUITED.get(formula.operator[0]):
+        raise NotRebuilt(reason)
     edges = tuple(node.next_functions)
     names = argument_names(formula, len(edges))
     behind = dict(zip(names, edges, strict=True))
@@ -105,13 +124,17 @@ def rebuilt(node: Any, formula: Formula | None) -> Operation:
     if arguments.get("hermitian"):
         raise NotRebuilt("its argument must be Hermitian, and one element alone cannot change in such a matrix")
     inputs = {name: _tensor(arguments, name) for name, (producer, _) in behind.items() if producer is not None}
-    return Operation(operator, arguments, tuple(inputs), tuple(inputs.values()))
+    if any(x.is_complex() for x in inputs.values()):
+        raise NotRebuilt("its arguments are complex")
+    # Contiguous: forward mode would write tangents into the overlapping memory of an expanded tensor.
+    return Operation(operator, arguments, tuple(inputs), tuple(x.contiguous() for x in inputs.values()))
 
 
 def _operator(formula: Formula) -> Any:
     name, overload = formula.operator
     try:
-        return getattr(getattr(torch.ops.aten, name), overload)
+        # transpose_ and its like would change the shape of what they are called with: the plain operation will do.
+        return getattr(getattr(torch.ops.aten, name.rstrip("_")), overload)
     except AttributeError:
         raise NotRebuilt(f"there is no operation {name}.{overload} to call") from None
 
@@ -147,7 +170,7 @@ def _layer_norm_eps(node: Any) -> float:
     """Return what was added to the variance: it is not kept, but its result is (rstd = 1 / sqrt(var + eps))."""
     x, rstd = _kept(node, "input"), _kept(node, "result2")
     rows = x.reshape(rstd.numel(), -1).double()
-    return float((rstd.double().reshape(-1) ** -2 - rows.var(1, correction=0)).clamp(min=0).mean())
+    return float((rstd.double().reshape(-1) ** -2 - rows.var(1, correction=0)).mean())
 
 
 def _tensors(node: Any, argument: Any, behind: dict[str, tuple[Any, int]], formula: Formula) -> Any:
