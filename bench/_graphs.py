@@ -42,23 +42,33 @@ class Block(nn.Module):
         return torch.relu(self.body(x) + self.skip(x))
 
 
-def resnet() -> Step:
-    """ResNet-18's graph at an eighth of its width."""
+def residual_network() -> nn.Sequential:
+    """ResNet-18 at an eighth of its width."""
     widths = [8, 8, 8, 16, 16, 32, 32, 64, 64]
     stem = [nn.Conv2d(3, 8, 3, 1, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU()]
     blocks = [Block(narrow, wide) for narrow, wide in pairwise(widths)]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]
-    model, x, y = nn.Sequential(*stem, *blocks, *head), torch.randn(4, 3, 32, 32), torch.randint(10, (4,))
+    return nn.Sequential(*stem, *blocks, *head)
+
+
+def resnet() -> Step:
+    """ResNet-18's graph at an eighth of its width."""
+    model, x, y = residual_network(), torch.randn(4, 3, 32, 32), torch.randint(10, (4,))
     return lambda: nn.functional.cross_entropy(model(x), y)
 
 
-def gpt2() -> Step:
-    """The 12 layers of GPT-2 at a twelfth of their width."""
+def language_model() -> tuple[nn.Module, torch.Tensor]:
+    """The 12 layers of GPT-2 at a twelfth of their width, and tokens."""
     from transformers import GPT2Config, GPT2LMHeadModel, logging
 
     logging.set_verbosity_error()
     config = GPT2Config(n_layer=12, n_embd=64, n_head=4, vocab_size=512, n_positions=64, bos_token_id=0, eos_token_id=0)
-    model, tokens = GPT2LMHeadModel(config), torch.randint(512, (2, 32))
+    return GPT2LMHeadModel(config), torch.randint(512, (2, 32))
+
+
+def gpt2() -> Step:
+    """The loss of GPT-2."""
+    model, tokens = language_model()
     return lambda: model(tokens, labels=tokens, use_cache=False).loss
 
 
@@ -90,17 +100,3 @@ class UNet(nn.Module):
         below = below + self.middle(below)
         above = nn.functional.interpolate(below, scale_factor=2)
         return self.outward(torch.relu(self.up(torch.cat([above, before], 1))))
-
-
-def sampler(steps: int = 50) -> Step:
-    """A diffusion model's sampler, unrolled."""
-    model, noise, times = UNet(), torch.randn(1, 3, 16, 16), torch.randn(steps, 1, 16)
-
-    def step() -> torch.Tensor:
-        x = noise
-        for time in times:
-            predicted = model(x, time)
-            x = 0.9 * (x - 0.1 * predicted) + 0.1 * predicted
-        return x.mean()
-
-    return step

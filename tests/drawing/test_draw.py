@@ -10,6 +10,7 @@ from graphs import chain, transformer
 
 import backsight
 from backsight.drawing import Drawing, Heat, Pin, draw
+from backsight.tape import NothingToCapture
 
 BEGINNINGS = {
     "x.svg": b"<svg",
@@ -114,3 +115,15 @@ def test_drawing_is_imported_when_a_picture_is_asked_for_and_not_before():
     """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.split() == ["8", "False", "True", "False"]
+
+
+def test_a_path_that_cannot_be_written_is_an_ordinary_error(tmp_path):
+    (tmp_path / "x.svg").mkdir()
+    with pytest.raises(IsADirectoryError):
+        chain(3).draw(tmp_path / "x.svg")
+
+
+@pytest.mark.parametrize("roots", [(), (torch.ones(2),), ([],)])
+def test_where_there_is_no_graph_there_is_none_to_draw(roots):
+    with pytest.raises(NothingToCapture):
+        backsight.graph(*roots).draw()

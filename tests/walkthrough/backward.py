@@ -34,7 +34,9 @@ def same_bits(a, b):
         a, b = a.to_dense(), b.to_dense()
     a, b = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (a.detach(), b.detach()))
     a, b = a.contiguous().resolve_neg(), b.contiguous().resolve_neg()
-    return torch.equal(torch.nan_to_num(a, nan=1e30), torch.nan_to_num(b, nan=1e30)) and torch.equal(a.isnan(), b.isnan())
+    return torch.equal(torch.nan_to_num(a, nan=1e30), torch.nan_to_num(b, nan=1e30)) and torch.equal(
+        a.isnan(), b.isnan()
+    )
 
 
 def roots_of(output):

@@ -9,7 +9,7 @@ from typing import Literal
 from backsight.tape import Graph, Node
 from backsight.tape.queries import Place
 
-READABLE = 24
+READABLE = 20
 """How many boxes a picture has unless asked for more: what a person can take in at one look."""
 
 MOST_BOXES = 500

@@ -187,16 +187,20 @@ def _by_leaves(
     modules: list[str | None] = [None] * len(columns.type)
     stretches = _Stretches(columns, types)
     previous: str | None = None
+    within = floor = ""  # what contains both owners, and above what the nodes between them do not stand
     for i in order:
         after = following[i]
         if i in own:
             modules[i] = previous = own[i]
+            within = _common(previous, after or "")
+            if stretches.begins_again(within, previous, after):
+                within = floor = within.rpartition(".")[0]
+            else:
+                floor = previous.rpartition(".")[0]  # an activation belongs beside the layer that it follows
         elif previous is None or after is None:
             modules[i] = ""
         else:
-            # What contains both owners, but nothing above the parent of the first: an activation belongs beside the
-            # layer that it follows.
-            modules[i] = stretches.joining(i, max(_common(previous, after), previous.rpartition(".")[0], key=len))
+            modules[i] = stretches.joining(i, max(within, floor, key=len))
         stretches.add(i, modules[i] or "")
     return tuple(modules)
 
@@ -211,12 +215,25 @@ class _Stretches:
         self._position: dict[int, int] = {}
         self._origin: dict[int, int] = {}  # of what a node hands on: the node that made it
         self._open: dict[str, tuple[int, set[int]]] = {}
+        self._first: dict[str, str] = {}  # of what is open: the owner of the first parameter
+
+    def begins_again(self, module: str, previous: str, after: str | None) -> bool:
+        """Return whether `module`, which `previous` is in, is called anew if a parameter of `after` comes next.
+
+        So it is if the call began with that one. What an unrolled loop does between two calls of a network is no part
+        of the network.
+        """
+        parts = previous.split(".")
+        for k in range(1, len(parts)):
+            self._first.setdefault(".".join(parts[:k]), previous)
+        return module != after and self._first.get(module) == after
 
     def add(self, i: int, module: str) -> None:
         """Let node `i`, which `module` made, be the next one."""
         parts = module.split(".") if module else []
         around = {".".join(parts[: k + 1]) for k in range(len(parts))}
         self._open = {path: self._open[path] for path in self._open if path in around}
+        self._first = {path: self._first[path] for path in self._first if path in around}
         self._position[i] = at = len(self._position)
         sources = self._sources(i)
         self._origin[i] = sources[0] if self._hands_on[i] and len(sources) == 1 else i

@@ -21,7 +21,7 @@ def arrivals(node: Any) -> Any:
 def leaf_dtype(leaf: torch.Tensor, otherwise: torch.dtype) -> torch.dtype | None:
     """Return the dtype in which `leaf` wants its gradient: `grad_dtype`, where PyTorch has it; None for any."""
     getter = getattr_static(torch.Tensor, "grad_dtype", None)
-    return otherwise if getter is None else getter.__get__(leaf)  # type: ignore[no-any-return]
+    return otherwise if getter is None else getter.__get__(leaf)
 
 
 def recompute_once() -> Any:
@@ -35,7 +35,7 @@ def recompute_once() -> Any:
 
 def inside(group: Any) -> AbstractContextManager[Any]:
     """Enter a group of `recompute_once`, unless the caller is in one already."""
-    return nullcontext() if group is None or group._get_current_group() is not None else group  # type: ignore[no-any-return]
+    return nullcontext() if group is None or group._get_current_group() is not None else group
 
 
 def hooks_of(leaf: torch.Tensor) -> int:

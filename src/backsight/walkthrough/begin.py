@@ -58,19 +58,25 @@ def walk(
     """
     tensors = [t for t in tensors_in(roots) if isinstance(t, GradientEdge) or t.requires_grad]
     starts = _starts(tensors, gradient)
+    captured = _captured(roots, model, names)
+    engine = Engine(live_walk([node for node, _ in root_edges(tensors)]), create_graph)
+    edges = zip(captured.root_edges, starts, strict=True)
+    engine.begin([(node, output, start) for (node, output), start in edges])
+    return Walk(captured, engine, keep)
+
+
+def _captured(roots: tuple[Any, ...], model: Models, names: bool) -> Graph:
+    """Return the graph, if it can be walked to its end without doing harm."""
     try:
         captured = graph(*roots, model=model, names=names)
     except NothingToCapture as error:
         said = str(error).replace("graph() ", "walk() ").replace("backsight.graph(", "backsight.walk(")
         raise NothingToCapture(said) from None
     _refuse(captured)
-    engine = Engine(live_walk([node for node, _ in root_edges(tensors)]), create_graph)
-    edges = zip(captured.root_edges, starts, strict=True)
-    engine.begin([(node, output, start) for (node, output), start in edges if start is not None])
-    return Walk(captured, engine, keep)
+    return captured
 
 
-def _starts(roots: Sequence[Any], gradient: Gradient) -> list[torch.Tensor | None]:
+def _starts(roots: Sequence[Any], gradient: Gradient) -> list[torch.Tensor]:
     """Return the gradient with which each root begins."""
     given = [gradient] if gradient is None or isinstance(gradient, torch.Tensor) else list(gradient)
     if gradient is None:
@@ -80,10 +86,12 @@ def _starts(roots: Sequence[Any], gradient: Gradient) -> list[torch.Tensor | Non
     return [_start(root, one) for root, one in zip(roots, given, strict=False)]
 
 
-def _start(root: Any, gradient: torch.Tensor | None) -> torch.Tensor | None:
+def _start(root: Any, gradient: torch.Tensor | None) -> torch.Tensor:
     if isinstance(root, GradientEdge):
         if gradient is None:
-            raise WalkError("a GradientEdge says nothing of its shape: give its gradient, as in walk(edge, gradient=g).")
+            raise WalkError(
+                "a GradientEdge says nothing of its shape: give its gradient, as in walk(edge, gradient=g)."
+            )
         return gradient
     if gradient is None:
         return _ones(root)
@@ -97,13 +105,13 @@ def _start(root: Any, gradient: torch.Tensor | None) -> torch.Tensor | None:
 def _ones(root: torch.Tensor) -> torch.Tensor:
     if root.is_complex():
         raise WalkError(
-            f"a {describe(root)} has no gradient to begin with: only a real scalar has. Walk a real function of it, such "
-            "as .abs().sum(), or give its gradient, as in walk(z, gradient=g)."
+            f"a {describe(root)} has no gradient to begin with: only a real scalar has. Walk a real function of it, "
+            "such as .abs().sum(), or give its gradient, as in walk(z, gradient=g)."
         )
     if root.numel() != 1:
         raise WalkError(
-            f"a {describe(root)} has no gradient to begin with: only a scalar has. Walk .sum() or .mean() of it, or give "
-            "its gradient, as in walk(y, gradient=torch.ones_like(y))."
+            f"a {describe(root)} has no gradient to begin with: only a scalar has. Walk .sum() or .mean() of it, or "
+            "give its gradient, as in walk(y, gradient=torch.ones_like(y))."
         )
     with torch.no_grad():
         return torch.ones_like(root, memory_format=torch.preserve_format)
@@ -119,8 +127,8 @@ def _refuse(captured: Graph) -> None:
             )
         if _is_reentrant(node):
             raise WalkError(
-                f"{node} is a reentrant checkpoint: its backward runs a whole backward of its own, which writes to .grad "
-                "and cannot be stepped. Use checkpoint(..., use_reentrant=False)."
+                f"{node} is a reentrant checkpoint: its backward runs a whole backward of its own, which writes to "
+                ".grad and cannot be stepped. Use checkpoint(..., use_reentrant=False)."
             )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from backsight.tape._torch import forward_class
+from backsight.tape.rows import dimensions
 from backsight.walkthrough._torch import arrivals, leaf_dtype
 from backsight.walkthrough.errors import WalkError
 
@@ -38,7 +39,7 @@ def fitted(gradient: torch.Tensor, node: Any, output: int) -> torch.Tensor:
     except RuntimeError:  # nested tensors have none, and are never broadcast
         return gradient
     if tuple(gradient.shape) != shape:
-        gradient = gradient.sum_to_size(shape)
+        gradient = _summed(gradient, shape, node)
     variable = getattr(node, "variable", None) if type(node).__name__ == "AccumulateGrad" else None
     dtype = expected.dtype if variable is None else leaf_dtype(variable, expected.dtype)
     if dtype is not None and gradient.dtype != dtype:
@@ -46,6 +47,17 @@ def fitted(gradient: torch.Tensor, node: Any, output: int) -> torch.Tensor:
     if gradient.device != expected.device and gradient.dim() == 0:
         gradient = gradient.to(expected.device)
     return gradient
+
+
+def _summed(gradient: torch.Tensor, shape: tuple[int, ...], node: Any) -> torch.Tensor:
+    try:
+        return gradient.sum_to_size(shape)
+    except RuntimeError:
+        raise WalkError(
+            f"a gradient of shape {dimensions(gradient.shape)} came for {type(node).__name__}, whose output has the "
+            f"shape {dimensions(shape)}; backward() would raise too. The backward of a custom Function must return "
+            "gradients of the shapes of its inputs."
+        ) from None
 
 
 def _custom(node: Any, gradients: Gradients) -> tuple[torch.Tensor | None, ...]:
@@ -82,8 +94,8 @@ class _Done(Exception):
 def _by_the_engine(node: Any, gradients: Gradients) -> tuple[torch.Tensor | None, ...]:
     """Have the engine call one node, and stop it there.
 
-    Some gradients are missing, and whether the Function wants zeros or None for them (`set_materialize_grads`) is
-    known to C++ alone.
+    The one case in which a node's hooks run: some gradients are missing, and whether the Function wants zeros or None
+    for them (`set_materialize_grads`) is known to C++ alone.
     """
     results: list[tuple[torch.Tensor | None, ...]] = []
 

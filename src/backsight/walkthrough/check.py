@@ -17,7 +17,9 @@ from backsight.walkthrough.gradient import number
 from backsight.walkthrough.rebuilt import NotRebuilt, Operation
 
 SMALL = 64
-"""Inputs of so many elements in all have every column of the Jacobian compared; larger ones one random direction."""
+"""Inputs of so many elements in all have every column of the Jacobian compared; larger ones some random directions."""
+
+DIRECTIONS = 4
 
 Vector = tuple[torch.Tensor, ...]
 
@@ -35,7 +37,7 @@ class Check:
     """
 
     ok: bool | None
-    method: Literal["forward mode", "forward mode, one direction", "reverse mode", ""] = ""
+    method: Literal["forward mode", "forward mode, some directions", "reverse mode", ""] = ""
     error: float = 0.0
     why: str = ""
 
@@ -63,28 +65,33 @@ def checked(operation: Operation, gradients: Sequence[torch.Tensor | None], resu
     try:
         return _forward(outputs, operation.inputs, given, tuple(results))
     except (NotImplementedError, RuntimeError):  # no forward-mode formula; torch says so in either way
-        _, pullback = torch.func.vjp(outputs, *operation.inputs)
-        return _compared(tuple(results), pullback(given), "reverse mode")
+        pullback = torch.func.vjp(outputs, *operation.inputs)[1]
+        eps = _precision(operation.inputs, given, tuple(results))
+        return _compared(tuple(results), pullback(given), eps, "reverse mode")
 
 
 def _forward(outputs: Any, inputs: Vector, gradients: Vector, results: Vector) -> Check:
     """Compare by pushing tangents forward: <J u, g> must be <u, Jᵀ g>."""
     count = sum(x.numel() for x in inputs)
+    eps = _precision(inputs, gradients, results)
     if count <= SMALL:
         products = [_pushed(outputs, inputs, _basis(inputs, k), gradients) for k in range(count)]
         ours = torch.cat([result.reshape(-1) for result in results])
         theirs = torch.stack(products) if products else torch.zeros(0)
-        return _compared((ours,), (theirs.to(ours.device),), "forward mode")
+        return _compared((ours,), (theirs.to(ours.device),), eps, "forward mode")
     generator = torch.Generator(inputs[0].device).manual_seed(0)
-    tangents = tuple(torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator) for x in inputs)
-    ours, theirs = _inner(tangents, results), _pushed(outputs, inputs, tangents, gradients)
-    scale = (_inner(tangents, tangents) * _inner(results, results)).sqrt()
-    return _verdict(float((ours - theirs).abs() / (scale + 1e-300)), results[0].dtype, "forward mode, one direction")
+    scale = float(_inner(results, results).sqrt())  # of <u, r> for random u, as one element is of all
+    error = 0.0
+    for _ in range(DIRECTIONS):
+        tangents = tuple(torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator) for x in inputs)
+        difference = float((_inner(tangents, results) - _pushed(outputs, inputs, tangents, gradients)).abs())
+        error = max(error, difference / scale if scale else difference)
+    return _verdict(error, eps, "forward mode, some directions")
 
 
 def _pushed(outputs: Any, inputs: Vector, tangents: Vector, gradients: Vector) -> torch.Tensor:
     """Return <J u, g> for the tangents u."""
-    _, pushed = torch.func.jvp(outputs, inputs, tangents)
+    pushed = torch.func.jvp(outputs, inputs, tangents)[1]
     return _inner(pushed, gradients)
 
 
@@ -100,7 +107,7 @@ def _basis(inputs: Vector, column: int) -> Vector:
     return tuple(tangents)
 
 
-def _compared(ours: Vector, theirs: Vector, method: Any) -> Check:
+def _compared(ours: Vector, theirs: Vector, eps: float, method: Any) -> Check:
     worst = 0.0
     for a, b in zip(ours, theirs, strict=True):
         if a.numel():
@@ -108,11 +115,16 @@ def _compared(ours: Vector, theirs: Vector, method: Any) -> Check:
             difference = float(torch.where(a == b, 0.0, (a - b).abs()).max())
             scale = float(b.abs().max())
             worst = max(worst, difference / scale if scale else difference) if difference == difference else difference
-    return _verdict(worst, ours[0].dtype, method)
+    return _verdict(worst, eps, method)
 
 
-def _verdict(error: float, dtype: torch.dtype, method: Any) -> Check:
-    return Check(error <= torch.finfo(dtype).eps ** 0.4, method, error)
+def _verdict(error: float, eps: float, method: Any) -> Check:
+    return Check(error <= eps**0.4, method, error)
+
+
+def _precision(*vectors: Vector) -> float:
+    """Return the relative precision of the coarsest dtype."""
+    return max(torch.finfo(x.dtype).eps for vector in vectors for x in vector if x.is_floating_point())
 
 
 def _inner(a: Vector, b: Vector) -> torch.Tensor:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.graph import GradientEdge
 
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tape.walk import Walk
 from backsight.walkthrough._torch import arrivals, inside, recompute_once
 from backsight.walkthrough.call import call, fitted
+
+Results = tuple[torch.Tensor | None, ...]
 
 
 @dataclass
@@ -46,8 +48,8 @@ class Executed:
 
     index: int
     arrived: tuple[Arrival, ...]
-    made: tuple[torch.Tensor | None, ...]
-    sent: tuple[torch.Tensor | None, ...]
+    made: Results
+    sent: Results
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Engine:
     _arrived: dict[int, list[Arrival]] = field(default_factory=dict)
     _ready: list[tuple[int, int, int]] = field(default_factory=list)
     _pushed: int = 0
+    _roots: tuple[tuple[int, int, torch.Tensor], ...] = ()
 
     def __post_init__(self) -> None:
         used = self.live.inputs[self.live.inputs >= 0]
@@ -67,6 +70,7 @@ class Engine:
 
     def begin(self, roots: Sequence[tuple[int, int, torch.Tensor]]) -> None:
         """Let gradients arrive at the roots, each given as node, output and gradient."""
+        self._roots = tuple(roots)
         for node, output, gradient in roots:
             self._at(node)[output].add(gradient)
         for node in dict.fromkeys(node for node, _, _ in roots):
@@ -83,40 +87,53 @@ class Engine:
         i = self._ready[0][2]
         arrived = self._at(i)
         made = self._made(i, [arrival.value for arrival in arrived])
-        heapq.heappop(self._ready)
-        del self._arrived[i]
-        return Executed(i, tuple(arrived), made, tuple(self._delivered(i, made)))
+        with torch.set_grad_enabled(self.create_graph):
+            sent = self._all_fitted(i, made)
+            heapq.heappop(self._ready)
+            del self._arrived[i]
+            self._deliver(i, sent)
+        return Executed(i, tuple(arrived), made, sent)
 
-    def call(self, i: int, gradients: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+    def call(self, i: int, gradients: Sequence[torch.Tensor | None]) -> Results:
         """Call one node outside of the pass, and return what would leave it."""
         with torch.no_grad():
-            made = call(self.live.nodes[i], gradients)
-            return tuple(self._fitted(edge, result) for edge, result in zip(self._edges(i), made, strict=False))
+            return self._all_fitted(i, call(self.live.nodes[i], gradients))
 
-    def _made(self, i: int, gradients: list[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+    def free(self) -> None:
+        """Release what the graph saved, by the only way there is: the real engine's pass, its gradients dropped."""
+        leaves = [n for n, s in zip(self.live.nodes, self.live.sequence.tolist(), strict=True) if s == NO_SEQUENCE]
+        torch.autograd.grad(
+            [GradientEdge(self.live.nodes[i], output) for i, output, _ in self._roots],
+            [GradientEdge(leaf, 0) for leaf in leaves],
+            [gradient for _, _, gradient in self._roots],
+            allow_unused=True,
+        )
+
+    def _made(self, i: int, gradients: list[torch.Tensor | None]) -> Results:
         if int(self.live.sequence[i]) == NO_SEQUENCE:
             return ()
         with inside(self._group), torch.set_grad_enabled(self.create_graph):
             return call(self.live.nodes[i], gradients)
 
-    def _delivered(self, i: int, made: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        sent: list[torch.Tensor | None] = []
-        with torch.set_grad_enabled(self.create_graph):
-            for k, (j, output) in enumerate(self._edges(i)):
-                part = self._fitted((j, output), made[k] if k < len(made) else None)
-                sent.append(part)
-                if j < 0:
-                    continue
-                arrived = self._at(j)
-                if part is not None:
-                    arrived[output].add(part)
-                self._waiting[j] -= 1
-                if not self._waiting[j]:
-                    self._push(j)
-        return sent
+    def _all_fitted(self, i: int, made: Sequence[torch.Tensor | None]) -> Results:
+        """Return what leaves node `i` for each of its inputs, as the engine hands it on."""
+        results = (*made, *[None] * (len(self._edges(i)) - len(made)))
+        edges = zip(self._edges(i), results, strict=False)
+        return tuple(
+            None if result is None or j < 0 else fitted(result, self.live.nodes[j], output)
+            for (j, output), result in edges
+        )
 
-    def _fitted(self, edge: tuple[int, int], result: torch.Tensor | None) -> torch.Tensor | None:
-        return None if result is None or edge[0] < 0 else fitted(result, self.live.nodes[edge[0]], edge[1])
+    def _deliver(self, i: int, sent: Results) -> None:
+        for (j, output), part in zip(self._edges(i), sent, strict=True):
+            if j < 0:
+                continue
+            arrived = self._at(j)
+            if part is not None:
+                arrived[output].add(part)
+            self._waiting[j] -= 1
+            if not self._waiting[j]:
+                self._push(j)
 
     def _edges(self, i: int) -> list[tuple[int, int]]:
         span = slice(self.live.start[i], self.live.start[i + 1])
@@ -130,7 +147,3 @@ class Engine:
     def _push(self, i: int) -> None:
         heapq.heappush(self._ready, (-int(self.live.sequence[i]), self._pushed, i))
         self._pushed += 1
-
-    def leaf(self, i: int) -> Any:
-        """Return the live leaf at node `i`."""
-        return self.live.nodes[i].variable

@@ -92,7 +92,11 @@ def _named(text: str) -> Iterator[tuple[str, Formula]]:
 def _is_derivative(name: str, text: str, returned: set[str]) -> bool:
     """Whether a field is the gradient of an argument, and not the tangent of a result or a remark."""
     names = {part.strip() for part in name.split(",")}
-    if name.startswith("output_differentiability") or names & returned or any(re.match(r"result\d*$", n) for n in names):
+    if (
+        name.startswith("output_differentiability")
+        or names & returned
+        or any(re.match(r"result\d*$", n) for n in names)
+    ):
         return False
     return text not in _NO_DERIVATIVE and text != "auto_linear"
 

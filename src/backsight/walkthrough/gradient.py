@@ -56,7 +56,7 @@ def gradient_of(
         shape=_shape(tensor),
         dtype=tensor.dtype,
         norm=norm,
-        finite=math.isfinite(norm),
+        finite=math.isfinite(norm) or tensor.is_meta,
         parts=parts,
         summed_from=_shape(made) if made is not None and _shape(made) != _shape(tensor) else None,
         cast_from=made.dtype if made is not None and made.dtype != tensor.dtype else None,
@@ -93,11 +93,14 @@ def number(value: float) -> str:
 
 
 def numbers(tensor: torch.Tensor, most: int = 4) -> str:
-    """Return `[0.5, -1, 2, 0, …]`: the first `most` values of a tensor, or the one value of a scalar."""
+    """Return `[0.5, -1, 2, 0, …]`: the first `most` values of a tensor, or the one value of a scalar.
+
+    Of a tensor that does not list its values, such as a nested one, return `…`.
+    """
     flat = _listed(tensor, most)
     shown = [f"{x:.3g}" if isinstance(x, complex) else number(x) for x in flat]
-    if tensor.dim() == 0 and shown:
-        return shown[0]
+    if tensor.dim() == 0 or (not shown and tensor.numel()):
+        return shown[0] if shown else "…"
     return f"[{', '.join(shown)}{', …' if tensor.numel() > len(shown) else ''}]"
 
 

@@ -65,7 +65,11 @@ class Jacobian:
 
 
 def jacobians(
-    call: Call, arrived: Sequence[Gradient | None], sent: Sequence[Gradient | None], names: Sequence[str], like: torch.device
+    call: Call,
+    arrived: Sequence[Gradient | None],
+    sent: Sequence[Gradient | None],
+    names: Sequence[str],
+    like: torch.device,
 ) -> tuple[Jacobian, ...]:
     """Return the Jacobian for each input that a gradient was sent to.
 

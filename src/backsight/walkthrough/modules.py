@@ -52,14 +52,14 @@ def by_module(steps: Sequence[Step]) -> tuple[Row, ...]:
     at = {step.node.index: module[step.number] for step in steps}
     from_within: set[tuple[int, int]] = set()
     for step in steps:
-        from_within |= {(e.node.index, e.output) for e in step.node.inputs if e and at.get(e.node.index) == at[step.node.index]}
+        from_within |= {
+            (e.node.index, e.output) for e in step.node.inputs if e and at.get(e.node.index) == at[step.node.index]
+        }
     sums: dict[str, _Sums] = {}
     for step in steps:
         if step.node.leaf is None:
             _add(sums.setdefault(at[step.node.index], _Sums()), step, at, from_within)
-    return tuple(
-        Row(name, s.steps, s.came**0.5, s.passed**0.5, s.leaves**0.5, s.finite) for name, s in sums.items()
-    )
+    return tuple(Row(name, s.steps, s.came**0.5, s.passed**0.5, s.leaves**0.5, s.finite) for name, s in sums.items())
 
 
 def _add(sums: _Sums, step: Step, at: dict[int, str], from_within: set[tuple[int, int]]) -> None:

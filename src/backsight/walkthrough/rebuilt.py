@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from backsight.walkthrough._torch import arrivals, saved
+from backsight.walkthrough.arguments import argument_names
 from backsight.walkthrough.formulas import Formula
 
 # Operations whose formula uses only the result: what the argument was, told from the result.
@@ -29,6 +30,7 @@ INVERSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.clone,
     "_softmax": torch.log,
     "_log_softmax": torch.clone,
+    "_safe_softmax": torch.log,
     "logsumexp": torch.clone,
 }
 
@@ -52,6 +54,7 @@ UNSUITED = {
     "linalg_solve_triangular": _TRIANGLE,
     "linalg_lu_solve": _TRIANGLE,
     "linalg_pinv": "its threshold is not kept",
+    "copysign": "it jumps at zero, where a sign has no derivative",
     "scatter_reduce": "its forward-mode formula does not cover every reduction",
 }
 
@@ -91,19 +94,6 @@ class Operation:
         return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
 
-def argument_names(formula: Formula | None, edges: int) -> tuple[str, ...]:
-    """Return the name of the argument behind each edge of a node: a list of tensors has an edge for each of them."""
-    if formula is None:
-        return tuple(f"input {k}" for k in range(edges))
-    names = formula.arguments
-    if len(names) == edges:
-        return names if not _is_list(formula, names[0]) or edges != 1 else (f"{names[0]}[0]",)
-    if names and _is_list(formula, names[0]):
-        many = edges - len(names) + 1
-        return (*(f"{names[0]}[{k}]" for k in range(many)), *names[1:])
-    return tuple(f"input {k}" for k in range(edges))
-
-
 def rebuilt(node: Any, formula: Formula | None) -> Operation:
     """Return the operation whose backward `node` is.
 
@@ -118,7 +108,7 @@ def rebuilt(node: Any, formula: Formula | None) -> Operation:
     if reason := UNSUITED.get(formula.operator[0]):
         raise NotRebuilt(reason)
     edges = tuple(node.next_functions)
-    names = argument_names(formula, len(edges))
+    names = argument_names(node, formula)
     behind = dict(zip(names, edges, strict=True))
     arguments = {a.name: _argument(node, a, behind, formula) for a in operator._schema.arguments}
     if arguments.get("hermitian"):
@@ -214,7 +204,10 @@ def _from_result(node: Any, name: str) -> torch.Tensor:
     result = _kept(node, "result")
     if name not in INVERSES or not isinstance(result, torch.Tensor):
         raise NotRebuilt("it keeps its result, which does not tell its argument")
-    return INVERSES[name](result)
+    argument = INVERSES[name](result)
+    if not bool(torch.isfinite(argument).all()):
+        raise NotRebuilt("its result stands at the end of its range, which does not tell its argument")
+    return argument
 
 
 def _like(edge: tuple[Any, int]) -> torch.Tensor:
@@ -242,7 +235,3 @@ def _tensor(arguments: dict[str, Any], name: str) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise NotRebuilt(f"its argument {name!r} is not kept")
     return value
-
-
-def _is_list(formula: Formula, name: str) -> bool:
-    return f"Tensor[] {name}" in formula.signature or f"ITensorListRef {name}" in formula.signature

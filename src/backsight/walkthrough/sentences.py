@@ -31,7 +31,7 @@ _SENTENCES: dict[str, str] = {
         "The input gets g convolved with the flipped kernel, the weight the correlation of the input with g, "
         "and the bias g summed over batch and positions."
     ),
-    "ScaledDotProductAttention": "value gets attentionᵀ @ g; g @ valueᵀ goes back through the softmax to query and key.",
+    "ScaledDotProductAttention": "value gets attentionᵀ @ g; g @ valueᵀ goes through the softmax to query and key.",
     # functions of each element
     "Relu": "Where the input was positive g passes; elsewhere it is zero.",
     "Threshold": "Where the input was above the threshold g passes; elsewhere it is zero.",
@@ -60,11 +60,11 @@ _SENTENCES: dict[str, str] = {
     "Minimum": "g goes to the smaller operand; where both are equal each gets half.",
     # normalisations, attention, losses
     "Softmax": "s · (g - Σ g·s), with s the result: what all classes share is taken out.",
+    "SafeSoftmax": "s · (g - Σ g·s), with s the result; a row that was masked altogether gets zero.",
     "LogSoftmax": "g - softmax · Σ g: each class gets its own g, less its probability's share of all.",
     "NllLoss": "Each row's target gets -g · weight (divided by their sum for a mean); every other class gets zero.",
     "NllLoss2D": "At each position the target gets -g · weight; every other class gets zero.",
     "MseLoss": "2 · (input - target) · g, divided by the number of elements for a mean.",
-    "L1Loss": "The sign of (input - target) times g, divided by the number of elements for a mean.",
     "BinaryCrossEntropy": "(p - target) / (p · (1 - p)) · g, divided by the number of elements for a mean.",
     "BinaryCrossEntropyWithLogits": "(sigmoid(x) - target) · g, divided by the number of elements for a mean.",
     "NativeLayerNorm": (
@@ -110,7 +110,7 @@ _SENTENCES: dict[str, str] = {
     "Clone": "A copy hands g on unchanged.",
     "Expand": "g is summed over the copies that expanding made.",
     "ToCopy": "g is cast or moved back to where the input was.",
-    "CopySlices": "Where the view was written to, g goes to what was written; elsewhere to the tensor as it was before.",
+    "CopySlices": "Where the view was written to, g goes to what was written; elsewhere to what was there before.",
     "UnsafeView": "g is seen in the shape that the input had.",
 }
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from backsight.tape import Node
 from backsight.tape.rows import dimensions, dtype_name
+from backsight.walkthrough.arguments import argument_names
 from backsight.walkthrough.check import Check, checked
 from backsight.walkthrough.engine import Engine
 from backsight.walkthrough.errors import WalkError
 from backsight.walkthrough.formulas import Formula, formula
 from backsight.walkthrough.gradient import Gradient
 from backsight.walkthrough.jacobian import Jacobian, jacobians
-from backsight.walkthrough.rebuilt import NotRebuilt, argument_names, rebuilt
+from backsight.walkthrough.rebuilt import NotRebuilt, rebuilt
 from backsight.walkthrough.sentences import sentence
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ class Step:
         """Whether all that left is finite, or, at a leaf, what it received."""
         return all(g.finite for g in (self.grad_in if self.node.leaf else self.grad_out) if g is not None)
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[str, ...]:
         """The argument of the forward operation behind each of `grad_out`: `("self", "other")`."""
-        return argument_names(self.formula, len(self.grad_out))
+        return argument_names(self._live, self.formula)
 
     @cached_property
     def formula(self) -> Formula | None:
@@ -117,7 +118,7 @@ class Step:
         if any(g is not None and (g.dtype.is_complex or not g.finite) for g in (*self.grad_in, *self.grad_out)):
             return Check(None, why="complex or non-finite gradients have nothing to be compared with")
         try:
-            operation = rebuilt(self._engine.live.nodes[self.node.index], self.formula)
+            operation = rebuilt(self._live, self.formula)
             if len(operation.inputs) != sum(g is not None for g in self.grad_out):
                 return Check(None, why="the node leaves an input without gradient")
             gradients = self._gradients()
@@ -139,6 +140,11 @@ class Step:
             else torch.randn(g.shape, dtype=g.dtype, device=self._device, generator=generator)
             for g in self.grad_in
         ]
+
+    @property
+    def _live(self) -> Any:
+        """The autograd node itself, which the walk holds."""
+        return self._engine.live.nodes[self.node.index]
 
     @property
     def _device(self) -> torch.device:

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -40,9 +41,11 @@ def table(walk: Walk, *, width: int | None = None, color: bool = False) -> str:
         file=written, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False
     )
     console.print(_heading(walk))
+    by_step = len(walk) <= FORMULA or not any(row.module for row in walk.summary())
     if walk.steps:
-        by_step = len(walk) <= FORMULA or not any(row.module for row in walk.summary())
         console.print(_by_step(walk, width) if by_step else _by_module(walk, width))
+    if walk.steps and by_step and len(walk.steps) > FORMULA:
+        console.print(Text(f"the last {FORMULA} steps are shown; walk.steps has all of them", "dim"))
     for line in _below(walk):
         console.print(line)
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().split("\n"))
@@ -96,7 +99,7 @@ def _by_step(walk: Walk, width: int) -> Table:
     grid.expand = True
     shown = walk.steps if len(walk.steps) <= FORMULA else walk.steps[-FORMULA:]
     for step in shown:
-        cells = [str(step.number), _node(step), _all(step.grad_in), _leaving(step), _norm(step)]
+        cells = [Text(str(step.number)), _node(step), _all(step.grad_in), _leaving(step), _norm(step)]
         grid.add_row(*cells, *([_formula(step)] if width > NARROW else []))
     return grid
 
@@ -108,7 +111,9 @@ def _node(step: Step) -> Text:
 
 
 def _all(gradients: tuple[Gradient | None, ...]) -> Text:
-    return Text(" ; ".join(_brief(g) + (f" (Σ of {g.parts})" if g.parts > 1 else "") for g in gradients if g is not None))
+    return Text(
+        " ; ".join(_brief(g) + (f" (Σ of {g.parts})" if g.parts > 1 else "") for g in gradients if g is not None)
+    )
 
 
 def _leaving(step: Step) -> Text:
@@ -136,7 +141,7 @@ def _formula(step: Step) -> Text:
     needed = {name for name, g in zip(step.arguments, step.grad_out, strict=True) if g is not None}
     notes = "; ".join(step.notes)
     if step.formula is None:
-        said = step.node.source or step.words
+        said = Path(step.node.source).name if step.node.source else step.words
     else:
         of = step.formula.of.items()
         said = "; ".join(f"{k}: {text}" for k, text in of if len(of) == 1 or needed & {n.strip() for n in k.split(",")})
@@ -162,7 +167,7 @@ def _cells(row: Row) -> Iterator[Text]:
     yield Text(harmless(row.module) or "(outside)", style)
     yield Text(f"{row.steps:,}", "dim")
     for value in (row.norm_in, row.norm_out, row.ratio, row.norm_leaves):
-        yield Text("" if math.isnan(value) and row.finite or value == 0 else number(value), style)
+        yield Text("" if (math.isnan(value) and row.finite) or value == 0 else number(value), style)
 
 
 def _bar(norm: float, lowest: float, highest: float) -> Text:

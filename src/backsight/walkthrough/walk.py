@@ -63,7 +63,9 @@ class Walk:
         """
         node = self.next
         if node is None:
-            raise WalkError(f"the walk is over: all {len(self.steps)} steps are done. backsight.walk(loss) begins anew.")
+            raise WalkError(
+                f"the walk is over: all {len(self.steps)} steps are done. backsight.walk(loss) begins anew."
+            )
         try:
             executed = self._engine.advance()
         except Exception as error:
@@ -153,6 +155,14 @@ class Walk:
             for i, gradient in self._received.items():
                 self._engine.live.nodes[i](gradient)
 
+    def free(self) -> None:
+        """Free what the graph saved for backward, as `loss.backward()` does; a walk by itself frees nothing.
+
+        This takes one more pass, by PyTorch's engine, whose gradients are dropped: `.grad` stays as it is, hooks run.
+        Afterwards steps can neither be made nor asked for their Jacobians.
+        """
+        self._engine.free()
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of this walk should know."""
@@ -174,8 +184,8 @@ class Walk:
 
         Args:
             file: where to write it.
-            picture: an SVG to stand beside the steps, or what makes one. Elements that have the attribute `data-node`
-                with the index of a node are lit at its step.
+            picture: an SVG to stand beside the steps, or what makes one, such as `w.graph.to_svg`. Elements whose
+                attribute `data-node` has the index of a node (or several, with blanks between) are lit at its step.
         """
         from backsight.walkthrough.page import page
 
