@@ -11,6 +11,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 STATISTICS = "src/backsight/recording/statistics"
+HEADERS = ("_blocks", "_job", "_levels", "_row", "_sheet", "_tensors", "_threads")
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no stable ABI yet
 FLAGS = {"msvc": ["/O2", "/std:c11"]}
 UNIX_FLAGS = ["-O3", "-std=c11", "-fopenmp-simd", "-pthread"]
@@ -30,7 +31,7 @@ class Build(build_ext):
 kernel = Extension(
     "backsight.recording.statistics._kernel",
     sources=[f"{STATISTICS}/_kernel.c"],
-    depends=[f"{STATISTICS}/{header}.h" for header in ("_blocks", "_levels", "_row", "_tensors", "_threads")],
+    depends=[f"{STATISTICS}/{header}.h" for header in HEADERS],
     define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE_ABI else [],
     py_limited_api=STABLE_ABI,
     optional=True,

@@ -55,7 +55,10 @@ class Run:
     @property
     def backsight(self) -> str:
         """What backsight added; for a program that calls backsight itself, what it printed."""
-        return self.said or self.out.strip()
+        said = self.said or self.out.strip()
+        if not said:
+            raise ValueError(f"the program says nothing:\n{self.err}")
+        return said
 
 
 def pages() -> list[Path]:

@@ -160,6 +160,31 @@ def test_digits_is_an_ordinary_script():
     assert "backsight" not in (EXAMPLES / "digits.py").read_text()
 
 
+def test_the_study_of_release_finds_that_only_the_late_bound_hook_differs():
+    result = run(EXAMPLES / "release_study.py", "--small")
+
+    assert result.returncode == 0, result.stderr
+    verdicts = ("bit-identical", "different")
+    rows = [line.split() for line in result.stdout.splitlines() if line.rstrip().endswith(verdicts)]
+    assert len(rows) == 10
+    late_bound = [row for row in rows if "late" in row]
+    assert [row[-4:] for row in late_bound] == [["1", "of", "4", "different"], ["1", "of", "53", "different"]]
+    others = [row for row in rows if "late" not in row]
+    assert all(row[-1] == "bit-identical" and row[-2] == row[-4] for row in others)  # all tensors moved
+
+
+def test_backward_at_a_linear_layer_is_three_products():
+    result = run(EXAMPLES / "linear_backward.py")
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "layer 0: weight.grad is the sum of 5 outer products, bias.grad the sum of the error signals; "
+        "x asks for no gradient",
+        "layer 2: weight.grad is the sum of 5 outer products, bias.grad the sum of the error signals, "
+        "and error signal times W is passed on",
+    ]
+
+
 def test_every_broken_program_is_in_the_tables():
     scripts = {script.name for script in BROKEN.glob("*.py")}
 

@@ -1,8 +1,10 @@
-"""The command line: `backsight run`, `backsight runs`, `backsight demo`."""
+"""The command line: `backsight run`, `backsight runs`, `backsight forecast`, `backsight demo`."""
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from backsight._version import __version__
 
@@ -15,13 +17,20 @@ _RUNS = "List the recordings in a folder and the folders in it."
 
 _SHOW = """\
 Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
-it. A run is named by its folder; those in ./runs by their names; without one it is the newest of these."""
+it. A run is named by its folder; those in ./runs by their names, or how only one of these begins; without a name it is
+the newest of them."""
 
 _AUDIT = """\
 Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
 status: 1 if an error was found, 0 if there are at most warnings and notes, 2 if there is no such recording."""
 
 _EXPORT = "Write all rows of a recording to one file that other programs read."
+
+_FORECAST = """\
+Say how much memory a training step will need at its peak, where that is, and what gradient release or checkpointing
+would save: with tensors that have sizes and no memory, so that no device has to hold the model. The function does a
+training step, or returns (model, batch) or (model, batch, optimizer). Exit status: 1 if the step does not fit into the
+memory that was given, 2 if there is no such step or it raises."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,12 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_runs(commands)
+    _add_forecast(commands)
     commands.add_parser("demo", help="see in a minute what backsight is for")
     options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
         from backsight.demo import show
 
         return show()
+    if options.command == "forecast":
+        return _forecast(options)
     return _run(options) if options.command == "run" else _runs(options)
 
 
@@ -62,7 +74,12 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
-    run.add_argument("--run", metavar="FOLDER", help="record into this folder instead of runs/DATE-SCRIPT")
+    run.add_argument(
+        "--run",
+        "--into",  # torchrun and its like take --run for an option of their own, --run-path
+        metavar="FOLDER",
+        help="record into this folder instead of runs/DATE-SCRIPT; --into under torchrun, which means another --run",
+    )
     run.add_argument("--every", metavar="N", type=_count, help="record one step in N")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")
@@ -90,6 +107,21 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     export.add_argument("run", metavar="RUN", help="a recording")
     export.add_argument("file", metavar="FILE", help="what to write: its name ends in .parquet, .csv or .jsonl")
+
+
+def _add_forecast(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    forecast = commands.add_parser(
+        "forecast", help="say how much memory a training step will need", description=_FORECAST, allow_abbrev=False
+    )
+    forecast.add_argument("function", metavar="MODULE:FUNCTION", help="such as train:make, or train.py:make")
+    forecast.add_argument("--memory", metavar="SIZE", type=_memory, help="of the device, such as 24GB: does it fit?")
+    forecast.add_argument("--device", choices=("cuda", "cpu"), help="what the step is to run on")
+    forecast.add_argument(
+        "--release", metavar="BUCKET", type=_bucket, nargs="?", const="16MB", help="with gradient release"
+    )
+    forecast.add_argument("--checkpoint", metavar="MODULE", nargs="*", help="with checkpointing; all repeated blocks")
+    forecast.add_argument("--dtype", metavar="TYPE", type=_floating, help="of weights and inputs, such as bfloat16")
+    forecast.add_argument("--autocast", metavar="TYPE", type=_floating, help="of mixed precision, such as bfloat16")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -126,9 +158,51 @@ def _runs(options: argparse.Namespace) -> int:
     )
 
 
+def _forecast(options: argparse.Namespace) -> int:
+    from backsight.tables.forecast import forecast_step
+
+    return forecast_step(
+        options.function,
+        release=options.release,
+        checkpointing=(options.checkpoint or True) if options.checkpoint is not None else None,
+        dtype=options.dtype,
+        autocast=options.autocast,
+        device=options.device,
+        device_memory=options.memory,
+    )
+
+
 def _split(given: list[str] | None) -> list[str] | None:
     """Return what was given by repeating an option, or with commas."""
     return None if given is None else [each.strip() for text in given for each in text.split(",") if each.strip()]
+
+
+def _memory(text: str) -> int:
+    from backsight.memory.size import bytes_of
+
+    size: int = _read(bytes_of, text)
+    return size
+
+
+def _bucket(text: str) -> str:
+    from backsight.gradient_release.bucket import bucket_bytes
+
+    _read(lambda written: bucket_bytes(written, 0), text)
+    return text
+
+
+def _floating(text: str) -> Any:
+    from backsight.memory.forecast import floating
+
+    return _read(floating, text)
+
+
+def _read(reader: Callable[[str], Any], text: str) -> Any:
+    """Read an option's value, and let its error be one of the command line."""
+    try:
+        return reader(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _count(text: str) -> int:

@@ -54,7 +54,10 @@ class TestNonFinite:
         assert finding.evidence[1].startswith("What the module was given was finite (largest magnitude ")
         assert finding.evidence[1].endswith(", so it was born inside.")
 
-    def test_a_derivative_that_is_not_finite_is_found_at_the_end_of_the_model(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("marks", [True, False])
+    def test_a_derivative_that_is_not_finite_is_found_at_the_end_of_the_model(
+        self, tmp_path: Path, marks: bool
+    ) -> None:
         model = layers(3)
 
         def loss(step: int) -> torch.Tensor:
@@ -62,12 +65,28 @@ class TestNonFinite:
             error = (model(x) - y) * (0 if step == 12 else 1)
             return error.square().sum().sqrt()
 
-        finding = one(train(tmp_path / "run", model, loss), "BS301")
+        finding = one(train(tmp_path / "run", model, loss, marks=marks), "BS301")
         assert finding.title in (
             "The gradient of 6.weight came to hold NaN at step 12.",
             "The gradient of 6.bias came to hold NaN at step 12.",
         )
-        assert finding.cure.startswith("The forward pass was finite, so look for a derivative that is not: sqrt")
+        known = "The forward pass was finite, so look for a derivative that is not: sqrt"
+        unknown = "Whether the loss was finite was not recorded: rec.mark(loss=loss) does it. Look in the loss for"
+        assert finding.cure.startswith(known if marks else unknown)
+
+    def test_of_a_loss_that_a_module_returned_it_is_known_that_it_was_finite(self, tmp_path: Path) -> None:
+        class Rooted(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.body = layers(1)
+
+            def forward(self, x: torch.Tensor, scale: float) -> torch.Tensor:
+                out: torch.Tensor = (self.body(x) * scale).square().sum().sqrt()
+                return out
+
+        model = Rooted()
+        report = train(tmp_path / "run", model, lambda step: model(batch()[0], 0.0 if step == 12 else 1.0))
+        assert one(report, "BS301").cure.startswith("The forward pass was finite")
 
     def test_with_gradients_of_outputs_the_module_is_exact(self, tmp_path: Path) -> None:
         model = layers(3)

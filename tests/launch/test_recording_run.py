@@ -143,6 +143,15 @@ def test_several_models_are_recorded_into_one_run_each_under_its_name(bench):
     assert set(latest["tensor"]) == {"generator.weight", "generator.bias", "critic.weight", "critic.bias"}
 
 
+def test_of_models_that_are_called_in_the_midst_of_the_first_step_the_weights_are_in_it(bench):
+    ended = recorded(bench, TWO)
+    run = bs.open_run(bench.folder / "run")
+    assert last_line(ended) == "backsight: 4 steps recorded: backsight runs show run"
+    for step in range(4):
+        held = run.frame(kind="weight", steps=step, as_="numpy")["tensor"]
+        assert sorted(held) == ["critic.bias", "critic.weight", "generator.bias", "generator.weight"]
+
+
 def test_a_model_of_the_same_name_gets_a_number(bench):
     fit = LOOP.replace("\n", "\n    ").replace("    import torch\n    from torch import nn\n", "", 1)
     recorded(bench, f"import torch\nfrom torch import nn\ndef fit():\n    {fit}\nfit()\nfit()\n")
@@ -199,7 +208,10 @@ def test_a_script_without_modules_is_left_alone(bench):
 
 def test_without_an_optimizer_what_there_was_is_one_step(bench):
     ended = recorded(bench, "import torch\nmodel = torch.nn.Linear(2, 1)\nmodel(torch.ones(3, 2)).sum().backward()")
-    assert last_line(ended) == "backsight: 1 step recorded: backsight runs show run"
+    said, why, cure = ended.err.splitlines()[-3:]
+    assert said == "backsight: 1 step recorded: backsight runs show run"
+    assert why == "  It is one step as no optimizer ended any. A loop without an optimizer ends its steps itself:"
+    assert "rec.step()" in cure
     kinds = set(bs.open_run(bench.folder / "run").frame(as_="numpy")["kind"])
     assert {"weight", "grad", "output"} <= kinds
 
@@ -216,6 +228,15 @@ def test_what_was_recorded_survives_a_kill(bench):
     ended = recorded(bench, LOOP + kill)
     assert ended.status == -9
     assert len(bs.open_run(bench.folder / "run").steps) == 6
+
+
+def test_of_a_recording_that_ended_early_it_is_said_how_much_there_is(bench):
+    full = "import signal, resource, time\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    full += "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n"
+    ended = recorded(bench, full + LOOP.replace("range(6)", "range(2000)"))
+    held = len(bs.open_run(bench.folder / "run").steps)
+    assert ended.status == 0 and "recording has ended, and the training goes on without it" in ended.err
+    assert last_line(ended) == f"backsight: only {held} of 2,000 steps recorded: backsight runs show run"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(bench):
@@ -245,7 +266,10 @@ def test_several_processes_have_to_be_told_a_folder(bench):
     bench.write("train.py", LOOP)
     ended = bench.observed("--record", "train.py", env={"RANK": "0", "WORLD_SIZE": "2"})
     assert ended.status == 0
-    assert "not recording: ValueError: each of several processes has to be told the same run" in ended.err
+    assert (
+        "not recording: ValueError: each of several processes has to be told the same run: --into runs/NAME"
+        in ended.err
+    )
 
 
 def test_and_then_each_writes_its_own_part_and_the_first_one_speaks(bench):
@@ -254,7 +278,7 @@ def test_and_then_each_writes_its_own_part_and_the_first_one_speaks(bench):
         bench.observed("--record", "--run", "run", "train.py", env={"RANK": rank, "WORLD_SIZE": "2"}).err
         for rank in "01"
     ]
-    assert "recorded: backsight runs show run" in said[0] and "recorded" not in said[1]
+    assert "recorded: backsight runs show run" in said[0] and said[1] == ""
     assert bs.open_run(bench.folder / "run").ranks == (0, 1)
 
 

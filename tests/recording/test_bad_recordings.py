@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import threading
 
 import pytest
@@ -141,6 +143,36 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_training(run, in_a_p
     recorded = bs.open_run(run).steps
     assert 0 < len(recorded) < 100
     assert recorded.tolist() == list(range(len(recorded)))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    options = ["-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    if mount is None or subprocess.run([mount, *options], capture_output=True).returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("taken", [0, 200, 255])
+def test_a_disk_that_fills_up_ends_the_recording_and_what_was_flushed_is_read(small_disk, net, taken):
+    (small_disk / "other").write_bytes(bytes(taken * 1024))
+    optimizer = torch.optim.Adam(net.parameters())
+    with pytest.warns(bs.RecordingWarning) as found, bs.record(net, optimizer, small_disk / "run") as rec:
+        for epoch in range(200):
+            rec.mark(epoch=epoch)
+            train(net, optimizer, 10)
+            rec.flush()
+    assert "No space left on device" in only(found)
+    if (small_disk / "run").exists() and (small_disk / "run" / "rank-00000").exists():
+        recorded = bs.open_run(small_disk / "run")
+        assert recorded.steps.tolist() == list(range(len(recorded.steps)))
+        assert len(recorded.steps) < 2000 and recorded.damage == bs.runs.Damage()
+        assert not list((small_disk / "run").rglob("*.unfinished"))
 
 
 def test_when_writing_does_not_keep_up_the_oldest_steps_are_dropped_and_counted(net, run, monkeypatch):
@@ -310,6 +342,6 @@ def test_a_folder_without_a_name_that_is_taken_has_a_run_beside_it(net, tmp_path
 
 
 def test_a_path_that_no_file_can_have_records_nothing(net, tmp_path):
-    with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on: embedded null"):
+    with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on: .*embedded null"):
         rec = bs.record(net, run=tmp_path / "a\0b")
     assert rec.closed

@@ -173,74 +173,34 @@ def test_hooks_of_the_user_run_as_before(net, run):
     assert not net.first.weight.grad.any()
 
 
-def compiled_counts():
-    from torch._dynamo.utils import counters
-
-    return {
-        "graphs": counters["stats"]["unique_graphs"],
-        "breaks": sum(counters["graph_break"].values()),
-        "recompiles": sum(counters["recompiles"].values()) if "recompiles" in counters else 0,
-    }
-
-
-@pytest.fixture
-def fresh_dynamo():
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    yield
-    torch._dynamo.reset()
-
-
-@pytest.mark.parametrize("every", [1, 2])
-@pytest.mark.parametrize("record_first", [True, False])
-def test_compiled_code_is_compiled_once_and_without_breaks(net, run, every, record_first, fresh_dynamo):
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    if record_first:
-        rec = bs.record(net, optimizer, run, every=every)
-        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
-    else:
-        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
-        train(compiled, optimizer, 1)
-        rec = bs.record(net, optimizer, run, every=every)
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        train(compiled, optimizer, 4)
-    rec.close()
-    assert compiled_counts() == {"graphs": 1, "breaks": 0, "recompiles": 0}
-    assert len(bs.open_run(run).steps) == 4 // every
-    assert {"weight", "grad"} <= {row["kind"] for row in rows(run)}
-
-
-def test_of_what_is_compiled_the_ends_are_recorded(net, run, fresh_dynamo):
-    compiled = torch.compile(net, backend="aot_eager")
-    optimizer = torch.optim.Adam(net.parameters())
-    with bs.record(compiled, optimizer, run):
-        train(compiled, optimizer, 2)
-    assert names(run, kind="output") == ["output"]
-    assert names(run, kind="input") == ["x"]
-    assert set(names(run, kind="weight")) == set(dict(net.named_parameters()))
-    (event,) = [event for event in bs.open_run(run).events if event.event == "calls not seen"]
-    assert sorted(event.details["modules"]) == ["first", "last"]
-    assert "torch.compile" in event.details["why"]
-
-
-def test_weights_of_a_compiled_training_are_the_same_to_the_last_bit(run, fresh_dynamo):
-    def weights(record_to=None):
-        torch.manual_seed(2)
-        model = Net()
-        optimizer = torch.optim.Adam(model.parameters())
-        rec = bs.record(model, optimizer, record_to) if record_to else None
-        train(torch.compile(model, backend="aot_eager"), optimizer, 5)
-        if rec is not None:
-            rec.close()
-        return model.state_dict()
-
-    bare, recorded = weights(), weights(run)
-    assert all(torch.equal(bare[key], recorded[key]) for key in bare)
-
-
 def test_tracing_and_exporting_an_observed_model(net, run):
     with bs.record(net, run=run):
         x = torch.ones(2, 6)
         assert torch.equal(torch.fx.symbolic_trace(net, {"scale": None})(x), net(x))
         assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))
         assert torch.equal(torch.jit.trace(net, x)(x), net(x))
+
+
+def test_torchscript_says_what_to_do_and_compiles_a_model_that_is_disarmed(net, run):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with bs.record(model, run=run) as rec:
+        with pytest.raises(AttributeError, match=r"call rec\.disarm\(\) before torch\.jit\.script\(model\)"):
+            torch.jit.script(model)
+        rec.disarm()
+        scripted = torch.jit.script(model)
+        rec.arm()
+        assert torch.equal(scripted(torch.ones(1, 2)), model(torch.ones(1, 2)))
+    assert names(run, kind="output") == ["0.output", "1.output", "output"]
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda model: torch.jit.trace(model, torch.ones(1, 2))])
+def test_of_a_module_of_torchscript_weights_and_gradients_are_recorded_without_a_warning(run, make, recwarn):
+    model = make(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    with bs.record(model, run=run):
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    assert {row["kind"] for row in rows(run)} == {"weight", "grad", "state"}
+    assert set(names(run, kind="weight", steps=1)) == {"0.weight", "0.bias"}
+    assert not [warned for warned in recwarn if issubclass(warned.category, bs.RecordingWarning)]

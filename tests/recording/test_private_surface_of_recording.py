@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from backsight.recording import _torch
+from backsight.recording.statistics import native
+from backsight.recording.statistics._torch import function_mode
+from backsight.recording.statistics.source import NATIVE
 
 
 def test_the_number_of_a_backward_pass_and_its_end():
@@ -56,6 +60,48 @@ def test_modules_keep_what_they_hold_and_their_hooks_in_these_tables():
         assert set(with_kwargs) == {handle.id}
 
 
+def test_a_hook_that_is_put_into_the_table_of_a_parameter_is_called_with_its_gradient():
+    parameter, seen = nn.Parameter(torch.ones(1)), []
+    keys = _torch.new_hook_key(), _torch.new_hook_key()
+    assert len({*keys, parameter.register_post_accumulate_grad_hook(lambda held: seen.append("first")).id}) == 3
+    table = _torch.gradient_hooks(parameter)
+    table[keys[0]] = lambda held: seen.append(held.grad.item())
+    (parameter * 2).sum().backward()
+    assert seen == ["first", 2.0]
+    del table[keys[0]]
+    (parameter * 2).sum().backward()
+    assert seen == ["first", 2.0, "first"]
+
+
+def test_a_hook_that_is_put_into_the_table_of_an_optimizer_is_called_before_it_steps():
+    parameter, seen = nn.Parameter(torch.ones(1)), []
+    optimizer, key = torch.optim.SGD([parameter], lr=1.0), _torch.new_hook_key()
+    parameter.grad = torch.ones(1)
+    tables = _torch.before_step_hooks(optimizer), _torch.before_step_hooks()
+    for table in tables:
+        table[key] = lambda *args: seen.append(parameter.item())
+    optimizer.step()
+    for table in tables:
+        del table[key]
+    optimizer.step()
+    assert seen == [1.0, 1.0]
+    assert parameter.item() == -1.0
+
+
+@pytest.mark.skipif(native.kernel is None, reason="the kernel is not built here")
+def test_from_2_10_on_pytorch_has_the_exchange_functions_of_dlpack():
+    there = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10)
+    assert (native.EXCHANGE is not None) == there
+    arguments = (native.PLAIN, NATIVE, torch.get_num_threads, function_mode)
+    assert native.kernel.connect(*arguments, native.EXCHANGE) == there
+
+
+def test_it_is_known_whether_a_mode_of_the_user_is_at_work():
+    assert not function_mode()
+    with torch.overrides.TorchFunctionMode():
+        assert function_mode()
+
+
 def test_a_compiled_module_holds_the_module_under_this_name():
     model = nn.Linear(1, 1)
     assert _torch.registered(torch.compile(model, backend="eager"), "_modules") == {_torch.COMPILED: model}
@@ -99,3 +145,11 @@ def test_a_table_of_gradient_hooks_goes_when_it_is_empty_and_may_come_again():
     parameter.register_post_accumulate_grad_hook(seen.append)
     parameter.sum().backward()
     assert len(seen) == 2
+
+
+def test_what_torchscript_makes_keeps_its_tables_here():
+    scripted = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    traced = torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.ones(1, 2))
+    for module in (scripted, traced):
+        assert list(_torch.registered(module, "_modules")) == ["0"]
+    assert set(_torch.registered(scripted[0], "_parameters")) == {"weight", "bias"}

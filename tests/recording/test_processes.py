@@ -93,3 +93,34 @@ def test_what_a_killed_training_had_written_is_read_and_true(run, moment):
     assert len(steps) >= 20
     assert all(row["mean"] == row["step"] for row in rows(run, tensor="weight", kind="weight"))
     assert len(rows(run, tensor="weight", kind="weight")) >= 20
+
+
+def test_at_the_end_of_a_program_a_recording_that_fails_to_close_does_not_keep_others_from_it(tmp_path, in_a_process):
+    done = in_a_process(
+        f"""
+        import torch, backsight as bs
+        from backsight.recording import processes
+
+        class Broken:
+            def close(self):
+                raise ValueError("inside backsight")
+
+        held = []
+        for name in "abc":
+            model = torch.nn.Linear(2, 1)
+            held.append((model, Broken(), bs.record(model, run={str(tmp_path)!r} + "/" + name)))
+            processes.add(held[-1][1])
+            model(torch.ones(1, 2))
+        """
+    )
+    said = done.stderr.splitlines()
+    assert len(said) == 3
+    assert all(
+        line.startswith("backsight: a recording was not closed, what was flushed is safe: ValueError") for line in said
+    )
+    assert all(names_of(tmp_path / name) for name in "abc")
+
+
+def names_of(path):
+    """Return the outputs that a run holds."""
+    return {row["tensor"] for row in rows(path, kind="output")}

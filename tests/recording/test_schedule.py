@@ -122,3 +122,27 @@ def test_a_schedule_of_no_steps_is_refused(net, run):
     with pytest.raises(ValueError, match=r"use disarm\(\)"):
         bs.record(net, run=run, every=0)
     assert not run.exists()
+
+
+def test_steps_that_are_not_recorded_are_counted_whenever_somebody_asks(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run, every=4) as rec:
+        counted = []
+        for step in range(7):
+            rec.mark(batch=step)
+            train(net, optimizer, 1)
+            counted.append(rec.steps)
+        rec.disarm()
+        train(net, optimizer, 5)
+        assert "step 12" in repr(rec)
+        rec.arm()
+        train(net, optimizer, 2)
+        rec.step()  # the optimizer has just ended this one
+        rec.step()
+        train(net, optimizer, 3)
+        assert rec.steps == 15
+        rec.step()
+    assert counted == [1, 2, 3, 4, 5, 6, 7]
+    recorded = bs.open_run(run)
+    assert recorded.steps.tolist() == [0, 4, 12]
+    assert [mark.step for mark in recorded.marks] == list(range(7))

@@ -7,15 +7,18 @@ import os
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
 import torch
 
-from backsight.recording.reading import RECORD
+from backsight.recording.page import Slot
+from backsight.recording.reading import Records, joined
 from backsight.recording.statistics import measure, native
+from backsight.recording.statistics._torch import function_mode
 from backsight.recording.statistics.source import NATIVE
-from backsight.runs import BINS
+from backsight.runs import BINS, STATISTICS, PackedHistograms
 
 pytestmark = pytest.mark.skipif(native.kernel is None, reason="the kernel is not built here")
 kernel = native.kernel
@@ -146,15 +149,101 @@ def test_impossible_arrays_are_refused(arguments, error):
         kernel.measure(*arguments)
 
 
-def test_plain_tensors_are_read_as_their_arrays_are():
+@pytest.fixture(params=["by DLPack", "by attributes"])
+def asked(request):
+    """Both ways in which the kernel learns where a tensor lies; the second is for PyTorch before 2.10."""
+    if request.param == "by DLPack" and native.EXCHANGE is None:
+        pytest.skip("this PyTorch has no exchange functions")
+    arguments = (native.PLAIN, NATIVE, torch.get_num_threads, function_mode)
+    kernel.connect(*arguments, native.EXCHANGE if request.param == "by DLPack" else None)
+    yield
+    kernel.connect(*arguments, native.EXCHANGE)
+
+
+def entry(tensor, call=0):
+    return Slot("fc.weight", "weight", "fc"), call, tensor
+
+
+def test_a_sheet_measures_plain_tensors_as_their_arrays_are(asked):
     tensors = [torch.nn.Parameter(torch.randn(50, 50)), torch.randn(3, 200_000), torch.arange(-3, 4), torch.ones(2) > 0]
+    tensors += [torch.randn(3).to(dtype) for dtype in NATIVE] + [torch.tensor(3.0), torch.ones(1, 4).expand(1, 4)]
     arrays = native.arrays(tensors)
     rows, histograms, sampled = kernel.measure(arrays.addresses, arrays.counts, arrays.kinds, True, 2)
-    records = np.frombuffer(kernel.read(tensors, native.PLAIN, NATIVE, True, 2), RECORD)
-    assert records["row"].tobytes() == bytes(rows)
-    assert records["histogram"].tobytes() == bytes(histograms)
-    assert records["sampled"].tobytes() == bytes(sampled)
-    assert kernel.read(tensors, native.PLAIN, NATIVE, False, 2) == bytes(rows)
+    for together in (True, False):
+        noted: list[object] = []
+        sheet = kernel.Sheet(noted, True)
+        entries = [entry(tensor, call) for call, tensor in enumerate(tensors)]
+        assert sheet.note_all(entries) if together else all(sheet.note(*each) for each in entries)
+        found = joined([Records(*sheet.take())], True)
+        packed = PackedHistograms.of(np.frombuffer(histograms, np.uint32).reshape(-1, 64))
+        assert found.rows.tobytes() == bytes(rows)
+        assert found.sampled.tobytes() == bytes(sampled)
+        assert found.histograms.filled.tobytes() == packed.filled.tobytes()
+        assert found.histograms.counts == packed.counts
+        assert noted == [(slot, call, tensor.shape, tensor.dtype) for slot, call, tensor in entries]
+
+
+def test_without_histograms_a_sheet_has_rows_alone(asked):
+    sheet = kernel.Sheet([], False)
+    assert sheet.note(*entry(torch.tensor([1.0, 2.0])))
+    records, counts = sheet.take()
+    assert np.frombuffer(records, STATISTICS)["max"].tolist() == [2.0]
+    assert (counts, sheet.take()) == (b"", (b"", b""))
+
+
+def test_a_sheet_that_begins_anew_has_forgotten_what_was_on_it(asked):
+    before, after, tensor = [], [], torch.zeros(5000)
+    sheet = kernel.Sheet(before, True)
+    assert sheet.note(*entry(tensor))
+    sheet.begin(after)
+    tensor.data.fill_(1.0)  # which raises no version: what is remembered would show
+    assert sheet.note(*entry(tensor))
+    assert joined([Records(*sheet.take())], True).rows["max"].tolist() == [1.0]
+    assert (len(before), len(after)) == (1, 1)
+
+
+def test_the_row_of_a_slot_is_the_same_object_until_its_tensor_changes(asked):
+    slot = Slot("x", "input", "")
+    rows = []
+    sheet = kernel.Sheet(rows, True)
+    changing = [torch.ones(2, 3), torch.zeros(2, 3), torch.ones(3, 2), torch.ones(3, 2).double()]
+    assert all(sheet.note(slot, 0, tensor) for tensor in changing)
+    assert rows[0] is rows[1]
+    assert rows == [(slot, 0, tensor.shape, tensor.dtype) for tensor in changing]
+
+
+def test_a_large_tensor_is_read_once_until_it_is_written_to(asked):
+    sheet, tensor = kernel.Sheet([], True), torch.zeros(5000)
+    assert sheet.note(*entry(tensor))
+    tensor.data.fill_(1.0)  # which raises no version: a second reading would show
+    assert sheet.note(*entry(tensor))
+    tensor.fill_(2.0)
+    assert sheet.note(*entry(tensor))
+    found = joined([Records(*sheet.take())], True)
+    assert found.rows["max"].tolist() == [0.0, 0.0, 2.0]
+
+
+def test_a_tensor_in_the_place_of_a_freed_one_is_read_anew(asked):
+    sheet = kernel.Sheet([], True)
+    for number in range(200):
+        assert sheet.note(*entry(torch.full((5000,), float(number))))
+    assert joined([Records(*sheet.take())], True).rows["max"].tolist() == list(range(200))
+
+
+def test_a_sheet_keeps_no_tensor_alive(asked):
+    sheet, tensor = kernel.Sheet([], True), torch.zeros(5000)
+    assert sheet.note(*entry(tensor)) and sheet.note_all([entry(tensor)])
+    reference = weakref.ref(tensor)
+    del tensor
+    assert reference() is None
+
+
+def test_inference_tensors_have_no_version_and_are_read_each_time(asked):
+    with torch.inference_mode():
+        tensor = torch.ones(5000)
+    sheet = kernel.Sheet([], True)
+    assert sheet.note(*entry(tensor)) and sheet.note(*entry(tensor))
+    assert joined([Records(*sheet.take())], True).rows["count"].tolist() == [5000, 5000]
 
 
 @pytest.mark.parametrize(
@@ -172,24 +261,48 @@ def test_plain_tensors_are_read_as_their_arrays_are():
     ],
     ids=str,
 )
-def test_a_list_with_a_tensor_that_is_not_plain_is_left_to_python(other):
-    assert kernel.read([torch.ones(2), other], native.PLAIN, NATIVE, True, 1) is None
+def test_what_is_not_plain_is_left_to_python(asked, other):
+    rows = []
+    sheet = kernel.Sheet(rows, True)
+    assert not sheet.note(*entry(other))
+    assert not sheet.note_all([entry(torch.ones(2)), entry(other)])
+    assert rows == []
+    assert sheet.take() == (b"", b"")
 
 
-def test_released_memory_is_not_read():
+def test_released_memory_is_not_read(asked):
     tensor = torch.ones(8)[4:]
     tensor.untyped_storage().resize_(0)
-    assert kernel.read([tensor], native.PLAIN, NATIVE, True, 1) is None
+    assert not kernel.Sheet([], True).note(*entry(tensor))
 
 
-@pytest.mark.parametrize("arguments", [([], (), (), True), ((), (), NATIVE, True, 1), ([], (), (), True, 1)])
-def test_read_says_what_it_takes(arguments):
-    with pytest.raises(TypeError, match="tensors: list"):
-        kernel.read(*arguments)
+def test_no_mode_of_the_user_sees_what_a_sheet_asks(asked):
+    seen = []
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    tensor = torch.ones(5000)
+    with Mode():
+        assert not kernel.Sheet([], True).note(*entry(tensor))
+    assert seen == []
 
 
-def test_unknown_levels_are_refused():
-    with pytest.raises(ValueError, match="this processor has no level 'mmx'"):
-        kernel.use("mmx")
-    with pytest.raises(ValueError, match="no level 3"):
-        kernel.use(3)
+def test_a_sheet_says_what_it_takes():
+    sheet = kernel.Sheet([], True)
+    for wrong, message in (
+        (lambda: kernel.Sheet((), True), "list"),
+        (lambda: sheet.begin(()), "rows: list"),
+        (lambda: sheet.note(torch.ones(1)), "slot, call, tensor"),
+        (lambda: sheet.note_all(()), "entries: list"),
+        (lambda: sheet.note_all([torch.ones(1)]), "an entry is"),
+        (lambda: kernel.connect((), NATIVE, len, len), "5 arguments"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            wrong()
+    with pytest.raises(ValueError, match="10 kinds"):
+        kernel.connect((), (), len, len, None)
+    with pytest.raises(AttributeError, match="_rows"):
+        sheet.note("no slot", 0, torch.ones(1))

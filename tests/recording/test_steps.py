@@ -141,10 +141,72 @@ def test_a_gradient_to_which_nothing_was_added_is_not_taken_again(net, run):
 
 def test_modules_called_in_an_earlier_step_are_not_said_to_be_unseen(run):
     models, _, step = adversaries()
-    with bs.record(models, None, run):  # the optimizer found first ends the first step, half way
+    with bs.record(models, None, run):
         for _ in range(3):
             step()
     assert [event for event in bs.open_run(run).events if event.event == "calls not seen"] == []
+
+
+def test_the_first_step_of_two_optimizers_that_were_not_given_is_a_whole_one(run):
+    models, optimizers, step = adversaries()
+    with bs.record(models, run=run) as rec:
+        for _ in range(100):
+            step()
+        assert rec.steps == 100
+    assert steps(run) == list(range(100))
+    calls = bs.open_run(run).frame(tensor="D.output", as_="numpy")
+    assert sorted(calls["call"][calls["step"] == 0]) == sorted(calls["call"][calls["step"] == 1]) == [0, 1, 2]
+    for optimizer in optimizers:  # which have to be there: an optimizer that is gone is not waited for
+        assert optimizer.param_groups
+
+
+def test_an_optimizer_of_another_kind_somewhere_in_the_program_does_no_harm(net, run, recwarn):
+    class Odd(torch.optim.Optimizer):
+        def __init__(self, groups):
+            self.param_groups = groups
+
+        @property
+        def state(self):
+            raise AssertionError("nothing of the user's is asked")
+
+    odd = [Odd(groups) for groups in (None, [None], [{}], [{"params": None}], 3)]
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, run=run) as rec:
+        train(net, optimizer, 3)
+        assert rec.steps == 3
+    assert len(odd) == 5 and not recwarn.list
+
+
+def test_a_critic_may_step_several_times_for_a_step_of_the_generator(run):
+    models, (of_d, of_g), step = adversaries()
+    with bs.record(models, run=run) as rec:
+        for _ in range(3):
+            for _ in range(4):
+                models["D"](models["G"](torch.randn(4, 3)).detach()).sum().backward()
+                of_d.step()
+            step()
+        assert rec.steps == 3
+    assert of_g.param_groups
+
+
+def test_an_optimizer_that_is_there_and_never_steps_does_not_hold_up_the_steps_for_ever(run):
+    models, (of_d, of_g), _ = adversaries()
+    with bs.record(models, run=run) as rec:
+        for _ in range(100):
+            models["D"](models["G"](torch.randn(4, 3)).detach()).sum().backward()
+            of_d.step()
+        assert rec.steps > 80
+    assert of_g.param_groups
+
+
+def test_an_optimizer_that_comes_back_after_another_phase_ends_steps_again(net, run):
+    first = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, run=run) as rec:
+        train(net, first, 20)
+        train(net, torch.optim.Adam(net.parameters()), 20)
+        assert rec.steps == 40
+        train(net, first, 60)
+        assert rec.steps > 80
 
 
 def test_a_closure_runs_inside_of_its_step(net, run):

@@ -111,6 +111,26 @@ def test_tensorboard_itself_reads_it(run: Run, tmp_path: Path) -> None:
     assert [event.value for event in held.Scalars("weight/a,b/mean")] == [0.5, 1.5, 2.5]
 
 
+def test_tensorboard_gets_every_call_and_of_a_running_sum_the_last_beside(path: Path, tmp_path: Path) -> None:
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with RunWriter(path) as writer:
+        output, grad = (writer.tensor("t", kind, shape=(2,), dtype="float32") for kind in ("output", "grad"))
+        for step in range(2):
+            rows = np.zeros(4, STATISTICS)
+            rows["count"], rows["mean"] = 2, [1 + step, 2 + step, 3 + step, 4 + step]
+            kept = 4 - step  # the second step has one gradient
+            writer.append(step, [output, output, grad, grad][:kept], rows[:kept], call=[0, 1, 0, 1][:kept])
+    held = board.EventAccumulator(str(open_run(path).to_tensorboard(tmp_path / "board", ["mean"]).parent)).Reload()
+    said = {tag: [(event.step, event.value) for event in held.Scalars(tag)] for tag in held.Tags()["scalars"]}
+    assert said == {
+        "output/t/mean/call 0": [(0, 1), (1, 2)],
+        "output/t/mean/call 1": [(0, 2), (1, 3)],
+        "grad/t/mean": [(0, 4), (1, 4)],
+        "grad/t/mean/call 0": [(0, 3), (1, 4)],
+        "grad/t/mean/call 1": [(0, 4)],
+    }
+
+
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_a_run_without_a_tensor_is_exported_too(path: Path, tmp_path: Path, ending: str) -> None:
     if ending == ".parquet":
@@ -135,3 +155,10 @@ def test_metrics_of_several_kinds_stay_in_their_columns(path: Path, tmp_path: Pa
     rows = (pandas.read_csv if ending == "csv" else pandas.read_parquet)(exported).set_index("kind")
     assert rows.loc["grad", "single"] == 3 and rows.loc["weight", ["pair[0]", "pair[1]"]].tolist() == [1, 2]
     assert rows.loc["grad", ["pair[0]", "pair[1]"]].isna().all() and np.isnan(rows.loc["weight", "single"])
+
+
+def test_a_name_with_a_nul_in_it_is_escaped_in_csv(path: Path, tmp_path: Path) -> None:
+    with RunWriter(path) as writer:
+        writer.append(0, [writer.tensor("a\0b", "weight")], np.zeros(1, STATISTICS))
+    text = open_run(path).export(tmp_path / "rows.csv").read_text(encoding="utf-8")
+    assert "a\\0b" in text and "\0" not in text

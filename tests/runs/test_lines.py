@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import collections
+import dataclasses
+import datetime
+import enum
 import json
 import math
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +70,42 @@ def test_numbers_of_numpy_paths_and_subclasses_become_plain() -> None:
 
     held = lines.plain({"n": np.int64(3), "x": np.float32(0.5), "at": Path("a/b"), "name": Name("fc"), 7: (1, {2})})
     assert held == {"n": 3, "x": 0.5, "at": "a/b", "name": "fc", "7": [1, [2]]}
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Settings:
+    sizes: tuple[int, ...] = (8, 8)
+    name: str = dataclasses.field(init=False)
+
+
+def test_of_what_holds_others_the_contents_are_kept() -> None:
+    Pair = collections.namedtuple("Pair", "low high")
+    held = lines.plain(
+        {
+            "shape": torch.Size([2, 3]),
+            "pair": Pair(1, [2]),
+            "options": argparse.Namespace(lr=0.1, betas=(0.9, 0.99)),
+            "more": types.SimpleNamespace(x=1),
+            "settings": Settings(),
+            "colour": Colour.RED,
+            "layer": torch.nn.ReLU,
+            "day": datetime.date(2026, 1, 31),
+        }
+    )
+    assert held == {
+        "shape": [2, 3],
+        "pair": {"low": 1, "high": [2]},
+        "options": {"lr": 0.1, "betas": [0.9, 0.99]},
+        "more": {"x": 1},
+        "settings": {"sizes": [8, 8]},
+        "colour": "Colour.RED",
+        "layer": "<torch.nn.modules.activation.ReLU>",
+        "day": "2026-01-31",
+    }
 
 
 def test_an_unknown_object_is_only_named() -> None:

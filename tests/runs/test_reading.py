@@ -42,7 +42,18 @@ def run(path: Path):
 
 def test_a_frame_is_what_was_asked_for(run) -> None:
     frame = run.frame(tensor="fc.weight", kind="grad", stat=["mean", "norm"], steps=slice(2, 8, 3))
-    assert list(frame.columns) == ["step", "tensor", "kind", "module", "call", "shape", "dtype", "ranks", "mean", "l2"]
+    assert list(frame.columns) == [
+        "step",
+        "tensor",
+        "kind",
+        "module",
+        "call",
+        "shape",
+        "dtype",
+        "ranks",
+        "mean",
+        "norm",
+    ]
     assert frame["step"].tolist() == [2, 5]
     assert frame["mean"].tolist() == [2 + 2 / 1024, 5 + 2 / 1024]
     assert frame["shape"].tolist() == [(10,), (10,)]
@@ -73,7 +84,12 @@ def test_frames_of_several_libraries_agree(run) -> None:
 
 def test_polars_if_it_is_there(run) -> None:
     pytest.importorskip("polars")
-    assert run.frame(as_="polars").height == 40
+    plain, found = run.frame(as_="numpy"), run.frame(as_="polars")
+    assert found.columns == list(plain)
+    for name in ("step", "tensor", "kind", "mean"):
+        assert found[name].to_list() == plain[name].tolist()
+    assert [tuple(shape) for shape in found["shape"].to_list()] == plain["shape"].tolist()
+    assert run.frame(as_="polars", steps=99).height == 0
 
 
 def test_latest_is_the_newest_step(run) -> None:
@@ -86,7 +102,7 @@ def test_a_series_takes_the_kind_from_the_statistic(run) -> None:
     rows = rows_of(3, 4)[2:3]
     n = 1000
     assert found.values[3] == pytest.approx(np.sqrt(rows["m2"][0] + n * rows["mean"][0] ** 2))
-    assert (found.kind, found.stat, found.total, found.missing) == ("grad", "l2", 10, 0)
+    assert (found.kind, found.stat, found.total, found.missing) == ("grad", "norm", 10, 0)
     assert found.steps.tolist() == list(range(10))
 
 
@@ -280,3 +296,28 @@ def test_a_damaged_segment_between_ones_that_are_being_sorted_is_read_once(path:
         return segment.path.name
 
     assert rank._reading(answer) == ["000000-000000.sorted", "000001.live", "000002-000002.sorted"]
+
+
+def test_a_column_is_called_as_it_was_asked_for(run) -> None:
+    found = run.frame(stat=["norm", "l2"], as_="numpy")
+    assert found["norm"].tolist() == found["l2"].tolist()
+    assert "l2" not in run.frame(stat="norm", as_="numpy")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "stat", "kind", "said"),
+    [
+        ("fc.weight", "grad_foo", None, r"There is no statistic 'foo'\. There are absmax, "),
+        ("fc.weight", "foo", None, r"There is no statistic 'foo'\. There are absmax, "),
+        ("fc.weight", "mean", None, r"recorded as grad, weight\. Say which: kind='"),
+        ("fc.output", "grad_norm", None, r"'fc\.output' was not recorded as that kind, but as output\."),
+        ("fc.wieght", "grad_norm", None, r"no tensor 'fc\.wieght'\. Close to it: fc\.weight\."),
+    ],
+)
+def test_a_series_that_is_not_there_says_what_is_wrong(run, tensor, stat, kind, said) -> None:
+    with pytest.raises(NotInRun, match=said):
+        run.series(tensor, stat, kind=kind)
+
+
+def test_a_kind_may_stand_in_the_statistic_and_beside_it(run) -> None:
+    assert run.series("fc.weight", "grad_norm", kind="grad").kind == "grad"

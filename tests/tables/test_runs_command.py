@@ -150,7 +150,7 @@ def test_evaluation_after_the_last_step_is_not_what_is_shown(command: Command, t
         with torch.no_grad():
             model(torch.ones(2, 4))
     said = command("show", "run").stdout
-    assert said.splitlines()[1] == "step 2, the last with gradients; the newest is step 3"
+    assert said.splitlines()[1] == "step 2, the last with gradients; in step 3, the newest, there are none"
     assert "grad" in said and "(eval)" not in said
 
 
@@ -242,3 +242,18 @@ def test_without_a_name_it_is_the_newest_run(command: Command, tmp_path: Path) -
     record(tmp_path / "runs" / "older", nn.Linear(4, 1))
     record(tmp_path / "runs" / "newer", nn.Linear(4, 1))
     assert command("show").stdout.startswith("runs/newer ")
+
+
+def test_the_beginning_of_a_name_is_enough_if_only_one_run_begins_so(command: Command, tmp_path: Path) -> None:
+    for name in ("2026-01-31-train", "2026-02-01-train", "2026-02-01-train-2"):
+        record(tmp_path / "runs" / name, nn.Linear(4, 1), steps=1)
+    assert command("show", "2026-01").stdout.startswith("runs/2026-01-31-train ")
+    assert command("show", "runs/2026-01").stdout.startswith("runs/2026-01-31-train ")
+    assert command("show", "2026-02-01-train").stdout.startswith("runs/2026-02-01-train ")
+    ended = command("show", "2026-02")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines() == [
+        "backsight: '2026-02' is the beginning of 2 runs; add to it until it is of one:",
+        "  runs/2026-02-01-train",
+        "  runs/2026-02-01-train-2",
+    ]

@@ -137,3 +137,23 @@ def test_a_reader_that_stops_reading_is_no_error(runs: Path) -> None:
     ended = subprocess.run(line, cwd=runs.parent, env=environment(), stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert ended.stderr == ""
+
+
+def test_a_long_name_of_a_tensor_gives_way_to_the_names_of_modules(command: Command, tmp_path: Path) -> None:
+    modules = ["", "transformer", "transformer.layer", "transformer.layer.attention"]
+    tree: dict[str, object] = {}
+    for name in reversed(modules):
+        tree = {"name": name, "type": "SelfAttentionModule", "parameters": [], "children": [tree] if tree else []}
+    with RunWriter(tmp_path / "run") as writer:
+        writer.tree([tree])
+        ids = [writer.tensor(f"{name}.output.last_hidden_state".lstrip("."), "output", name) for name in modules]
+        writer.append(0, ids, np.ones(len(ids), STATISTICS))
+    said = command("show", "run", columns=80).stdout
+    assert re.findall(r"^[ ✗!]+(\w+) ", said.split("\n\n")[1], re.MULTILINE) == [
+        "module",
+        "model",
+        "transformer",
+        "layer",
+        "attention",
+    ]
+    assert max(map(len, said.split("\n\n")[1].splitlines())) <= 80

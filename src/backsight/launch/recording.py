@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import warnings
@@ -10,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
-from backsight.launch.voice import failed, say
+from backsight.launch.voice import failed, rank, say
 
 if TYPE_CHECKING:
     from backsight.launch.models import Models
     from backsight.recording.program import ProgramRecording
     from backsight.recording.recorder import Recorder
+
+
+ONE_STEP = """\
+  It is one step as no optimizer ended any. A loop without an optimizer ends its steps itself:
+  rec = backsight.record(model, run="runs/NAME") before it, and rec.step() at the end of each iteration."""
 
 
 class RecordingObserver:
@@ -44,23 +48,29 @@ class RecordingObserver:
             self._models.stop()
         if self._recording is not None:
             self._recording.close()
-        if not self.quiet and _rank() == 0 and (line := self._said()):
+        if not self.quiet and rank() == 0 and (line := self._said()):
             say(line)
 
     def _begin(self) -> None:
         try:
             from backsight.launch.models import Models
-            from backsight.recording.environment import new_run, rank_and_world
             from backsight.recording.program import ProgramRecording
 
-            if self.run is None and rank_and_world()[1] > 1:
-                raise ValueError("each of several processes has to be told the same run: --run runs/NAME")
-            folder = self._start / (Path(self.run) if self.run is not None else new_run(self.program))
-            self._recording = ProgramRecording(folder, say, every=self.every, config={"program": self.program})
+            self._recording = ProgramRecording(self._folder(), say, every=self.every, config={"program": self.program})
             self._models = Models(self._recording.join, lambda failure: failed("recording no further models", failure))
         except Exception as failure:  # a failure of ours is not a failure of the program
-            if _rank() == 0:
+            if rank() == 0:
                 failed("not recording", failure)
+
+    def _folder(self) -> Path:
+        from backsight.recording.environment import new_run
+
+        if self.run is not None:
+            return self._start / self.run
+        try:
+            return self._start / new_run(self.program)
+        except ValueError as failure:
+            raise ValueError(f"{failure}: --into runs/NAME") from None
 
     def _said(self) -> str | None:
         """Return what was recorded in a line; None if that it was not has been said already."""
@@ -71,8 +81,11 @@ class RecordingObserver:
             return "backsight: nothing recorded: no module was called"
         if not recorder.run.is_dir():
             return None
-        what, run = f"backsight: {_counted(recorder, self.every)} recorded", self._spelt(recorder.run)
-        if _ended_non_finite(recorder.run):
+        steps, non_finite = _read(recorder.run)
+        what, run = f"backsight: {_counted(recorder, self.every, steps)} recorded", self._spelt(recorder.run)
+        if not recorder.steps:
+            return f"{what}: backsight runs show {run}\n{ONE_STEP}"
+        if non_finite:
             return f"{what}, and weights are NaN or infinite: backsight runs audit {run}"
         return f"{what}: backsight runs show {run}"
 
@@ -81,26 +94,27 @@ class RecordingObserver:
         return shlex.quote(str(run.relative_to(self._start) if run.is_relative_to(self._start) else run))
 
 
-def _counted(recorder: Recorder, every: int) -> str:
+def _counted(recorder: Recorder, every: int, recorded: int | None) -> str:
+    due = -(-recorder.steps // every) - recorder.dropped
+    if recorded is not None and recorded < due:
+        return f"only {recorded:,} of {recorder.steps:,} steps"
     text = f"{recorder.steps:,} steps" if recorder.steps > 1 else "1 step"
     text += f", 1 in {every:,} of them," if every > 1 and recorder.steps > 1 else ""
     return f"{text} ({recorder.dropped:,} were dropped)" if recorder.dropped else text
 
 
-def _ended_non_finite(folder: Path) -> bool:
-    """Whether a weight was not finite at the end. (Other tensors may be so on purpose: a mask of -inf.)"""
+def _read(folder: Path) -> tuple[int | None, bool]:
+    """Return how many steps there are in a run, None if that cannot be read, and whether weights ended non-finite.
+
+    (Other tensors may be so on purpose: a mask of -inf.)
+    """
     from backsight.runs import open_run
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of damage, which `backsight runs` tells; here it is the program's stderr
         try:
-            latest = open_run(folder).latest(as_="numpy")
+            run = open_run(folder)
+            latest = run.latest(as_="numpy")
+            return len(run.steps), any(latest["nonfinite"][latest["kind"] == "weight"])
         except Exception:  # that something was recorded is still worth its line
-            return False
-    return any(latest["nonfinite"][latest["kind"] == "weight"])
-
-
-def _rank() -> int:
-    """Return which of several processes this is; only the first speaks."""
-    rank = os.environ.get("RANK", "0")
-    return int(rank) if rank.isdecimal() else 0
+            return None, False

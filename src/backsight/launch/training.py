@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
-from backsight.launch.voice import failed, say, show
+from backsight.launch.voice import failed, rank, say, show
 
 if TYPE_CHECKING:
     from backsight.launch.first_steps import FirstSteps
@@ -53,7 +53,7 @@ class TrainingObserver:
         shown = report if self.notes else report.without_notes()
         if shown.findings:
             show(shown, title="backsight found")
-        elif not self.quiet:
+        elif not self.quiet and rank() == 0:
             from backsight.launch.summary import summary
 
             say(summary(self._steps, notes=len(report) - len(shown)))

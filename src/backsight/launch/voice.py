@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 _WIDEST = 110
 """Columns of a frame: longer lines are hard to read."""
+
+
+def rank() -> int:
+    """Return which of several processes this is; what is the same for all of them, only the first one says."""
+    told = os.environ.get("RANK", "0")
+    return int(told) if told.isdecimal() else 0
 
 
 def say(line: str) -> None:

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.optim.optimizer import _global_optimizer_pre_hooks
+from torch.utils.hooks import RemovableHandle
 
 COMPILED = "_orig_mod"
 """The name under which what `torch.compile(module)` returns holds the module; it says nothing to a reader."""
@@ -58,16 +61,53 @@ def version(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def is_script(module: torch.nn.Module) -> bool:
+    """Whether TorchScript has made this module."""
+    return issubclass(type(module), torch.jit.ScriptModule)
+
+
 def registered(module: torch.nn.Module, table: str) -> dict[str, Any]:
     """Return `_modules`, `_parameters` or `_buffers` without asking the module's own `__getattr__`."""
-    held: dict[str, Any] = object.__getattribute__(module, "__dict__").get(table, {})
-    return held
+    own = object.__getattribute__(module, "__dict__")
+    held = own.get(table)
+    if held is None:
+        inner = own.get("_actual_script_module")  # what torch.jit.trace returns has everything in another one
+        return {} if inner is None else registered(inner, table)
+    return held if isinstance(held, dict) else dict(held.items())  # a ScriptModule has tables of C++
 
 
 def hook_tables(module: torch.nn.Module) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
     """Return the tables in which a module keeps its forward hooks, each with that of those that take kwargs."""
     tables = ("_forward_pre_hooks", "_forward_hooks")
     return [(registered(module, table), registered(module, f"{table}_with_kwargs")) for table in tables]
+
+
+def new_hook_key() -> int:
+    """Return a key for tables of hooks that no other hook has.
+
+    With a key of its own a hook can be put into tables, and out of them, again and again. PyTorch's functions make a
+    handle each time, which takes longer than the step that is to be recorded.
+    """
+    return RemovableHandle(OrderedDict()).id
+
+
+def gradient_hooks(tensor: torch.Tensor) -> dict[int, Any]:
+    """Return the table of hooks that are called when a gradient has been added to `tensor.grad`; a new one if need be.
+
+    As `Tensor.register_post_accumulate_grad_hook` does. The tensor has to be a leaf that requires a gradient.
+    """
+    table: dict[int, Any] | None = tensor._post_accumulate_grad_hooks
+    if table is None:
+        table = tensor._post_accumulate_grad_hooks = OrderedDict()
+    return table
+
+
+def before_step_hooks(optimizer: torch.optim.Optimizer | None = None) -> dict[int, Any]:
+    """Return the table of hooks that are called before an optimizer steps, or that of all optimizers."""
+    if optimizer is None:
+        return _global_optimizer_pre_hooks
+    table: dict[int, Any] = optimizer._optimizer_step_pre_hooks
+    return table
 
 
 def drop_empty_hooks(tensor: torch.Tensor) -> None:

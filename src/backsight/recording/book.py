@@ -24,20 +24,13 @@ class _Layout:
     """Which rows a page has; one page is mostly laid out as the page before, and then all this is known."""
 
     rows: list[Row]
-    places: list[int]
-    size: int
     replicated: bool
     numbers: NDArray[np.int64]
     calls: NDArray[np.int64]
 
     def fits(self, page: Page) -> bool:
         """Whether this page is laid out so."""
-        return (
-            self.size == page.size
-            and self.rows == page.rows
-            and self.places == page.places
-            and self.replicated == page.replicated
-        )
+        return self.rows == page.rows and self.replicated == page.replicated
 
 
 class Book:
@@ -55,7 +48,7 @@ class Book:
         """Write the rows of steps; those of neighbouring steps that are laid out alike go to the writer together."""
         alike: list[Page] = []
         for page in pages:
-            if (reasons := skipped(page.readings, page.histograms)) and page.rows:
+            if reasons := skipped(page.readings, page.histograms):
                 self._leave_out(page, reasons)
             if self._layout is None or not self._layout.fits(page):
                 self._write_rows(alike)
@@ -76,22 +69,18 @@ class Book:
             return
         count = len(pages)
         found = joined([reading for page in pages for reading in page.readings], pages[0].histograms)
-        starts = np.arange(count)[:, None] * layout.size
-        places = (starts + np.array(layout.places)).reshape(-1)
         self.writer.append(
             np.repeat(np.array([page.step for page in pages], "<i8"), len(layout.rows)),
             np.tile(layout.numbers, count),
-            found.rows[places],
+            found.rows,
             call=np.tile(layout.calls, count),
-            histograms=None if found.histograms is None else found.histograms[places],
-            sampled=None if found.sampled is None else found.sampled[places],
+            histograms=found.histograms,
+            sampled=found.sampled,
         )
 
     def _laid_out(self, page: Page) -> _Layout:
         return _Layout(
             page.rows,
-            page.places,
-            page.size,
             page.replicated,
             np.array([self._number(page, slot, shape, dtype) for slot, _, shape, dtype in page.rows], "<i8"),
             np.array([call for _, call, _, _ in page.rows], "<i8"),
@@ -127,13 +116,12 @@ class Book:
 
     def _leave_out(self, page: Page, reasons: dict[int, str]) -> None:
         """Leave out the rows that have no numbers; the reason is written down once for each tensor."""
-        for (slot, _, _, _), place in zip(page.rows, page.places, strict=True):
-            if place in reasons and slot not in self._skipped:
+        for at, reason in reasons.items():
+            slot = page.rows[at][0]
+            if slot not in self._skipped:
                 self._skipped.add(slot)
-                reason = reasons[place]
                 self.writer.event("skipped", step=page.step, tensor=slot.name, kind=slot.kind, reason=reason)
-        kept = [at for at, place in enumerate(page.places) if place not in reasons]
-        page.rows, page.places = [page.rows[at] for at in kept], [page.places[at] for at in kept]
+        page.rows = [row for at, row in enumerate(page.rows) if at not in reasons]
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from backsight._version import __version__
+from backsight.recording.job import began
 
 
 def environment() -> dict[str, object]:
@@ -40,8 +41,15 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def new_run(name: str) -> Path:
-    """Return a folder for a run that was given none: runs/2026-01-31-17-05-09-ResNet."""
-    return Path("runs") / f"{time.strftime('%Y-%m-%d-%H-%M-%S')}-{name}"
+    """Return a folder for a run that was given none: runs/2026-01-31-17-05-09-ResNet.
+
+    Raises:
+        ValueError: if this is one of several processes, and nothing tells all of them the same time.
+    """
+    moment = began() if rank_and_world()[1] > 1 else time.time()
+    if moment is None:
+        raise ValueError("each of several processes has to be told the same run")
+    return Path("runs") / f"{time.strftime('%Y-%m-%d-%H-%M-%S', time.localtime(moment))}-{name}"
 
 
 def _commit() -> str | None:

@@ -35,6 +35,15 @@ class Hook:
         except Exception as failure:  # a failure of ours is not a failure of the training
             self._failed(failure)
 
+    @property
+    def __name__(self) -> str:
+        # Who asks is torch.jit.script, which compiles hooks (torch/jit/_recursive.py, `get_hook_stubs`) and needs of
+        # each the exact types of its module's inputs and outputs. Whoever can do without a name gets none, as before.
+        raise AttributeError(
+            "TorchScript would have to compile the hooks of backsight, which is recording this model: call "
+            "rec.disarm() before torch.jit.script(model), and rec.arm() after it."
+        )
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Spent:
         return Spent()
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from backsight.recording._torch import transform
+from torch.compiler import is_compiling
+
+from backsight.recording._torch import note_trace, transform
+from backsight.recording.hook import Hook
 from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
+from backsight.recording.statistics import native
 from backsight.recording.voice import Voice
 
 
@@ -21,11 +26,23 @@ class Notebook:
     """Called with the name of a tap and what it raised."""
     calls: int
     """Calls of one module, or arrivals of one gradient, that are recorded in a step."""
+    histograms: bool = True
     page: Page | None = None
+    _sheet: Any = None
+    """What the kernel writes on. One page after the other has it: its memory is in the processor's caches."""
 
-    def open_page(self) -> Page | None:
-        """Return the page to write on, or None where nothing is to be recorded."""
-        return None if self.page is None or self.metrics.running or transform() is not None else self.page
+    def open(self, step: int) -> None:
+        """Open a page for this step."""
+        if self._sheet is None:
+            self._sheet = native.sheet(self.histograms)
+        self.page = Page(step, self.histograms, self.metrics if self.metrics else None, self._sheet)
+
+    def close(self) -> Page | None:
+        """Return the page that was open, finished: nothing can be written on it any more."""
+        page, self.page = self.page, None
+        if page is not None:
+            page.finish()
+        return page
 
     def full(self, call: int, name: str) -> bool:
         """Whether this call is one too many; says so once."""
@@ -37,3 +54,29 @@ class Notebook:
             "If no optimizer ends the steps, call rec.step(); to record more calls, pass calls=... to record().",
         )
         return True
+
+
+class PageHook(Hook):
+    """Calls `take` with the page to write on, and with what PyTorch gives to the hook; or not, where there is no page.
+
+    Nothing is recorded while a metric of the user runs, nor in `vmap` and its like, whose tensors stand for others.
+    """
+
+    __slots__ = ("_notebook",)
+
+    def __init__(self, notebook: Notebook, take: Callable[..., None], failed: Callable[[Exception], None]):
+        super().__init__(take, failed)
+        self._notebook = notebook
+
+    def __call__(self, *args: Any) -> None:
+        if is_compiling():  # as in `Hook`; a call of that would cost as much as all that is here
+            note_trace()
+            return
+        notebook = self._notebook
+        page = notebook.page
+        if page is None or notebook.metrics.running or transform() is not None:
+            return
+        try:
+            self._take(page, *args)
+        except Exception as failure:  # a failure of ours is not a failure of the training
+            self._failed(failure)

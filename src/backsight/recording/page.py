@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from backsight.recording._torch import version
-from backsight.recording.reading import Reading, read
+from backsight.recording.reading import Reading, Records
+from backsight.recording.statistics import Measured, measure
 
 if TYPE_CHECKING:
     from backsight.recording.metrics import Metrics
@@ -23,7 +24,7 @@ class Slot:
     kind: str
     module: str | None
     _rows: dict[int, Row] = field(default_factory=dict, repr=False)
-    """The last row of each call."""
+    """The last row of each call; the kernel looks them up here."""
 
     def row(self, call: int, tensor: torch.Tensor) -> Row:
         """Return the row of a tensor: the same object as long as its shape and type are the same."""
@@ -40,6 +41,9 @@ Row = tuple[Slot, int, torch.Size, torch.dtype]
 Slots compare by identity and steps share their rows, so that to make a page and to see that it is laid out like the
 one before costs next to nothing: a small model pays for little else.
 """
+
+Entry = tuple[Slot, int, torch.Tensor]
+"""A tensor to be taken down: for which slot, and in which call."""
 
 
 class Value(NamedTuple):
@@ -61,58 +65,74 @@ class Page:
     histograms: bool = True
     metrics: Metrics | None = None
     """The user's own metrics, if there are any."""
+    _sheet: Any = None
+    """Where the kernel takes down the numbers of plain tensors, if there is a kernel; no other page has it now."""
     rows: list[Row] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    """Where the numbers of each row stand among those of all the readings."""
     readings: list[Reading] = field(default_factory=list)
-    size: int = 0
-    """How many tensors have been read."""
+    """The numbers of the rows, in their order; whole when the page is finished."""
     values: list[Value] = field(default_factory=list)
     order: list[tuple[str, str]] = field(default_factory=list)
     """("enter" or "leave", module) as it happened."""
     replicated: bool = False
     """Whether every rank has the same weights."""
-    _known: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = field(default_factory=dict)
-    """What has been read, by id: the tensor, its version then, and its place."""
+    _known: dict[int, tuple[weakref.ref[torch.Tensor], int, Measured]] = field(default_factory=dict)
+    """What else has been read, by id: the tensor, its version then, and its numbers."""
+
+    def __post_init__(self) -> None:
+        if self._sheet is not None:
+            self._sheet.begin(self.rows)
 
     def note(self, slot: Slot, call: int, tensor: torch.Tensor) -> None:
         """Measure a tensor now, as it may be gone or modified in a moment.
 
         The output of one module is the input of the next: the same tensor at the same version is read once.
         """
-        known = self._known.get(id(tensor))
-        at = version(tensor)
-        if known is not None and known[1] == at and known[0]() is tensor:
-            place = known[2]
-        else:
-            place = self._read([tensor])
-            if at is not None:
-                self._known[id(tensor)] = weakref.ref(tensor), at, place
-        self.rows.append(slot.row(call, tensor))
-        self.places.append(place)
+        if self._sheet is None or not self._sheet.note(slot, call, tensor):
+            self._note_other(slot, call, tensor)
         if self.metrics is not None:
             self.metrics.apply(self, slot, call, tensor)
 
-    def note_all(self, rows: list[Row], tensors: list[torch.Tensor]) -> None:
+    def note_all(self, entries: list[Entry]) -> None:
         """Measure tensors that belong together, in one pass, for a row each."""
-        if not tensors:
+        if not entries:
             return
-        place = self._read(tensors)
-        self.rows += rows
-        self.places += range(place, self.size)
+        if self._sheet is None or not self._sheet.note_all(entries):
+            self._read([tensor for _, _, tensor in entries])
+            self.rows += [slot.row(call, tensor) for slot, call, tensor in entries]
         if self.metrics is not None:
-            for (slot, call, _, _), tensor in zip(rows, tensors, strict=True):
+            for slot, call, tensor in entries:
                 self.metrics.apply(self, slot, call, tensor)
 
-    def _read(self, tensors: list[torch.Tensor]) -> int:
-        """Read tensors, and return the place of the first."""
-        place = self.size
-        self.readings.append(read(tensors, self.histograms))
-        self.size += len(tensors)
-        return place
+    def _note_other(self, slot: Slot, call: int, tensor: torch.Tensor) -> None:
+        """Take down a tensor that the kernel cannot read by itself."""
+        known = self._known.get(id(tensor))
+        at = version(tensor)
+        if known is not None and known[1] == at and known[0]() is tensor:
+            self._end_sheet()
+            self.readings.append(known[2])
+        else:
+            measured = self._read([tensor])
+            if at is not None:
+                self._known[id(tensor)] = weakref.ref(tensor), at, measured
+        self.rows.append(slot.row(call, tensor))
+
+    def _read(self, tensors: list[torch.Tensor]) -> Measured:
+        self._end_sheet()
+        measured = measure(tensors, histogram=self.histograms)
+        self.readings.append(measured)
+        return measured
+
+    def _end_sheet(self) -> None:
+        """Put what is on the sheet below the readings so far."""
+        if self._sheet is not None:
+            records, counts = self._sheet.take()
+            if records:
+                self.readings.append(Records(records, counts))
 
     def finish(self) -> None:
         """Let go of what points to tensors."""
+        self._end_sheet()
+        self._sheet = None
         self._known.clear()
 
     def __bool__(self) -> bool:

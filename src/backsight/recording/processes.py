@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import weakref
 from typing import Protocol
+
+from backsight.recording.voice import told
 
 
 class Recording(Protocol):
@@ -27,7 +30,13 @@ def add(recording: Recording) -> None:
 @atexit.register
 def _close_all() -> None:
     for recording in list(_recordings):
-        recording.close()
+        try:
+            recording.close()
+        except Exception as failure:  # the others are still to be closed, and there is nobody to raise to
+            if sys.stderr is not None:
+                print(
+                    f"backsight: a recording was not closed, what was flushed is safe: {told(failure)}", file=sys.stderr
+                )
 
 
 def _abandon_all() -> None:

@@ -57,7 +57,7 @@ class ProgramRecording:
         # that have just been added are called by hand. Arguments by keyword are not told to global hooks: those of this
         # one call are missing.
         for hook in list(registered(model, "_forward_pre_hooks").values()):
-            if type(hook) is Hook and not any(hook is known for known in before):
+            if issubclass(type(hook), Hook) and not any(hook is known for known in before):
                 hook(model, args, {})
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from backsight.recording.environment import environment, new_run, rank_and_world
+from backsight.recording.job import job
 from backsight.recording.observed import Models, Observed, observed
 from backsight.recording.recorder import Recorder
 from backsight.recording.schedule import Schedule
@@ -33,7 +34,7 @@ def record(
     variables: Variables = (),
     histograms: bool = True,
     calls: int = 256,
-    queue: int = 256,
+    queue: int = 512,
     config: Mapping[str, Any] | None = None,
 ) -> Recorder:
     """Record statistics of every tensor of a training, step by step, into a folder.
@@ -70,7 +71,9 @@ def record(
 
     Under `torch.compile` the hooks vanish from what is compiled: recorded are weights, gradients, state, and the inputs
     and outputs of modules outside of compiled code, which include those of what `torch.compile(module)` returned if
-    that is what is recorded. Nothing is compiled anew for a step; `disarm` and `close` may cause it once.
+    that is what is recorded. To keep those of every block, compile block by block before recording:
+    `model.blocks[k] = torch.compile(block)`. Nothing is compiled anew for a step; `disarm` and `close` may cause it
+    once.
 
     The training is never stopped: what cannot be recorded is left out with one `RecordingWarning`. Numbers are the same
     to the last bit, and `deepcopy`, `pickle` and `state_dict` of the model carry nothing of the recorder.
@@ -106,7 +109,7 @@ def begin(
     variables: Mapping[str, Callable[[], Any] | None],
     histograms: bool = True,
     calls: int = 256,
-    queue: int = 256,
+    queue: int = 512,
     config: Mapping[str, Any] | None = None,
     voice: Voice,
 ) -> Recorder:
@@ -138,9 +141,10 @@ def _checked_taps(taps: Iterable[str]) -> tuple[str, ...]:
 def _folder(run: str | os.PathLike[str] | None, name: str) -> Path:
     if run is not None:
         return Path(run)
-    if rank_and_world()[1] > 1:
-        raise ValueError("each of several processes has to be told the same run: record(..., run='runs/NAME').")
-    return new_run(name)
+    try:
+        return new_run(name)
+    except ValueError as failure:
+        raise ValueError(f"{failure}: record(..., run='runs/NAME').") from None
 
 
 def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter | None:
@@ -150,7 +154,7 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
     path, why = folder, None
     for number in count(2):
         try:
-            writer = RunWriter(path, rank=rank, world=world, config=config, environment=around)
+            writer = RunWriter(path, rank=rank, world=world, job=job(), config=config, environment=around)
         except (RunExists, NotARun) as taken:
             path, why = _beside(folder, number), why or taken
         except (RunError, OSError, ValueError) as failure:  # a path with a NUL in it is a ValueError

@@ -51,10 +51,10 @@ class Recorder:
         self._sink = sink
         self._voice = voice
         self._schedule = schedule
-        self._histograms = histograms
-        self._notebook = Notebook(voice, Metrics(voice), self._failed, calls)
+        self._notebook = Notebook(voice, Metrics(voice), self._failed, calls, histograms)
         self._ends = StepEnds(observed, optimizers, self._before, self._after, self._stop)
         self._taps = make_taps(self._notebook, observed, taps, variables)
+        self._hooked = [tap for tap in self._taps if type(tap).install is not Tap.install]
         self._asked_before = [tap for tap in self._taps if type(tap).before_update is not Tap.before_update]
         self._asked_after = [tap for tap in self._taps if type(tap).after_update is not Tap.after_update]
         self._step = 0
@@ -80,6 +80,7 @@ class Recorder:
     @property
     def steps(self) -> int:
         """How many steps have ended, recorded or not: the number of the step under way."""
+        self._step += self._ends.passed()
         return self._step
 
     @property
@@ -98,8 +99,11 @@ class Recorder:
         From the first call on, optimizers do not end steps any more.
         """
         first, self._manual = not self._manual, True
-        if first and self._step and not self._notebook.page:
-            return  # the optimizer has just ended this very step
+        if first:
+            begun = self.steps
+            self._ends.let_pass(0)
+            if begun and not self._notebook.page:
+                return  # the optimizer has just ended this very step
         page = self._notebook.page
         if page is not None:
             for tap in self._asked_before:
@@ -109,7 +113,7 @@ class Recorder:
     def mark(self, **tags: Any) -> None:
         """Tag the rows of the step under way: `rec.mark(epoch=3, loss=loss)`."""
         if self._sink is not None:
-            self._sink.mark(self._step, tags)
+            self._sink.mark(self.steps, tags)
 
     def metric(self, kind: str) -> Callable[[Metric], Metric]:
         """Add a metric for every tensor of a kind, as a decorator.
@@ -186,7 +190,7 @@ class Recorder:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "armed" if self._armed else "disarmed"
-        return f"<Recorder {state}, step {self._step}, {str(self.run)!r}>"
+        return f"<Recorder {state}, step {self.steps}, {str(self.run)!r}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Recorder:
         return self
@@ -210,48 +214,53 @@ class Recorder:
 
     def _next(self) -> None:
         """End a step and begin the next."""
-        if self._notebook.page is None and self._step + 1 < self._due:
-            self._step += 1
-            return
-        self._finish_page()
-        self._step += 1
-        self._turn_page()
+        self._step = self.steps + 1
+        if self._notebook.page is not None or self._step >= self._due:
+            self._finish_page()
+            self._turn_page()
 
     def _finish_page(self) -> None:
-        page, self._notebook.page = self._notebook.page, None
-        if page is None or not page or self._sink is None:
+        page = self._notebook.close()
+        if page is None or self._sink is None or not page:
             return
-        page.finish()
         if page.order:
-            if self._ordered is None:
-                self._sink.event("order", step=page.step, modules=page.order)
-            self._ordered = page
-        if not self._said_unseen:
-            self._seen.update(page.order)
+            self._keep_order(page)
         if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
-            self._rows_looked_at = len(page.rows)
-            if unseen := unseen_in(page, self._seen):
-                self._said_unseen = True
-                self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
+            self._look_for_unseen(page)
         self._sink.page(page)
+
+    def _keep_order(self, page: Page) -> None:
+        before, self._ordered = self._ordered, page
+        if before is None and self._sink is not None:
+            self._sink.event("order", step=page.step, modules=page.order)
+        if before is None or before.order != page.order:
+            self._seen.update(page.order)
+
+    def _look_for_unseen(self, page: Page) -> None:
+        self._rows_looked_at = len(page.rows)
+        if (unseen := unseen_in(page, self._seen)) and self._sink is not None:
+            self._said_unseen = True
+            self._sink.event("calls not seen", step=page.step, modules=unseen, why=UNSEEN)
 
     def _turn_page(self) -> None:
         """Attach the taps and open a page if the step under way is to be recorded, else detach them."""
         if self._sink is not None and self._sink.failure is not None:
             self._armed = False
+        step = self.steps
         if self._armed and self._wanted():
-            metrics = self._notebook.metrics
-            self._notebook.page = Page(self._step, self._histograms, metrics if metrics else None)
+            self._due = step
+            self._notebook.open(step)
             if self._unfinished and not self._observed.unfinished():
                 self._attached = False
                 self._look()
             if not self._attached:
                 self._attach()
         else:
-            self._notebook.page = None
-            self._due = self._schedule.due(self._step) if self._armed else sys.maxsize
+            self._notebook.close()
+            self._due = self._schedule.due(step) if self._armed else sys.maxsize
             if self._attached and not (self._armed and self._compiled()):
                 self._detach()
+        self._ends.let_pass(0 if self._manual else max(0, self._due - step - 1))
 
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
@@ -263,7 +272,7 @@ class Recorder:
 
     def _wanted(self) -> bool:
         try:
-            return self._schedule(self._step)
+            return self._schedule(self.steps)
         except Exception as failure:  # the user's function, in the middle of the user's training
             self._voice.say("schedule", f"every(step) failed, and nothing is recorded any more: {told(failure)}")
             self._armed = False
@@ -274,7 +283,7 @@ class Recorder:
         return hooks_traced() > self._traced_before
 
     def _attach(self) -> None:
-        for tap in self._taps:
+        for tap in self._hooked:
             tap.attach()
         self._ends.watch()
         self._attached = True
@@ -287,11 +296,11 @@ class Recorder:
 
     def _failed(self, tap: str, failure: Exception) -> None:
         if self._voice.say(f"tap {tap}", f"{tap} is not recorded any more: {told(failure)}") and self._sink is not None:
-            self._sink.event("tap failed", step=self._step, tap=tap, cause=told(failure))
+            self._sink.event("tap failed", step=self.steps, tap=tap, cause=told(failure))
 
     def _stop(self, failure: Exception) -> None:
         """Give up altogether: a failure outside of any tap."""
-        self._notebook.page = None
+        self._notebook.close()
         self._armed = False
         self._detach()  # not self._ends: PyTorch is walking through the table that it hangs in
         self._voice.say("recorder", f"recording has ended, and the training goes on without it: {told(failure)}")

@@ -27,7 +27,7 @@ class Sink:
     When `capacity` pages are waiting, the oldest is dropped and counted. Notes (marks, events) are never dropped.
     """
 
-    def __init__(self, writer: RunWriter, voice: Voice, *, capacity: int = 256):
+    def __init__(self, writer: RunWriter, voice: Voice, *, capacity: int = 512):
         self._book = Book(writer, voice)
         self._voice = voice
         self._capacity = capacity

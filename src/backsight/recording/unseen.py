@@ -8,7 +8,7 @@ from backsight.recording.page import Page
 
 UNSEEN = (
     "These modules got gradients, and no call of them was seen: they run inside of torch.compile, where hooks vanish, "
-    "or another module uses their weights itself."
+    "or in TorchScript, which has none, or another module uses their weights itself."
 )
 
 

@@ -15,7 +15,8 @@ from backsight.runs.errors import (
 )
 from backsight.runs.journal import Event, Mark
 from backsight.runs.nonfinite import NonFinite
-from backsight.runs.opening import open_run, runs_in
+from backsight.runs.opening import open_run, runs_begun_as, runs_in
+from backsight.runs.packed import PackedHistograms
 from backsight.runs.rank import Damage
 from backsight.runs.run import Run
 from backsight.runs.schema import BINS, LOWEST_EXPONENT, STATISTICS
@@ -36,6 +37,7 @@ __all__ = [
     "NonFinite",
     "NotARun",
     "NotInRun",
+    "PackedHistograms",
     "Run",
     "RunError",
     "RunExists",
@@ -46,5 +48,6 @@ __all__ = [
     "Series",
     "Tensor",
     "open_run",
+    "runs_begun_as",
     "runs_in",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ class Skipped:
     torn: bool
 
 
-def packed(table: str, rows: Columns) -> bytes:
+def packed(table: str, rows: Mapping[str, columns.Column]) -> bytes:
     """Return a block of these rows, at least one."""
     encoded = [columns.encode(rows[name]) for name, _ in TABLES[table]]
     payload = bytes(code for code, _ in encoded) + b"".join(data for _, data in encoded)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs.derived import ALIASES, DERIVED
+from backsight.runs.derived import DERIVED, derivation
 from backsight.runs.errors import NotInRun
 from backsight.runs.rank import Rank
 
@@ -118,34 +118,36 @@ class Catalogue:
         Raises:
             NotInRun: if there is no such tensor, kind or statistic, or there are several kinds to choose from.
         """
-        for prefix in {held for _, held in self.tensors}:
-            rest = stat.removeprefix(f"{prefix}_")
-            if kind is None and rest != stat and self.knows(rest) and not self.knows(stat):
-                kind, stat = prefix, rest
+        kind, stat = self._split(stat, kind)
+        self.check([stat])
         keys = self.chosen(tensor, kind)
         if len(keys) > 1:
             raise NotInRun(
                 f"{tensor!r} was recorded as {_listed(held for _, held in keys)}. Say which: kind={keys[0][1]!r}."
             )
-        return keys[0], self.statistics([stat])[0]
+        return keys[0], stat
 
-    def statistics(self, stats: Iterable[str]) -> list[str]:
-        """Return the names of statistics, metrics included, without their aliases.
+    def _split(self, stat: str, kind: str | None) -> tuple[str | None, str]:
+        """Return the kind and the statistic of `grad_norm`, also where there is no such statistic of that kind."""
+        if not self.knows(stat):
+            for prefix in sorted({held for _, held in self.tensors}, key=len, reverse=True):
+                if kind in (None, prefix) and stat.startswith(f"{prefix}_"):
+                    return prefix, stat.removeprefix(f"{prefix}_")
+        return kind, stat
 
-        Raises:
-            NotInRun: if one of them is not known.
-        """
-        found = [ALIASES.get(stat, stat) if stat not in self.metrics else stat for stat in stats]
-        for stat in found:
+    def check(self, stats: Iterable[str]) -> None:
+        """Raise `NotInRun` if one of these is neither a statistic nor a metric."""
+        for stat in stats:
             if not self.knows(stat):
                 raise NotInRun(f"There is no statistic {stat!r}. There are {_listed([*DERIVED, *self.metrics])}.")
-        return found
 
     def knows(self, stat: str) -> bool:
         """Whether this is the name of a statistic or of a metric; `name[0]` is an element of a metric."""
-        return stat in DERIVED or stat in ALIASES or stat in self.metrics or metric_of(stat)[0] in self.metrics
+        return derivation(stat) is not None or stat in self.metrics or metric_of(stat)[0] in self.metrics
 
     def _no_tensor(self, name: str, names: set[str]) -> NotInRun:
+        if kinds := [kind for held, kind in self.tensors if held == name]:
+            return NotInRun(f"{name!r} was not recorded as that kind, but as {_listed(kinds)}.")
         close = difflib.get_close_matches(name, names, 3)
         hint = f" Close to it: {_listed(close)}." if close else " See `run.tensors` for what there is."
         return NotInRun(f"The run has no tensor {name!r}.{hint}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.runs.packed import PackedHistograms
 from backsight.runs.schema import BINS
 
 ZERO, CONSTANT, LINEAR, OFFSET1, OFFSET2, OFFSET4, OFFSET8, FLOAT4, FLOAT8, VARINTS = range(10)
@@ -20,14 +21,19 @@ ZERO, CONSTANT, LINEAR, OFFSET1, OFFSET2, OFFSET4, OFFSET8, FLOAT4, FLOAT8, VARI
 _OFFSETS = {OFFSET1: ("<u1", 1), OFFSET2: ("<u2", 2), OFFSET4: ("<u4", 4), OFFSET8: ("<u8", 8)}
 
 
+Column = NDArray[Any] | PackedHistograms
+
+
 class NotAColumn(ValueError):
     """The bytes do not hold a column of this many rows."""
 
 
-def encode(column: NDArray[Any]) -> tuple[int, bytes]:
+def encode(column: Column) -> tuple[int, bytes]:
     """Return the code of the narrowest encoding, and the bytes; a two-dimensional column is one of histograms."""
+    if isinstance(column, PackedHistograms):
+        return VARINTS, struct.pack("<I", len(column.counts)) + column.filled.tobytes() + column.counts
     if column.ndim == 2:
-        return VARINTS, _varints(column)
+        return encode(PackedHistograms.of(column))
     return _floats(column) if column.dtype.kind == "f" else _integers(column)
 
 
@@ -105,25 +111,6 @@ def _decode_floats(code: int, data: NDArray[np.uint8], rows: int) -> tuple[NDArr
     if code == FLOAT8:
         return _taken(data, 0, "<f8", rows).reshape(-1), 8 * rows
     raise ValueError("no encoding of floats has this code")
-
-
-def _varints(counts: NDArray[Any]) -> bytes:
-    """Encode histograms: which bins are not empty, eight bytes a row; then what is in these, LEB128, row by row."""
-    filled = counts != 0
-    masks = np.packbits(filled, axis=1, bitorder="little").tobytes()
-    values = counts[filled].astype("<u4")
-    wide = [values >= np.uint32(1 << 7 * k) for k in range(1, 5)]
-    sizes = np.add.reduce(wide, axis=0, dtype="<i8") + 1
-    starts = np.cumsum(sizes) - sizes
-    out = np.empty(int(sizes.sum()), "u1")
-    out[starts] = (values & 0x7F) | (wide[0].astype("u1") << 7)
-    for k in range(1, 5):
-        more = np.flatnonzero(wide[k - 1])
-        if not len(more):
-            break
-        follows = wide[k][more].astype("u1") << 7 if k < 4 else 0
-        out[starts[more] + k] = ((values[more] >> np.uint32(7 * k)) & 0x7F) | follows
-    return struct.pack("<I", len(out)) + masks + out.tobytes()
 
 
 def _histograms(code: int, data: NDArray[np.uint8], rows: int) -> tuple[NDArray[Any], int]:

@@ -17,6 +17,7 @@ DERIVED: dict[str, Derivation] = {}
 """Every statistic that can be read, in the order in which a table shows them."""
 
 ALIASES = {"norm": "l2"}
+"""Other names of statistics; a column is called as it was asked for."""
 
 
 def statistic(name: str) -> Callable[[Derivation], Derivation]:
@@ -27,6 +28,11 @@ def statistic(name: str) -> Callable[[Derivation], Derivation]:
         return function
 
     return register
+
+
+def derivation(name: str) -> Derivation | None:
+    """Return how a statistic is derived, by any of its names; None if there is no such statistic."""
+    return DERIVED.get(ALIASES.get(name, name))
 
 
 def finite(rows: Columns) -> NDArray[np.int64]:

@@ -82,12 +82,12 @@ def parquet(chunks: Chunks, path: Path) -> None:
 
 @exporter(".csv")
 def comma_separated(chunks: Chunks, path: Path) -> None:
-    """RFC 4180, UTF-8; a shape as 64x10, what is not known as nothing."""
+    """RFC 4180, UTF-8; a shape as 64x10, what is not known as nothing, and NUL, which it cannot hold, as \\0."""
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         writer = csv.writer(file)
         for k, chunk in enumerate(chunks):
             if not k:
-                writer.writerow(chunk)
+                writer.writerow(map(_cell, chunk))
             writer.writerows([_cell(value) for value in row] for row in _rows(chunk))
 
 
@@ -105,6 +105,8 @@ def _rows(chunk: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _cell(value: Any) -> Any:
+    if type(value) is str:
+        return value.replace("\0", "\\0")
     return "x".join(map(str, value)) if type(value) is tuple else value
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backsight.runs import gathering
 from backsight.runs.catalogue import Catalogue, Tensor, element_name, metric_of
-from backsight.runs.derived import DERIVED
+from backsight.runs.derived import DERIVED, derivation
 from backsight.runs.gathering import Query
 from backsight.runs.merging import grouped
 from backsight.runs.rank import Rank
@@ -53,7 +53,9 @@ def table(ranks: dict[int, Rank], known: Catalogue, query: Query, stats: Sequenc
     in_order = np.lexsort([rows[key] for key in ("call", "tensor", "order", "step")])
     rows, metrics = chosen(rows, in_order), chosen(metrics, in_order)
     out = _names(rows, known, query.rank)
-    out.update({stat: DERIVED[stat](rows) for stat in wanted if stat in DERIVED and stat not in known.metrics})
+    for stat in wanted:
+        if stat not in known.metrics and (derive := derivation(stat)) is not None:
+            out[stat] = derive(rows)
     out.update(metrics)
     return out
 

@@ -6,8 +6,13 @@ are plain JSON for every tool, and a flipped bit in a name or a number does not 
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import dataclasses
+import enum
 import json
 import math
+import types
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -80,11 +85,36 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value
     if kind is float:
         return value if math.isfinite(value) else {"$float": str(value)}
-    if depth < _DEPTH and issubclass(kind, dict):
-        return {_key(key): plain(held, depth + 1) for key, held in dict.items(value)}
-    if depth < _DEPTH and kind in (list, tuple, set, frozenset):
-        return [plain(held, depth + 1) for held in value]
+    if depth < _DEPTH and (members := _members(value, kind)) is not None:
+        return {_key(key): plain(held, depth + 1) for key, held in members.items()}
+    if depth < _DEPTH and (elements := _elements(value, kind)) is not None:
+        return [plain(held, depth + 1) for held in elements]
     return _scalar(value, kind)
+
+
+def _members(value: Any, kind: type) -> dict[Any, Any] | None:
+    """Return what a dict, named tuple, namespace or dataclass holds, by name; None if it is something else."""
+    if issubclass(kind, dict):
+        return dict(dict.items(value))
+    if issubclass(kind, tuple) and (names := getattr(kind, "_fields", None)):
+        return dict(zip(names, tuple.__iter__(value), strict=False))
+    if kind in (argparse.Namespace, types.SimpleNamespace):
+        return dict(object.__getattribute__(value, "__dict__"))
+    if dataclasses.is_dataclass(kind):
+        own = {}
+        for each in dataclasses.fields(kind):
+            with contextlib.suppress(AttributeError):  # a field that has not been set
+                own[each.name] = object.__getattribute__(value, each.name)
+        return own
+    return None
+
+
+def _elements(value: Any, kind: type) -> list[Any] | None:
+    """Return what a list, tuple or set holds, torch.Size among them; None if it is something else."""
+    for listed in (list, tuple, set, frozenset):
+        if issubclass(kind, listed):
+            return list(listed.__iter__(value))
+    return None
 
 
 def revived(value: Any) -> Any:
@@ -111,7 +141,7 @@ def _scalar(value: Any, kind: type) -> Any:
             return plain(held, _DEPTH)
         if isinstance(value, np.floating):  # a longdouble is its own item
             return plain(float(value))
-    if room == "pathlib" or (room == "torch" and kind.__name__ in ("dtype", "device")):
+    if room in ("pathlib", "datetime") or (room == "torch" and kind.__name__ in ("dtype", "device")):
         return str(value)
     if issubclass(kind, str):
         return str.__str__(value)
@@ -119,4 +149,7 @@ def _scalar(value: Any, kind: type) -> Any:
         return int.__add__(value, 0)
     if issubclass(kind, float):
         return plain(float.__add__(value, 0.0))
-    return f"<{kind.__module__}.{kind.__qualname__}>"
+    if issubclass(kind, enum.Enum):
+        return f"{kind.__qualname__}.{object.__getattribute__(value, '_name_')}"
+    named = value if kind in (type, types.FunctionType, types.BuiltinFunctionType) else kind
+    return f"<{named.__module__}.{named.__qualname__}>"

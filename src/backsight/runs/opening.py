@@ -59,6 +59,11 @@ def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     return tuple(sorted(found, key=lambda run: (run.created, str(run.path))))
 
 
+def runs_begun_as(path: Path) -> list[Path]:
+    """Return the runs in the folder of this path whose names begin as its own does."""
+    return [path.parent / name for name in _names_in(path.parent) if name.startswith(path.name)]
+
+
 def _run_folders(root: Path) -> Iterator[Path]:
     """Folders that hold a rank; what is inside those is not looked at, nor are links followed."""
     waiting = [root]
@@ -76,15 +81,16 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 def _hint(path: Path) -> str:
     """What may have been meant: the runs inside, or beside."""
-    try:
-        inside = [found.name for found in path.iterdir() if found.is_dir() and places.ranks_in(found)]
-        if inside:
-            return f" There are runs in it: {', '.join(sorted(inside)[:5])}."
-    except OSError:
-        pass
-    try:
-        beside = [found.name for found in path.parent.iterdir() if found.is_dir() and places.ranks_in(found)]
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, beside, 3) or sorted(beside)[:3]
+    if inside := _names_in(path):
+        return f" There are runs in it: {', '.join(inside[:5])}."
+    beside = _names_in(path.parent)
+    close = difflib.get_close_matches(path.name, beside, 3) or beside[:3]
     return f" Beside it: {', '.join(close)}." if close else ""
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the names of the runs in a folder, in order; none where it cannot be looked into."""
+    try:
+        return sorted(found.name for found in folder.iterdir() if found.is_dir() and places.ranks_in(found))
+    except OSError:
+        return []

@@ -25,7 +25,7 @@ class Outlet:
         self.folder = folder
         self.closed = False
         self.untidy = False
-        """Whether there was no room to sort segments; nothing of them is lost."""
+        """Whether segments could not be sorted, most likely for want of room; nothing of them is lost."""
         self._tidying = threading.Thread()
         self._pid = os.getpid()
         self._number = 0
@@ -114,7 +114,7 @@ class Outlet:
     def _tidy(self, below: int) -> None:
         try:
             tidy(self.folder, below)
-        except OSError:  # most likely a full disk: live segments hold the same rows, and are read more slowly
+        except Exception:  # most likely a full disk: live segments hold the same rows, and are read more slowly
             self.untidy = True
 
     @property

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from backsight.runs.blocks import packed
-from backsight.runs.schema import BINS, STATISTICS, Columns, joined
+from backsight.runs.packed import PackedHistograms
+from backsight.runs.schema import BINS, STATISTICS, Columns, chosen, joined
 
 
 @dataclass
@@ -18,6 +20,8 @@ class Pending:
 
     size: int = 0
     parts: dict[str, list[Columns]] = field(default_factory=dict)
+    histograms: list[PackedHistograms] = field(default_factory=list)
+    """What the parts of table H lack."""
     times: dict[int, float] = field(default_factory=dict)
     last: tuple[int, int] = (-1, 0)
     """The step of the last row, and how many rows it has so far: their order goes on over a flush."""
@@ -29,58 +33,61 @@ class Pending:
         """Return an empty one that goes on where this one ends."""
         return Pending(last=self.last)
 
-    def step(self, step: ArrayLike) -> None:
-        """Note when a step happened, or several."""
-        now = time.time()
-        for number in (step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist():
-            if not 0 <= number < 1 << 62:
-                raise ValueError(f"a step is a number from 0 on; it is {number}.")
-            self.times[int(number)] = now
+    def rows(
+        self,
+        step: ArrayLike,
+        tensors: NDArray[np.int64],
+        rows: NDArray[np.void],
+        call: ArrayLike,
+        sampled: ArrayLike,
+        histograms: ArrayLike | PackedHistograms | None,
+    ) -> None:
+        """Keep rows of the statistics and the histograms of those that were looked at: all of them, or nothing.
 
-    def rows(self, step: ArrayLike, tensors: NDArray[np.int64], rows: NDArray[np.void], call: ArrayLike) -> None:
-        """Keep rows of the statistics."""
+        Raises:
+            ValueError: if these do not fit together.
+        """
+        times, part = _times(step), _keyed(step, tensors, call)
+        looked_at = _column(sampled, len(rows))
+        there = looked_at > 0
+        packed = None if histograms is None else _packed(histograms, there)
+        self.times.update(times)
         if not len(rows):
             return
-        part = self._keyed(step, tensors, call)
+        if packed:
+            self._keep("H", chosen({**part, "sampled": looked_at}, there))
+            self.histograms.append(packed)
         part["order"] = self._order(part["step"])
         for name in STATISTICS.names or ():
             part[name] = rows[name].copy()
         self._keep("R", part)
         self.size += len(rows)
 
-    def histograms(
-        self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike, sampled: ArrayLike, counts: ArrayLike
-    ) -> None:
-        """Keep the histograms of those rows that were looked at."""
-        part = self._keyed(step, tensors, call)
-        part["sampled"] = _column(sampled, len(tensors))
-        part["counts"] = np.array(counts, "<u4")
-        if part["counts"].shape != (len(tensors), BINS):
-            raise ValueError(f"histograms has to be [{len(tensors)}, {BINS}]; it is {list(part['counts'].shape)}.")
-        there = part["sampled"] > 0
-        self._keep("H", part if there.all() else {name: column[there] for name, column in part.items()})
-
     def values(
         self, step: int, tensors: NDArray[np.int64], call: ArrayLike, metric: int, values: NDArray[np.float64]
     ) -> None:
-        """Keep values of a metric; a second dimension is that of its elements."""
+        """Keep values of a metric; a second dimension is that of its elements.
+
+        Raises:
+            ValueError: if these do not fit together.
+        """
         width = values.shape[1] if values.ndim == 2 else 1
-        part = {name: np.repeat(column, width) for name, column in self._keyed(step, tensors, call).items()}
+        times, keyed = _times(step), _keyed(step, tensors, call)
+        part = {name: np.repeat(column, width) for name, column in keyed.items()}
         part["metric"] = np.full(values.size, metric, "<i8")
         first = 0 if values.ndim == 2 else -1
         part["element"] = np.tile(np.arange(first, first + width, dtype="<i8"), len(tensors))
         part["value"] = values.reshape(-1).copy()
+        self.times.update(times)
         self._keep("V", part)
 
     def blocks(self) -> bytes:
         """Return everything as blocks."""
         steps: Columns = {"step": np.array(list(self.times), "<i8"), "time": np.array(list(self.times.values()), "<f8")}
-        tables = {table: joined(table, parts) for table, parts in self.parts.items()}
+        tables: dict[str, dict[str, Any]] = {table: {**joined(table, parts)} for table, parts in self.parts.items()}
+        if self.histograms:
+            tables["H"]["counts"] = PackedHistograms.joined(self.histograms)
         return packed("S", steps) + b"".join(packed(table, tables[table]) for table in sorted(tables, reverse=True))
-
-    def _keyed(self, step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
-        rows = len(tensors)
-        return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
 
     def _order(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which row of its step each row is."""
@@ -99,3 +106,28 @@ class Pending:
 
 def _column(values: ArrayLike, rows: int) -> NDArray[np.int64]:
     return np.array(np.broadcast_to(np.asarray(values, "<i8"), (rows,)))
+
+
+def _times(step: ArrayLike) -> dict[int, float]:
+    """Return that a step happened now, or several."""
+    now = time.time()
+    steps = [int(number) for number in ((step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist())]
+    for number in steps:
+        if not 0 <= number < 1 << 62:
+            raise ValueError(f"a step is a number from 0 on; it is {number}.")
+    return dict.fromkeys(steps, now)
+
+
+def _keyed(step: ArrayLike, tensors: NDArray[np.int64], call: ArrayLike) -> Columns:
+    rows = len(tensors)
+    return {"tensor": tensors.copy(), "step": _column(step, rows), "call": _column(call, rows)}
+
+
+def _packed(counts: ArrayLike | PackedHistograms, there: NDArray[np.bool_]) -> PackedHistograms:
+    """Return the histograms of those rows that were looked at."""
+    if isinstance(counts, PackedHistograms):
+        return counts.but_empty(there)
+    held = np.asarray(counts, "<u4")
+    if held.shape != (len(there), BINS):
+        raise ValueError(f"histograms has to be [{len(there)}, {BINS}]; it is {list(held.shape)}.")
+    return PackedHistograms.of(held[there])

@@ -95,7 +95,7 @@ def begin(run: Path, rank: int, manifest: dict[str, object]) -> Path:
     folder = rank_folder(run, rank)
     try:
         run.mkdir(parents=True, exist_ok=True)
-        _refuse_others(run, rank, manifest["world"])
+        _refuse_others(run, rank, manifest)
         unfinished = run / f"starting-{rank:05d}-{os.getpid()}"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -112,17 +112,22 @@ def begin(run: Path, rank: int, manifest: dict[str, object]) -> Path:
     return folder
 
 
-def _refuse_others(run: Path, rank: int, world: object) -> None:
+def _refuse_others(run: Path, rank: int, manifest: dict[str, object]) -> None:
     ranks = ranks_in(run)
     if rank in ranks:
         raise _exists(run)
-    for folder in ranks.values():
+    for other, folder in ranks.items():
         try:
             held = lines.opened((folder / MANIFEST).read_bytes().rstrip(b"\n"))
         except (OSError, lines.BadLine):
             raise _exists(run) from None
-        if held.get("world") != world:
+        if held.get("world") != manifest["world"]:
             raise _exists(run)
+        if held.get("job") != manifest["job"]:
+            raise RunExists(
+                f"Rank {other} of another job ({held.get('job') or 'unnamed'}) has written into {run}, and this is "
+                f"rank {rank} of {manifest['job'] or 'an unnamed job'}. Choose another name, or remove the folder."
+            )
     foreign = [entry.name for entry in os.scandir(run) if not entry.name.startswith(("rank-", "starting-", "."))]
     if foreign and not ranks:
         raise NotARun(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from backsight.runs import frame, gathering, journal, places
 from backsight.runs.catalogue import Catalogue, Names, Tensor, catalogue, metric_of
-from backsight.runs.derived import DERIVED
+from backsight.runs.derived import derivation
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.export import export, tables
 from backsight.runs.frame import As
@@ -142,7 +142,8 @@ class Run:
         """
         known = self._known()
         query = Query(tuple(known.chosen(tensor, kind)), _slice(steps), self._checked(rank))
-        stats = None if stat is None else known.statistics([stat] if isinstance(stat, str) else stat)
+        stats = [stat] if isinstance(stat, str) else stat
+        known.check(stats or ())
         found = frame.table(self._ranks(), known, query, stats)
         self._warn()
         return frame.presented(found, as_)
@@ -177,7 +178,7 @@ class Run:
         several calls are different data. Of a gradient, weight, buffer, state or update the last call of the step is
         taken: a gradient that is accumulated is a running sum, which `frame` shows pass by pass.
 
-        stat: a statistic or a metric; "norm" is "l2", and "grad_norm" that of kind "grad".
+        stat: a statistic or a metric; "norm" is another name of "l2", and "grad_norm" that of kind "grad".
         kind: which, where the tensor was recorded as several.
         steps, rank: as in `frame`.
         points: how many to keep, at least 4.
@@ -189,9 +190,9 @@ class Run:
         known, ranks = self._known(), self._ranks()
         key, stat = known.one(tensor, stat, kind)
         query = Query((key,), _slice(steps), self._checked(rank))
-        if stat in DERIVED and stat not in known.metrics:
+        if stat not in known.metrics and (derive := derivation(stat)) is not None:
             rows = gathering.statistics(ranks, known, query, ("step",))
-            values = DERIVED[stat](rows).astype("<f8")
+            values = derive(rows).astype("<f8")
         else:
             metric, element = (stat, -1) if stat in known.metrics else metric_of(stat)
             rows = gathering.values(ranks, known, query, metric, element, ("step",))
@@ -254,14 +255,15 @@ class Run:
 
             run.to_tensorboard("logs/first", stats=["mean", "l2"])
 
-        Of several calls in a step the first is shown. TensorBoard's scalars have single precision.
+        Several calls in a step are `kind/tensor/statistic/call 0`, `.../call 1`, ...; of a gradient, weight, buffer,
+        state or update the last one stands without a number as well. TensorBoard's scalars have single precision.
 
         Raises:
             NotInRun: if there is no such statistic.
         """
         known, times = self._known(), self._times()
-        with_names = known.statistics(stats)
-        path = write_scalars(Path(logdir), self._ranks(), known, with_names, times, self.created)
+        known.check(stats)
+        path = write_scalars(Path(logdir), self._ranks(), known, stats, times, self.created)
         self._warn()
         return path
 
@@ -302,13 +304,23 @@ class Run:
         for number, folder in folders.items():
             if number not in self._held and number not in self._unreadable:
                 try:
-                    self._held[number] = Rank(number, folder)
+                    self._held[number] = self._of_this_job(Rank(number, folder))
                 except (DamagedRun, NotARun) as error:
                     self._unreadable[number] = error
         if not self._held:
             raise next(iter(self._unreadable.values()), NotARun(f"{self.path} holds no rank of a run."))
         self._held = dict(sorted(self._held.items()))
         return self._held
+
+    def _of_this_job(self, rank: Rank) -> Rank:
+        """Return the rank, if it was written by the same job as the first: others have nothing to be merged with."""
+        job = rank.manifest.get("job")
+        first = next(iter(self._held.values()), rank)
+        if job != first.manifest.get("job"):
+            raise DamagedRun(
+                f"Rank {rank.number} was written by another job than rank {first.number}, and is left out."
+            )
+        return rank
 
     def _checked(self, rank: int | None) -> int | None:
         if rank is not None and rank not in self._ranks():
@@ -321,6 +333,7 @@ class Run:
         if not self._warned and (damage.blocks or damage.lines):
             self._warned = True
             text = f"{self.path} is damaged: {damage.blocks} blocks and {damage.lines} lines of it were skipped."
+            text = " ".join((text, *map(str, self._unreadable.values())))
             warnings.warn(text, RunWarning, stacklevel=3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def joined(table: str, parts: list[Columns]) -> Columns:
         return parts[0]
     if not parts:
         return empty(table)
-    return {name: np.concatenate([part[name] for part in parts]) for name, _ in TABLES[table]}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def chosen(columns: Columns, which: NDArray[Any] | slice) -> Columns:
@@ -99,7 +100,7 @@ def chosen(columns: Columns, which: NDArray[Any] | slice) -> Columns:
     return {name: column[which] for name, column in columns.items()}
 
 
-def rows_in(columns: Columns) -> int:
+def rows_in(columns: Mapping[str, Sized]) -> int:
     """Return how many rows a table has."""
     return len(next(iter(columns.values())))
 

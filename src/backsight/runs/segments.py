@@ -216,7 +216,7 @@ def write_sorted(target: Path, groups: Iterable[tuple[str, Columns]]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, target)
-    except OSError:
+    except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
 

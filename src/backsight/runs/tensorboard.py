@@ -20,6 +20,7 @@ from backsight.runs.catalogue import Catalogue
 from backsight.runs.frame import table
 from backsight.runs.gathering import Query
 from backsight.runs.rank import Rank
+from backsight.runs.schema import RUNNING
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C (Castagnoli), bits reversed
 _MASK_DELTA = 0xA282EAD8  # tsl/lib/hash/crc32c.h
@@ -71,13 +72,31 @@ def write_scalars(
     with EventFile(folder, begun) as events:
         for name, kind in known.tensors:
             rows = table(ranks, known, Query(((name, kind),)), stats)
-            steps, first = np.unique(np.asarray(rows["step"]), return_index=True)
-            at = [times.get(step, begun) for step in steps.tolist()]
-            for stat in stats:
-                if stat in rows:
-                    values = np.asarray(rows[stat])[first].astype("<f8")
-                    events.scalars(f"{kind}/{name}/{stat}", steps.tolist(), at, values)
+            for suffix, which in _by_call(np.asarray(rows["step"]), np.asarray(rows["call"]), kind in RUNNING):
+                steps = np.asarray(rows["step"])[which].tolist()
+                at = [times.get(step, begun) for step in steps]
+                for stat in stats:
+                    if stat in rows:
+                        values = np.asarray(rows[stat])[which].astype("<f8")
+                        events.scalars(f"{kind}/{name}/{stat}{suffix}", steps, at, values)
     return events.path
+
+
+def _by_call(
+    steps: NDArray[np.int64], calls: NDArray[np.int64], running: bool
+) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Yield what is added to a tag, and the rows under it: nothing where no step has a second call, else each call.
+
+    running: whether the last call of a step stands for it, as of a gradient that is accumulated; it has the tag too.
+    """
+    if running or not calls.any():
+        in_order = np.lexsort((calls, steps))
+        last = np.append(steps[in_order][1:] != steps[in_order][:-1], True) if len(steps) else np.zeros(0, bool)
+        yield "", in_order[last]
+    if calls.any():
+        for call in np.unique(calls).tolist():
+            which = np.flatnonzero(calls == call)
+            yield f"/call {call}", which[np.argsort(steps[which], kind="stable")]
 
 
 def crc32c(records: NDArray[np.uint8]) -> NDArray[np.uint32]:

@@ -44,10 +44,10 @@ def tidy(folder: Path, below: int) -> None:
 
 
 def sort(folder: Path, name: SegmentName) -> bool:
-    """Make a sorted segment of a live one, unless it is damaged."""
+    """Make a sorted segment of a live one, unless it is damaged, or empty as a full disk leaves it."""
     live = Live(folder / name.text)
     live.refresh()
-    if not live.whole:
+    if not live.whole or not live.tables:
         return False
     write_sorted(folder / places.sorted_name(name.first, name.last), _by_tensor(live.tables))
     live.path.unlink()

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from backsight.runs import places
 from backsight.runs.errors import RunNotWritable
 from backsight.runs.outlet import Outlet
+from backsight.runs.packed import PackedHistograms
 from backsight.runs.pending import Pending
 from backsight.runs.schema import STATISTICS
 
@@ -39,6 +40,8 @@ class RunWriter:
         writer.mark(0, epoch=1, loss=0.7)
         writer.close()
 
+    job: what the ranks of one job have in common and those of another have not; they never write into one run.
+
     What `flush` has written survives a kill of the process. All methods may be called from any thread. A process that
     was forked off does not write.
 
@@ -54,6 +57,7 @@ class RunWriter:
         *,
         rank: int = 0,
         world: int = 1,
+        job: str | None = None,
         config: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
     ):
@@ -66,6 +70,7 @@ class RunWriter:
             "version": places.VERSION,
             "rank": rank,
             "world": world,
+            "job": job,
             "created": time.time(),
             "config": dict(config or {}),
             "environment": dict(environment or {}),
@@ -132,7 +137,7 @@ class RunWriter:
         rows: NDArray[np.void],
         *,
         call: ArrayLike = 0,
-        histograms: ArrayLike | None = None,
+        histograms: ArrayLike | PackedHistograms | None = None,
         sampled: ArrayLike | None = None,
     ) -> None:
         """Add rows in the order in which they came about; they are copied, and written by `flush`.
@@ -141,7 +146,7 @@ class RunWriter:
         tensors: [n], numbers from `tensor`.
         rows: [n] of STATISTICS.
         call: [n] or one number: which call of the module in this step.
-        histograms: [n, BINS] counts; rows with `sampled` 0 have none.
+        histograms: [n, BINS] counts, or packed already; rows with `sampled` 0 have none.
         sampled: [n], how many elements each histogram looked at; `count` if not given.
 
         Raises:
@@ -152,11 +157,8 @@ class RunWriter:
             raise ValueError(f"rows has to be a flat array of STATISTICS; it is {rows.ndim}-d, of {rows.dtype}.")
         numbers = self._known(tensors, len(rows))
         with self._writing():
-            self._pending.step(step)
-            if histograms is not None:
-                looked_at = rows["count"] if sampled is None else sampled
-                self._pending.histograms(step, numbers, call, looked_at, histograms)
-            self._pending.rows(step, numbers, rows, call)
+            looked_at = rows["count"] if sampled is None else sampled
+            self._pending.rows(step, numbers, rows, call, looked_at, histograms)
             if self._pending.size >= BATCH_ROWS:
                 self.flush()
 
@@ -169,7 +171,6 @@ class RunWriter:
             raise ValueError(f"values has to be one- or two-dimensional; it is {held.ndim}-d.")
         numbers = self._known(tensors, len(held))
         with self._writing():
-            self._pending.step(step)
             self._pending.values(step, numbers, call, metric, held)
 
     def mark(self, step: int, /, **tags: Any) -> None:

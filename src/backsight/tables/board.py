@@ -23,6 +23,9 @@ _GAP = 2
 _SHORTEST, _LONGEST = 14, 26
 """Characters that a column of names has at least, and those beyond which it gives way to others."""
 
+_TENSOR = 18
+"""Characters of a tensor's name that stay where those of modules need room: enough for `weight.exp_avg_sq`."""
+
 _NESTED = ("grad", "update", "state")
 """Kinds that stand below the parameter that they are about."""
 
@@ -57,9 +60,12 @@ def table(step: Step, roots: Sequence[Module], fit: Layout) -> Table:
     headings = ["", "module", "tensor", *(["shape"] if fit.shape else []), *numbers, _over(step)]
     widths = [max([len(heading), *(len(cells[k]) for cells in lines)]) for k, heading in enumerate(headings)]
     widths[2] = min(widths[2], _LONGEST)
-    room = fit.width - sum(widths[2:]) - widths[0] - _GAP * (len(widths) - 2) - 1
+    room = fit.width - sum(widths[2:]) - widths[0] - _GAP * (len(widths) - 1)
     if fit.shape and room < min(widths[1], _LONGEST):
         return table(step, roots, replace(fit, shape=False))
+    if (lacking := min(max(map(_label_width, in_order(roots)), default=0), widths[1]) - room) > 0:
+        given = min(lacking, max(0, widths[2] - _TENSOR))
+        widths[2], room = widths[2] - given, room + given
     widths[1] = max(_SHORTEST, min(widths[1], room))
     grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for k, (heading, width) in enumerate(zip(headings, widths, strict=True)):
@@ -68,6 +74,11 @@ def table(step: Step, roots: Sequence[Module], fit: Layout) -> Table:
     for cells in lines:
         grid.add_row(*cells)
     return grid
+
+
+def _label_width(module: Module) -> int:
+    """Return how wide the name of a module is, without its type, which may be cut."""
+    return 2 * module.depth + len(printable(module.label))
 
 
 def _over(step: Step) -> str:

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_in
+from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
 from backsight.tables import board, listing, summary
 from backsight.tables.sparkline import BARS, GAP
 from backsight.tables.step import read_step
@@ -26,6 +26,9 @@ RUNS = "runs"
 """The folder that runs are looked for in, and recorded into, if there is no other word."""
 
 RECORD_ONE = "Record one: backsight run --record train.py"
+CANDIDATES = 8
+"""Runs that are named where a name could be that of several."""
+
 PIPED = 100
 """Columns of what is written to a file or another program."""
 
@@ -115,7 +118,7 @@ def audit_run(run: str | None) -> int:
 
 
 def _opened(run: str | None) -> Run:
-    """Return a run by its folder, by its name in ./runs, or the newest of those."""
+    """Return a run by its folder, by its name in ./runs or the beginning of that, or the newest of those."""
     if run is None:
         if not os.path.isdir(RUNS) or not (found := runs_in(RUNS)):
             raise RunNotFound(f"There is no run in ./{RUNS}. {RECORD_ONE}")
@@ -127,9 +130,26 @@ def _opened(run: str | None) -> Run:
         if not inside.is_dir():
             raise
     except RunNotFound:
+        if meant := _begun_as(run):
+            return open_run(meant)
         if not os.path.isdir(RUNS) or Path(run).name != run:
             raise
     return open_run(inside)  # which knows what else is there
+
+
+def _begun_as(run: str) -> Path | None:
+    """Return the one run in ./runs, or at the path, whose name is this or begins so; None if there is none.
+
+    Raises:
+        RunNotFound: if there are several.
+    """
+    inside = Path(RUNS) / run
+    found = runs_begun_as(inside) or (runs_begun_as(Path(run)) if Path(run).name != run else [])
+    if len(found) < 2 or inside in found:
+        return inside if inside in found else next(iter(found), None)
+    named, more = found[:CANDIDATES], len(found) - CANDIDATES
+    listed = "".join(f"\n  {path}" for path in named) + (f"\n  and {more:,} more" if more > 0 else "")
+    raise RunNotFound(f"{run!r} is the beginning of {len(found):,} runs; add to it until it is of one:{listed}")
 
 
 def _typed(run: Run) -> str:

@@ -151,10 +151,10 @@ def _usual(run: Run) -> list[str]:
 
 
 def _columns(stat: str, held: dict[str, Any]) -> list[str]:
-    """Return the columns of a statistic: its own, that of what it is short for, or one for each number in a list."""
+    """Return the columns of a statistic: its own, or one for each number in a list."""
     if stat in held:
         return [stat]
-    return ["l2"] if stat == "norm" else [column for column in held if column.startswith(f"{stat}[")]
+    return [column for column in held if column.startswith(f"{stat}[")]
 
 
 def _rows(

@@ -35,7 +35,7 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
     )
     later = "" if step.number == step.newest else f" of {step.newest:,}"
     if step.last_trained:
-        later = f", the last with gradients; the newest is step {step.newest:,}"
+        later = f", the last with gradients; in step {step.newest:,}, the newest, there are none"
     tags = {name: value for mark in run.marks if mark.step == step.number for name, value in mark.tags.items()}
     told = "".join(f", {printable(name)} {_tag(value)}" for name, value in tags.items())
     yield Text.assemble((f"step {step.number:,}", "bold"), f"{later}{told}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding, Severity
@@ -26,6 +27,9 @@ _CURES = {
     "row that is masked as a whole.",
     "gradient": "The forward pass was finite, so look for a derivative that is not: sqrt or norm at 0, a power below 1 "
     "at 0, torch.where around a division by 0, or an overflow in half precision.",
+    "unknown loss": "Whether the loss was finite was not recorded: rec.mark(loss=loss) does it. Look in the loss for a "
+    "division by 0, log(0), or an overflow, and for a derivative that is not finite: sqrt or norm at 0, a power below "
+    "1 at 0, torch.where around a division by 0.",
     "weight": "Look at the step before: its update was too large or not finite. Lower the learning rate, or clip "
     "gradients.",
     "diverging": "The training diverged before that: lower the learning rate, warm it up, or clip gradients.",
@@ -97,7 +101,9 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
     title = f"{label(first)} came to hold {first.what} at step {step}."
     grown = len(before) > 1 and before[-1] > _GROWN * before[0]
-    return Finding("BS301", severity, title, tuple(evidence), _CURES["diverging"] if grown else _cure(first))
+    return Finding(
+        "BS301", severity, title, tuple(evidence), _CURES["diverging"] if grown else _cure(recording, first, step)
+    )
 
 
 def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Finding:
@@ -122,6 +128,17 @@ def _spoilt(recording: Recording) -> list[str]:
     return [name for name, rows in recording.rows("weight").items() if last in rows.nonfinite["step"]]
 
 
-def _cure(first: Strange) -> str:
+def _cure(recording: Recording, first: Strange, step: int) -> str:
     kind = first.kind.removeprefix("eval_")
-    return _CURES.get("gradient" if kind in ("grad", "output_grad") else kind, _CURES["weight"])
+    if kind in ("grad", "output_grad"):
+        return _CURES["gradient" if _loss_was_finite(recording, step) else "unknown loss"]
+    return _CURES.get(kind, _CURES["weight"])
+
+
+def _loss_was_finite(recording: Recording, step: int) -> bool:
+    """Whether a loss was recorded in this step and was finite: as a mark, or as a scalar that a module returned."""
+    if any(math.isfinite(value) for series in losses(recording.run).values() for at, value in series if at == step):
+        return True
+    held = (*recording.rows("output").values(), *recording.rows("variable").values())
+    scalars = [rows for rows in held if rows.tensor.shape == () and rows.is_float and rows.began <= step]
+    return bool(scalars) and not any(step in rows.nonfinite["step"] for rows in scalars)

@@ -5,8 +5,9 @@
     measured = measure([weight, weight.grad])
     measured.rows["mean"], measured.rows["nans"], measured.histograms, measured.skipped
 
-On the CPU a small C kernel does it (`_kernel.c`); where it is not built, and on other devices, PyTorch's own operations
-give the same answers (`plain.py`). How a tensor of any layout becomes a stretch of numbers is told in `source.py`.
+On the CPU a small C kernel does it (`_kernel.c`), on CUDA a Triton one (`triton_kernel.py`); where these are missing,
+and on other devices, PyTorch's own operations give the same answers (`plain.py`). How a tensor of any layout becomes a
+stretch of numbers is told in `source.py`.
 """
 
 from backsight.recording.statistics.measure import measure

@@ -7,65 +7,9 @@
 #define PY_SSIZE_T_CLEAN
 #endif
 #include <Python.h>
-#include <stdlib.h>
 
-#include "_levels.h"
-#include "_tensors.h"
-#include "_threads.h"
-
-enum {
-    UNDER_THE_GIL = 64 * 1024,     /* bytes: less is done before another thread could hand the GIL back */
-    BYTES_PER_THREAD = 512 * 1024  /* less is done before another thread has started */
-};
-
-static int chosen = -1; /* index of LEVELS */
-
-typedef struct {
-    const Array *arrays;
-    Py_ssize_t array_count;
-    int64_t chunk_count;
-    Partial *partials;      /* one a chunk */
-    int histogram;
-    volatile int64_t next;  /* the chunk that is taken next */
-} Job;
-
-static int64_t chunks_of(int64_t count) { return count <= CHUNK ? 1 : (count + CHUNK - 1) / CHUNK; }
-
-static void measure_chunk(const Job *job, const Array *array, int64_t chunk)
-{
-    const int64_t start = (chunk - array->first_chunk) * CHUNK, left = array->count - start;
-    const int sample = !job->histogram ? 0 : array->count <= WHOLE ? PERIOD : SAMPLE;
-    Partial *partial = &job->partials[chunk];
-    partial->row = NO_NUMBERS;
-    const char *address = array->address + start * SIZES[array->kind];
-    LEVELS[chosen].stretch(address, left < CHUNK ? left : CHUNK, array->kind, sample, partial);
-}
-
-/* Takes chunks until none is left; each thread meets them in rising order, so its place in the list only moves on. */
-static void take_chunks(void *shared)
-{
-    Job *job = shared;
-    Py_ssize_t at = 0;
-    for (int64_t chunk; (chunk = claim(&job->next)) < job->chunk_count;) {
-        while (at + 1 < job->array_count && job->arrays[at + 1].first_chunk <= chunk)
-            at++;
-        measure_chunk(job, &job->arrays[at], chunk);
-    }
-}
-
-/* The chunks of each array become one, always in the same order: the answer does not depend on the threads. */
-static const Partial *gathered(const Job *job, Py_ssize_t i)
-{
-    Partial *whole = &job->partials[job->arrays[i].first_chunk];
-    for (int64_t chunk = 1; chunk < chunks_of(job->arrays[i].count); chunk++)
-        merge_partial(whole, whole + chunk);
-    Row *row = &whole->row;
-    row->min += 0.0; /* -0.0 becomes 0.0: which of the two was met is a matter of order */
-    row->max += 0.0;
-    if (finite_count(row) == 0)
-        row->mean = row->min = row->max = NAN;
-    return whole;
-}
+#include "_job.h"
+#include "_sheet.h"
 
 /* Reads the three lists into arrays; returns the bytes that they hold together, or -1 with an exception set. */
 static int64_t read_lists(PyObject *const *lists, Array *arrays, Py_ssize_t count)
@@ -88,47 +32,6 @@ static int64_t read_lists(PyObject *const *lists, Array *arrays, Py_ssize_t coun
     return bytes;
 }
 
-/* As `read_lists`, of tensors; -2, without an exception, where one of them is not plain. */
-static int64_t read_tensors(PyObject *tensors, PyObject *types, PyObject *dtypes, Array *arrays, Py_ssize_t count)
-{
-    int64_t chunk = 0, bytes = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const int plain = plain_array(PyList_GetItem(tensors, i), types, dtypes, &arrays[i]);
-        if (plain < 0 && !PyErr_ExceptionMatches(PyExc_RuntimeError))
-            return -1;
-        if (plain != 1) { /* a RuntimeError: sparse, or inside vmap or grad, without memory of its own */
-            PyErr_Clear();
-            return -2;
-        }
-        arrays[i].first_chunk = chunk;
-        chunk += chunks_of(arrays[i].count);
-        bytes += arrays[i].count * SIZES[arrays[i].kind];
-    }
-    return bytes;
-}
-
-/* Measures the arrays into `job`, whose partials are for the caller to free; -1 with an exception set if it cannot. */
-static int run(Job *job, int64_t bytes, long threads)
-{
-    const Py_ssize_t n = job->array_count;
-    const int64_t worth = bytes / BYTES_PER_THREAD;
-    job->chunk_count = n ? job->arrays[n - 1].first_chunk + chunks_of(job->arrays[n - 1].count) : 0;
-    job->partials = calloc((size_t)job->chunk_count + 1, sizeof *job->partials);
-    if (!job->partials) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (bytes <= UNDER_THE_GIL) {
-        take_chunks(job);
-        return 0;
-    }
-    threads = threads > MOST_THREADS ? MOST_THREADS : threads;
-    Py_BEGIN_ALLOW_THREADS
-    on_threads((int)(worth < threads ? worth : threads), take_chunks, job);
-    Py_END_ALLOW_THREADS
-    return 0;
-}
-
 static PyObject *apart(const Job *job)
 {
     const Py_ssize_t n = job->array_count, sampled_count = job->histogram ? n : 0;
@@ -149,16 +52,6 @@ static PyObject *apart(const Job *job)
     Py_XDECREF(histograms);
     Py_XDECREF(sampled);
     return answer;
-}
-
-/* One record after the other: a Partial each, or without histograms a Row, as which it begins. */
-static PyObject *together(const Job *job)
-{
-    const size_t size = job->histogram ? sizeof(Partial) : sizeof(Row);
-    PyObject *records = PyBytes_FromStringAndSize(NULL, job->array_count * (Py_ssize_t)size);
-    for (Py_ssize_t i = 0; records && i < job->array_count; i++)
-        memcpy(PyBytes_AsString(records) + i * size, gathered(job, i), size);
-    return records;
 }
 
 static PyObject *measure(PyObject *module, PyObject *const *args, Py_ssize_t given)
@@ -185,32 +78,6 @@ static PyObject *measure(PyObject *module, PyObject *const *args, Py_ssize_t giv
     PyObject *answer = bytes >= 0 && run(&job, bytes, threads) == 0 ? apart(&job) : NULL;
     free(job.partials);
     free(arrays);
-    return answer;
-}
-
-static PyObject *read_all(PyObject *module, PyObject *const *args, Py_ssize_t given)
-{
-    (void)module;
-    if (given != 5 || !PyList_Check(args[0]) || !PyTuple_Check(args[1]) || !PyTuple_Check(args[2])
-        || PyTuple_Size(args[2]) != KIND_COUNT) {
-        PyErr_SetString(PyExc_TypeError, "read(tensors: list, types: tuple, dtypes: tuple, histogram, threads)");
-        return NULL;
-    }
-    const Py_ssize_t n = PyList_Size(args[0]);
-    const int histogram = PyObject_IsTrue(args[3]);
-    const long threads = PyLong_AsLong(args[4]);
-    if (histogram < 0 || PyErr_Occurred())
-        return NULL;
-    Array *arrays = malloc((size_t)(n + 1) * sizeof *arrays);
-    if (!arrays)
-        return PyErr_NoMemory();
-    Job job = {arrays, n, 0, NULL, histogram, 0};
-    const int64_t bytes = read_tensors(args[0], args[1], args[2], arrays, n);
-    PyObject *answer = bytes >= 0 && run(&job, bytes, threads) == 0 ? together(&job) : NULL;
-    free(job.partials);
-    free(arrays);
-    if (bytes == -2)
-        Py_RETURN_NONE;
     return answer;
 }
 
@@ -244,9 +111,10 @@ static PyObject *use(PyObject *module, PyObject *name)
 static PyMethodDef METHODS[] = {
     {"measure", (PyCFunction)(void (*)(void))measure, METH_FASTCALL,
      "measure(addresses, counts, kinds, histogram, threads) -> (rows, histograms, sampled), as bytearrays"},
-    {"read", (PyCFunction)(void (*)(void))read_all, METH_FASTCALL,
-     "read(tensors, types, dtypes, histogram, threads) -> records as bytes, or None where a tensor is not plain: not of "
-     "these types and dtypes, not on the CPU, not contiguous. Record i is row, histogram and sampled count, or the row."},
+    {"connect", connect, METH_VARARGS,
+     "connect(types, dtypes, threads, overridden, exchange) -> whether exchange is used: the plain types, the dtypes in "
+     "the order of kinds, functions that say how many threads to use and whether tensors are overridden by a mode, and "
+     "DLPack's table of functions or None."},
     {"levels", levels, METH_NOARGS, "The levels that this processor can run, slowest first."},
     {"level", level, METH_NOARGS, "The level in use."},
     {"use", use, METH_O, "Use this level from now on."},
@@ -258,7 +126,10 @@ static int execute(PyObject *module)
     chosen = levels_here() - 1;
     if (intern_names() < 0)
         return -1;
-    return PyModule_AddIntConstant(module, "BINS", BINS);
+    PyObject *sheet = PyType_FromSpec(&SHEET);
+    const int added = sheet ? PyModule_AddObjectRef(module, "Sheet", sheet) : -1;
+    Py_XDECREF(sheet);
+    return added < 0 ? -1 : PyModule_AddIntConstant(module, "BINS", BINS);
 }
 
 static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, (void *)execute}, {0, NULL}};

@@ -3,6 +3,8 @@
 - `torch._C.DisableTorchFunction`: keeps a user's `__torch_function__` and TorchFunctionModes out of our reads.
 - `torch._C._DisableTorchDispatch`: the same for TorchDispatchModes, such as a FLOP counter that is to count the user's
   operations and not ours.
+- `torch._C._is_torch_function_mode_enabled`: whether a TorchFunctionMode would see what we ask a tensor.
+- `Tensor.__dlpack_c_exchange_api__`: DLPack's table of C functions, by which a tensor tells where it lies (2.10 on).
 - `torch._C._dispatch_keys`: tells a tensor whose class answers for its operations itself (`__torch_dispatch__`): its
   memory, if it has any, is not what it stands for.
 - `Tensor._is_zerotensor`: zeros that autograd made without memory.
@@ -18,6 +20,7 @@ from typing import Any
 import torch
 
 without_overrides: Any = torch._C.DisableTorchFunction
+function_mode: Any = torch._C._is_torch_function_mode_enabled
 without_modes: Any = torch._C._DisableTorchDispatch
 MKLDNN: Any = torch._mkldnn  # type: ignore[attr-defined]  # the stubs leave it out
 

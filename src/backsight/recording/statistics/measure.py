@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from backsight.recording.statistics import native
+from backsight.recording.statistics import native, plain, triton_launch
 from backsight.recording.statistics._torch import without_modes, without_overrides
 from backsight.recording.statistics.measured import Measured, Weight, unmeasured
-from backsight.recording.statistics.plain import OnTheWay
 from backsight.recording.statistics.source import Source, Unreadable, source
 
 
@@ -64,6 +63,16 @@ def _with_sources(
             elsewhere.setdefault(found.numbers.device, {})[index] = found.numbers
     numbers = unmeasured(count, histogram) if arrays is None else native.run(arrays, histogram)
     with torch.no_grad(), without_modes():
-        late = tuple(OnTheWay(tensors, histogram) for tensors in elsewhere.values())
+        late = tuple(_on_the_way(tensors, histogram) for tensors in elsewhere.values())
     weights = {i: Weight(found.copies, found.zeros) for i, found in sources.items() if found[1:] != (1, 0)}
     return Measured(*numbers, skipped, late, weights)
+
+
+def _on_the_way(tensors: dict[int, torch.Tensor], histogram: bool) -> plain.OnTheWay:
+    """Queue the measuring of tensors of one device: by one kernel what it takes, the rest operation by operation."""
+    taken = {index: numbers for index, numbers in tensors.items() if triton_launch.takes(numbers)}
+    at_once = triton_launch.queued(taken, histogram) if taken else None
+    if at_once is None:
+        return plain.OnTheWay(plain.queued(tensors, histogram))
+    rest = {index: numbers for index, numbers in tensors.items() if index not in taken}
+    return plain.OnTheWay(at_once, plain.queued(rest, histogram))

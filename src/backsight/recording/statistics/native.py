@@ -1,7 +1,7 @@
 """The C kernel's side: tensors on the CPU by address, count and kind.
 
 The kernel is handed plain lists, because the stable ABI of Python 3.10 has no buffers; for a few hundred tensors lists
-are as fast. Where all tensors of a list are plain and contiguous, `kernel.read` finds their arrays itself.
+are as fast. Of tensors that are plain and contiguous a `kernel.Sheet` finds the arrays itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from backsight.recording.statistics._torch import function_mode
 from backsight.recording.statistics.measured import Counts, Integers, Rows
 from backsight.recording.statistics.source import NATIVE, fills_its_memory
 from backsight.runs import BINS, STATISTICS
@@ -44,6 +45,11 @@ class Arrays(NamedTuple):
         self.addresses[index] = numbers.data_ptr()
         self.counts[index] = numbers.numel()
         self.kinds[index] = _KINDS[numbers.dtype]
+
+
+if kernel is not None:
+    EXCHANGE = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # from PyTorch 2.10 on
+    kernel.connect(PLAIN, NATIVE, torch.get_num_threads, function_mode, EXCHANGE)
 
 
 @cache
@@ -80,6 +86,14 @@ def arrays(tensors: list[torch.Tensor]) -> Arrays:
                 pass
         others.append(index)
     return Arrays(addresses, counts, kinds, others)
+
+
+def sheet(histogram: bool) -> Any:
+    """Return a new `kernel.Sheet`, yet to `begin`, which adds a row to a list for each tensor it measures.
+
+    None without a kernel. It counts on slots as those of `page.py`.
+    """
+    return kernel.Sheet([], histogram) if available() else None
 
 
 def run(arrays: Arrays, histogram: bool) -> tuple[Rows, Counts | None, Integers | None]:

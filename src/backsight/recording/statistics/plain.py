@@ -1,4 +1,4 @@
-"""The same statistics by PyTorch's own operations: on devices, and on a CPU without the C kernel.
+"""The same statistics by PyTorch's own operations, where neither the C kernel nor Triton's measures.
 
 Nothing here waits for the device: all operations are queued, one buffer takes the numbers, and one asynchronous copy
 brings them over. Who looks at them waits.
@@ -7,6 +7,7 @@ brings them over. Who looks at them waits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 
@@ -20,19 +21,33 @@ _CHUNK = 8 * PERIOD  # what the second-level cache holds, as float64
 _LARGE_CHUNK = 512 * PERIOD  # on a device each operation costs a launch
 
 
-class OnTheWay:
-    """The numbers of tensors of one device, as queued: `indexes[i]` has the next `counts[i]` rows of `buffer`."""
+class Queued(NamedTuple):
+    """Numbers that a device was told to find: the tensor at index i has `counts[i]` of the rows, in this order."""
 
-    def __init__(self, sources: dict[int, torch.Tensor], histogram: bool) -> None:
-        parts: list[torch.Tensor] = []
-        self._counts: dict[int, int] = {}
-        for index, numbers in sources.items():
-            found = list(_parts(numbers, histogram))
-            self._counts[index] = len(found)
-            parts.extend(found)
+    counts: dict[int, int]
+    rows: torch.Tensor
+
+
+def queued(tensors: dict[int, torch.Tensor], histogram: bool) -> Queued:
+    """Queue the operations that measure dense tensors of one device."""
+    parts: list[torch.Tensor] = []
+    counts: dict[int, int] = {}
+    for index, numbers in tensors.items():
+        found = list(_parts(numbers, histogram))
+        counts[index] = len(found)
+        parts.extend(found)
+    return Queued(counts, torch.stack(parts) if parts else torch.zeros((0, WIDTH)))
+
+
+class OnTheWay:
+    """The numbers of tensors of one device, in one buffer that crosses once, without anybody waiting."""
+
+    def __init__(self, *queued: Queued) -> None:
+        self._counts = {index: count for each in queued for index, count in each.counts.items()}
+        filled = [each.rows for each in queued if len(each.rows)]
+        self._buffer = torch.cat(filled) if len(filled) > 1 else (filled or [torch.zeros((0, WIDTH))])[0]
         self._event = None
-        device = parts[0].device if parts else torch.device("cpu")
-        self._buffer = torch.stack(parts) if parts else torch.zeros((0, WIDTH))
+        device = self._buffer.device
         if device.type != "cpu":
             pinned = device.type == "cuda"
             host = torch.empty(self._buffer.shape, dtype=self._buffer.dtype, pin_memory=pinned)

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import backward_number, in_ddp
-from backsight.recording.hook import Hook
+from backsight.recording._torch import backward_number, hook_tables, in_ddp, is_script, new_hook_key
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
-from backsight.recording.notebook import Notebook
+from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page, Slot
 from backsight.recording.taps.tap import Tap
@@ -38,11 +37,14 @@ class CallTap(Tap):
         super().__init__(notebook)
         self.observed = observed
         self.kinds = frozenset(kinds)
+        self.takes_inputs = "input" in self.kinds
         self._weights = weights
         """Taken with the first module call of a step."""
         self._ddp = False
         self.started: Page | None = None
-        self._modules: list[tuple[weakref.ref[torch.nn.Module], Hook, Hook]] = []
+        self._modules: list[tuple[weakref.ref[torch.nn.Module], PageHook, PageHook]] = []
+        self._hooked: list[weakref.ref[torch.nn.Module]] = []
+        self._key = new_hook_key()
 
     def begin(self, page: Page) -> None:
         """Called with the first module call of a step."""
@@ -55,6 +57,8 @@ class CallTap(Tap):
         self._ddp = self.observed.has_ddp()
         self._modules = []
         for name, module in self.observed.modules():
+            if is_script(module):  # which refuses hooks
+                continue
             if self.kinds or name in self.observed.models:
                 calls = _Module(self, name)
                 self._modules.append((weakref.ref(module), self.hook(calls.enter), self.hook(calls.leave)))
@@ -62,9 +66,20 @@ class CallTap(Tap):
     def install(self) -> None:
         for reference, enter, leave in self._modules:
             if (module := reference()) is not None:
-                self.keep(module.register_forward_pre_hook(enter, with_kwargs=True))
+                self._hooked.append(reference)
+                (before, before_with_kwargs), (after, after_with_kwargs) = hook_tables(module)
+                before[self._key], before_with_kwargs[self._key] = enter, True
                 if self.kinds:
-                    self.keep(module.register_forward_hook(leave, with_kwargs=True))
+                    after[self._key], after_with_kwargs[self._key] = leave, True
+
+    def detach(self) -> None:
+        super().detach()
+        hooked, self._hooked = self._hooked, []
+        for reference in hooked:
+            if (module := reference()) is not None:
+                for table, with_kwargs in hook_tables(module):
+                    table.pop(self._key, None)
+                    with_kwargs.pop(self._key, None)
 
 
 class _Module:
@@ -79,13 +94,15 @@ class _Module:
         """Calls with and without grad mode."""
         self._open: list[tuple[int, bool]] = []
         """Calls that have not returned, each with whether it is evaluation."""
-        self._arguments: tuple[type, Arguments] | None = None
+        self._type: type | None = None
+        """The type of the module that the arguments are known of; a lazy module changes it."""
+        self._arguments = Arguments((), None)
         self._slots: dict[str, dict[str, Slot]] = {kind: {} for kind in KINDS}
         self._entered, self._left = ("enter", name), ("leave", name)
 
-    def enter(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        page, tap = self.notebook.open_page(), self.tap
-        if page is None or backward_number() != -1:
+    def enter(self, page: Page, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        tap = self.tap
+        if backward_number() != -1:
             return
         if tap.started is not page:
             tap.begin(page)
@@ -99,53 +116,61 @@ class _Module:
         self._open.append((call, evaluation))
         if len(page.order) < MOST_ORDER:
             page.order.append(self._entered)
-        if "input" in tap.kinds and not self.notebook.full(call, self.name or "the model"):
-            kind = "eval_input" if evaluation else "input"
-            for position, value in enumerate(args):
-                self._note(page, kind, call, self._argument(module, position), value)
-            for key, value in kwargs.items():
-                self._note(page, kind, call, key, value)
+        if tap.takes_inputs and (call < self.notebook.calls or not self._full(call)):
+            self._note_inputs(page, "eval_input" if evaluation else "input", call, module, args, kwargs)
 
-    def leave(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        page, kinds = self.notebook.open_page(), self.tap.kinds
-        if page is None or self._page is not page or not self._open or backward_number() != -1:
+    def _note_inputs(
+        self, page: Page, kind: str, call: int, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if self._type is not type(module):
+            self._type, self._arguments = type(module), arguments_of(module)
+        names, slots = self._arguments.names, self._slots[kind]
+        for position, value in enumerate(args):
+            path = names[position] if position < len(names) else self._arguments.name(position)
+            if type(value) is torch.Tensor:
+                page.note(slots.get(path) or self._slot(kind, path), call, value)
+            else:
+                self._note_inside(page, kind, call, path, value)
+        for path, value in kwargs.items():
+            self._note_inside(page, kind, call, path, value)
+
+    def leave(self, page: Page, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if self._page is not page or not self._open or backward_number() != -1:
             return  # entered before recording began, or in a step that has ended since
         call, evaluation = self._open.pop()
         if len(page.order) < MOST_ORDER:
             page.order.append(self._left)
-        if self.notebook.full(call, self.name or "the model"):
+        if call >= self.notebook.calls and self._full(call):
             return
+        kinds = self.tap.kinds
         if "output" in kinds:
-            self._note(page, "eval_output" if evaluation else "output", call, "output", output)
+            kind = "eval_output" if evaluation else "output"
+            if type(output) is torch.Tensor:
+                page.note(self._slots[kind].get("output") or self._slot(kind, "output"), call, output)
+            else:
+                self._note_inside(page, kind, call, "output", output)
         if "output_grad" in kinds and not evaluation:
             for path, tensor in tensors_in(output, "output"):
                 if tensor.requires_grad:
                     register: Any = tensor.register_hook  # which has no types
                     register(self.tap.hook(self._gradient_of(self._slot("output_grad", path), call)))
 
-    def _gradient_of(self, slot: Slot, call: int) -> Callable[[torch.Tensor], None]:
-        def take(gradient: torch.Tensor) -> None:
-            page = self.notebook.open_page()
-            if page is not None and page is self._page:
+    def _full(self, call: int) -> bool:
+        return self.notebook.full(call, self.name or "the model")
+
+    def _gradient_of(self, slot: Slot, call: int) -> Callable[[Page, torch.Tensor], None]:
+        def take(page: Page, gradient: torch.Tensor) -> None:
+            if page is self._page:
                 page.note(slot, call, gradient)
 
         return take
 
-    def _note(self, page: Page, kind: str, call: int, path: str, value: Any) -> None:
-        if type(value) is torch.Tensor:
-            page.note(self._slots[kind].get(path) or self._slot(kind, path), call, value)
-        else:
-            for inner, tensor in tensors_in(value, path):
-                page.note(self._slot(kind, inner), call, tensor)
+    def _note_inside(self, page: Page, kind: str, call: int, path: str, value: Any) -> None:
+        for inner, tensor in tensors_in(value, path):
+            page.note(self._slot(kind, inner), call, tensor)
 
     def _slot(self, kind: str, path: str) -> Slot:
         slots = self._slots[kind]
         if path not in slots:
             slots[path] = Slot(joined(self.name, path), kind, self.name)
         return slots[path]
-
-    def _argument(self, module: torch.nn.Module, position: int) -> str:
-        """Return the name of an argument."""
-        if self._arguments is None or self._arguments[0] is not type(module):  # a lazy module changes its type
-            self._arguments = type(module), arguments_of(module)
-        return self._arguments[1].name(position)

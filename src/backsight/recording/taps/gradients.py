@@ -6,11 +6,19 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import backward_number, drop_empty_hooks, in_backward, version, when_backward_ends
+from backsight.recording._torch import (
+    backward_number,
+    drop_empty_hooks,
+    gradient_hooks,
+    in_backward,
+    new_hook_key,
+    version,
+    when_backward_ends,
+)
 from backsight.recording.hook import Hook
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
-from backsight.recording.page import Page, Slot
+from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
 
 SMALL = 64 * 1024
@@ -40,12 +48,13 @@ class GradientTap(Tap):
         super().__init__(notebook)
         self.observed = observed
         self._parameters: list[_Parameter] = []
-        self._hooked: list[Place] = []
+        self._hooked: list[tuple[Place, dict[int, Any]]] = []
+        self._key = new_hook_key()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         self._backward = -1
         self._at_once = False
-        self._end = self.hook(self._read_waiting)
+        self._end = Hook(self._read_waiting, self.fail)
 
     def survey(self) -> None:
         self._parameters = [_Parameter(self, place) for place in self.observed.places("_parameters")]
@@ -54,30 +63,32 @@ class GradientTap(Tap):
         for each in self._parameters:
             tensor = each.place.tensor()
             if tensor is not None and tensor.requires_grad and tensor.is_leaf:
-                register: Any = tensor.register_post_accumulate_grad_hook  # which has no types
-                self.keep(register(each.hook))
-                self._hooked.append(each.place)
+                table = gradient_hooks(tensor)
+                table[self._key] = each.hook
+                self._hooked.append((each.place, table))
 
     def detach(self) -> None:
         super().detach()
         self._waiting, self._bytes = [], 0
         hooked, self._hooked = self._hooked, []
+        for _, table in hooked:
+            table.pop(self._key, None)
         if not in_backward():
-            for place in hooked:
+            for place, _ in hooked:
                 if (tensor := place.tensor()) is not None:
                     drop_empty_hooks(tensor)
 
-    def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor) -> None:
-        """Take a gradient that has just arrived."""
-        size = gradient.numel() * gradient.element_size()
+    def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor, at: int | None) -> None:
+        """Take a gradient that has just arrived, at this version."""
+        size = gradient.nbytes
         backward = backward_number()
-        if size > SMALL or backward == -1 or self._at_once:
+        if size > SMALL or backward == -1 or self._at_once or at is None:
             page.note(slot, call, gradient)
             return
         if backward != self._backward:
             self._backward = backward
             when_backward_ends(self._end)
-        self._waiting.append((page, slot, call, gradient, gradient._version))
+        self._waiting.append((page, slot, call, gradient, at))
         self._bytes += size
         if self._bytes > MOST_WAITING:
             self._read_waiting()
@@ -92,7 +103,7 @@ class GradientTap(Tap):
         if not missing:
             return
         held = None if optimizer is None else {id(p) for group in optimizer.param_groups for p in group["params"]}
-        rows, gradients = [], []
+        entries: list[Entry] = []
         for each in missing:
             tensor = each.place.tensor()
             if tensor is None or not tensor.is_leaf or (held is not None and id(tensor) not in held):
@@ -100,9 +111,8 @@ class GradientTap(Tap):
             gradient = tensor.grad
             if gradient is not None and not each.took(gradient):
                 each.page, each.count, each.last = page, 1, None
-                rows.append(each.slot.row(0, gradient))
-                gradients.append(gradient)
-        page.note_all(rows, gradients)
+                entries.append((each.slot, 0, gradient))
+        page.note_all(entries)
 
     def _read_waiting(self) -> None:
         self._backward = -1
@@ -110,15 +120,14 @@ class GradientTap(Tap):
             return
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         page = self.notebook.page
-        rows, gradients = [], []
+        entries: list[Entry] = []
         for of, slot, call, gradient, then in waiting:
             if gradient._version != then:
                 self._at_once = True
             elif of is page:
-                rows.append(slot.row(call, gradient))
-                gradients.append(gradient)
+                entries.append((slot, call, gradient))
         if page is not None:
-            page.note_all(rows, gradients)
+            page.note_all(entries)
 
 
 class _Parameter:
@@ -128,7 +137,7 @@ class _Parameter:
         self.tap = tap
         self.place = place
         self.slot = Slot(place.name, "grad", place.owner)
-        self.hook: Hook = tap.hook(self.arrived)
+        self.hook = tap.hook(self.arrived)
         self.page: Page | None = None
         self.count = 0
         self.last: tuple[int, int | None] | None = None
@@ -138,16 +147,15 @@ class _Parameter:
         """Whether this is the gradient that arrived last, and nothing has been written to it since."""
         return self.last is not None and self.last == (id(gradient), version(gradient))
 
-    def arrived(self, parameter: torch.Tensor) -> None:
-        page = self.tap.notebook.open_page()
-        if page is None:
-            return
+    def arrived(self, page: Page, parameter: torch.Tensor) -> None:
         if self.page is not page:
             self.page, self.count = page, 0
         call, self.count = self.count, self.count + 1
         gradient = parameter.grad
         if gradient is None:
             return
-        self.last = id(gradient), version(gradient)
-        if not self.tap.notebook.full(call, self.slot.name):
-            self.tap.take(page, self.slot, call, gradient)
+        at = version(gradient)
+        self.last = id(gradient), at
+        notebook = self.tap.notebook
+        if call < notebook.calls or not notebook.full(call, self.slot.name):
+            self.tap.take(page, self.slot, call, gradient, at)

@@ -6,7 +6,7 @@ import torch
 
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
-from backsight.recording.page import Page, Slot
+from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
 
 
@@ -33,21 +33,20 @@ class StateTap(Tap):
         self._calls[id(optimizer)] = call + 1
         if self.notebook.full(call, "an optimizer"):
             return
-        rows, tensors = [], []
-        states = optimizer.state
+        entries: list[Entry] = []
+        states, plain = optimizer.state, torch.Tensor
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
                 state = states.get(parameter)
                 if not state:
                     continue
                 name, owner = self._named(parameter) or (f"{type(optimizer).__name__}.{group_number}.{number}", None)
-                slots = self._slots.setdefault(name, {})
+                slots = self._slots.get(name) or self._slots.setdefault(name, {})
                 for key, value in state.items():
-                    if issubclass(type(value), torch.Tensor) and value.ndim:
+                    if (type(value) is plain or issubclass(type(value), plain)) and value.ndim:
                         slot = slots.get(key) or slots.setdefault(key, Slot(f"{name}.{key}", "state", owner))
-                        rows.append(slot.row(call, value))
-                        tensors.append(value)
-        page.note_all(rows, tensors)
+                        entries.append((slot, call, value))
+        page.note_all(entries)
 
     def _named(self, parameter: torch.Tensor) -> tuple[str, str | None] | None:
         """Return the name of a parameter of the models and that of its module."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from backsight.recording.hook import Hook
-from backsight.recording.notebook import Notebook
+from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.page import Page
 
 
@@ -52,9 +51,9 @@ class Tap:
     def after_update(self, page: Page, optimizer: torch.optim.Optimizer) -> None:
         """Called after an optimizer has stepped."""
 
-    def hook(self, take: Callable[..., None]) -> Hook:
-        """Return a hook for PyTorch that calls `take`."""
-        return Hook(take, self.fail)
+    def hook(self, take: Callable[..., None]) -> PageHook:
+        """Return a hook for PyTorch that calls `take` with the page to write on, while there is one."""
+        return PageHook(self.notebook, take, self.fail)
 
     def keep(self, handle: Any) -> None:
         """Remember what removes a hook."""

@@ -8,7 +8,7 @@ import torch
 
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
-from backsight.recording.page import Page, Slot
+from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
 
 
@@ -47,15 +47,14 @@ class UpdateTap(Tap):
         before, self._before = self._before, []
         if self._page is not page:
             self._page, self._counts = page, {}
-        rows, updates = [], []
+        updates: list[Entry] = []
         for slot, parameter, copy in before:
             call = self._counts.get(slot, 0)
             self._counts[slot] = call + 1
             if not self.notebook.full(call, "an optimizer"):
                 update = copy.neg_().add_(parameter.detach())
-                rows.append(slot.row(call, update))
-                updates.append(update)
-        page.note_all(rows, updates)
+                updates.append((slot, call, update))
+        page.note_all(updates)
 
     def _held(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Slot, torch.Tensor]]:
         for group in optimizer.param_groups:

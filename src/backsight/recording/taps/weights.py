@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
 from backsight.recording._torch import is_sharded
@@ -13,6 +15,8 @@ from backsight.recording.taps.tap import Tap
 
 class WeightTap(Tap):
     """Takes weights and buffers as the first module call of the step finds them: those that the step is made with.
+
+    Those of a model that comes in the midst of the step are taken when it comes.
 
     Where no such call is seen (compiled, not tapped), they are taken before the optimizer steps. So are sharded ones:
     FSDP puts them together for the forward, and a rank records its own shard.
@@ -28,13 +32,15 @@ class WeightTap(Tap):
         self._sharded = False
 
     def survey(self) -> None:
+        had = {(slot.name, slot.kind) for slot, _ in self._places}
         self._places = [
             (Slot(place.name, kind, place.owner), place)
             for table, kind in (("_parameters", "weight"), ("_buffers", "buffer"))
             for place in self.observed.places(table)
         ]
-
         self._sharded = any((tensor := place.tensor()) is not None and is_sharded(tensor) for _, place in self._places)
+        if self._taken is not None and self._taken is self.notebook.page:
+            self._read(self._taken, [each for each in self._places if (each[0].name, each[0].kind) not in had])
 
     def first_call(self, page: Page) -> None:
         """Called with the first module call of a step."""
@@ -43,15 +49,13 @@ class WeightTap(Tap):
 
     def take(self, page: Page) -> None:
         """Take them, unless they are on this page already."""
-        if self._taken is page:
-            return
-        self._taken = page
-        rows, tensors = [], []
-        for slot, place in self._places:
-            if (tensor := place.tensor()) is not None:
-                rows.append(slot.row(0, tensor))
-                tensors.append(tensor)
-        page.note_all(rows, tensors)
+        if self._taken is not page:
+            self._taken = page
+            self._read(page, self._places)
 
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
         self.take(page)
+
+    @staticmethod
+    def _read(page: Page, places: Iterable[tuple[Slot, Place]]) -> None:
+        page.note_all([(slot, 0, tensor) for slot, place in places if (tensor := place.tensor()) is not None])

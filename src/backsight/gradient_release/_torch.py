@@ -1,0 +1,113 @@
+"""What gradient release needs of PyTorch beyond its documented surface, each with what we need of it.
+
+`tests/gradient_release/test_private_surface_of_release.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+
+def is_last_hook(parameter: torch.Tensor, hook: Any) -> bool:
+    """Whether a hook is the last of those that PyTorch calls when this parameter's gradient has been accumulated."""
+    hooks: Any = parameter._post_accumulate_grad_hooks
+    return not hooks or next(reversed(hooks.values())) == hook
+
+
+def drop_empty_hooks(parameter: torch.Tensor) -> None:
+    """Take away the table of hooks on a parameter's gradient if it is empty, or PyTorch goes on calling for it."""
+    hooks: Any = parameter._post_accumulate_grad_hooks
+    if hooks is not None and not hooks:
+        held: Any = parameter
+        held._post_accumulate_grad_hooks = None
+
+
+def in_backward() -> bool:
+    """Whether this thread is inside of a backward pass."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def at_end_of_backward(action: Any) -> None:
+    """Call something when the backward pass under way is through, after what was given here before."""
+    torch.autograd.Variable._execution_engine.queue_callback(action)
+
+
+def wrapper(kind: type[torch.Tensor], like: torch.Tensor, dtype: Any = None, device: Any = None) -> Any:
+    """Return a tensor of a subclass that has the shape, type and device of another, or these, and no memory."""
+    return torch.Tensor._make_wrapper_subclass(
+        kind, like.shape, dtype=dtype or like.dtype, device=device or like.device, requires_grad=False
+    )
+
+
+def own_hook_tables(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer was made by `Optimizer.__init__`; wrappers such as Accelerate's were not."""
+    return "_optimizer_step_pre_hooks" in vars(optimizer)
+
+
+def step_hooks(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the hooks that are called before each step of an optimizer."""
+    return list(vars(optimizer).get("_optimizer_step_pre_hooks", {}).values())
+
+
+def hook_last_before_step(optimizer: torch.optim.Optimizer, handle: Any) -> None:
+    """Have a hook be the last before each step, so that the user's see what it does not want to be missed."""
+    hooks: Any = optimizer._optimizer_step_pre_hooks
+    if next(reversed(hooks), handle.id) != handle.id:
+        hooks.move_to_end(handle.id)
+
+
+def hook_first_after_step(optimizer: torch.optim.Optimizer, handle: Any) -> None:
+    """Have a hook be the first after each step."""
+    hooks: Any = optimizer._optimizer_step_post_hooks
+    hooks.move_to_end(handle.id, last=False)
+
+
+def counts_for_a_scheduler(step: Any) -> bool:
+    """Whether a `step` in an optimizer's own `__dict__` is the one with which a scheduler counts calls."""
+    return bool(getattr(step, "_wrapped_by_lr_sched", False))
+
+
+def alive(kind: type) -> Iterator[Any]:
+    """Return every object of a class that is alive in this process."""
+    return (each for each in gc.get_objects() if issubclass(type(each), kind))
+
+
+def ddp_models() -> Iterator[Any]:
+    """Return every DistributedDataParallel in this process."""
+    module = sys.modules.get("torch.nn.parallel.distributed")
+    if module is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return iter(())
+    return alive(module.DistributedDataParallel)
+
+
+def compiled_backwards() -> Iterator[Any]:
+    """Return the nodes, alive in this process, that run the backward of something compiled by torch.compile."""
+    if "torch._functorch._aot_autograd.runtime_wrappers" not in sys.modules:
+        return iter(())
+    return (each for each in gc.get_objects() if type(each).__name__ == "CompiledFunctionBackward")
+
+
+def leaves_of(node: Any) -> Iterable[torch.Tensor]:
+    """Return the leaves into whose gradients a node's results go straight."""
+    for following, _ in node.next_functions:
+        if following is not None and hasattr(following, "variable"):
+            yield following.variable
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether this is a DTensor, of which a rank holds a shard."""
+    dtensor = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return dtensor is not None and issubclass(type(tensor), dtensor)
+
+
+def bytes_of(parameter: torch.Tensor) -> int:
+    """Return how many bytes the gradient of a parameter takes in this process."""
+    local: Any = parameter
+    held = local.to_local() if is_sharded(parameter) else parameter
+    dtype = getattr(parameter, "grad_dtype", None) or parameter.dtype
+    return int(held.numel() * dtype.itemsize)

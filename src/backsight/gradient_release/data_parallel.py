@@ -1,0 +1,251 @@
+"""Gradients that are averaged over ranks before they are used: by DistributedDataParallel, or a bucket at a time by us.
+
+DistributedDataParallel (DDP) averages a bucket of gradients once all of them are there; hooks of a parameter run before
+that. So nothing may be stepped in them, and we step where DDP lets a program in: in its communication hook.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed
+
+from backsight.gradient_release._torch import at_end_of_backward, in_backward, is_sharded
+from backsight.gradient_release.errors import NotReleasable, ReleaseError
+
+if TYPE_CHECKING:
+    from backsight.gradient_release.arrival import Slot
+    from backsight.gradient_release.stepping import Stepping
+
+
+class DdpBuckets:
+    """The communication hook of one DDP: averages a bucket as DDP itself does, and has its parameters stepped.
+
+    DDP takes one hook for good, so this one stays when a release is removed, and only averages then.
+
+    A bucket is stepped when the next one is on its way, so that communication goes on during backward; in the thread
+    of backward, so that no weight changes while a node of the graph reads it.
+    """
+
+    def __init__(self, model: Any):
+        self._world = distributed.get_world_size(model.process_group)
+        self._group = model.process_group
+        self._views = bool(model.gradient_as_bucket_view)
+        self.releases: weakref.WeakSet[OverDdp] = weakref.WeakSet()
+        self._on_the_way: list[tuple[list[int], Any]] = []
+        try:
+            model.register_comm_hook(self, lambda state, bucket: state.average(bucket))
+        except RuntimeError as error:
+            raise NotReleasable(
+                "This DistributedDataParallel has a communication hook already, and takes no second one, in which "
+                "release would step what was averaged. Leave the hook, or mixed_precision, out."
+            ) from error
+
+    def average(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+        """Average a bucket over the ranks, while the one before it is stepped."""
+        buffer = bucket.buffer()
+        buffer.mul_(1.0 / self._world)  # as DDP does: a division would round differently
+        work = distributed.all_reduce(buffer, group=self._group, async_op=True)
+        future: torch.futures.Future[Any] = work.get_future()
+        # `ddp.join()` calls this outside of backward, for ranks that have no more data and do not step.
+        if self.releases and in_backward() and not buffer.is_sparse:
+            if bucket.index() == 0:  # a new pass; the one before may have ended in an exception
+                at_end_of_backward(self._end)
+                self._on_the_way = []
+                for release in self.releases:
+                    release.begin()
+            before = self._on_the_way
+            # A parameter that this rank did not use is left to DDP, which knows whether another did.
+            pairs = zip(bucket.parameters(), bucket.gradients(), strict=True)
+            gradients = {id(parameter): gradient for parameter, gradient in pairs}
+            for release in self.releases:
+                release.free(gradients)
+            self._on_the_way = [(list(gradients), future)]
+            self._step(before)
+        return future.then(lambda done: done.value()[0])
+
+    def _step(self, arrived: list[tuple[list[int], Any]]) -> None:
+        for keys, future in arrived:
+            future.wait()
+            for release in self.releases:
+                release.step(keys)
+
+    def _end(self) -> None:
+        """Step the last bucket, before DDP ends its part of the backward pass, and clear up after that."""
+        last, self._on_the_way = self._on_the_way, []
+        self._step(last)
+        if self._views:
+            for release in self.releases:
+                release.hide()
+        at_end_of_backward(self._after)
+
+    def _after(self) -> None:
+        for release in self.releases:
+            release.end()
+
+
+_BUCKETS: weakref.WeakKeyDictionary[Any, DdpBuckets] = weakref.WeakKeyDictionary()
+"""The hook of each DDP that has one."""
+
+
+def expect_ddp(model: object) -> None:
+    """Refuse what is given for a DistributedDataParallel and is none."""
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise TypeError(f"ddp is the DistributedDataParallel around the model, not a {type(model).__name__}.")
+
+
+class OverDdp:
+    """What a release does with gradients that a DDP has averaged.
+
+    At the end of a backward pass DDP overwrites all gradients with what it has averaged, or points them to its buckets.
+    The first the placeholders let pass, so that no memory is needed; for the second they are away meanwhile.
+
+    Raises:
+        NotReleasable: if the DDP holds none of the parameters, or has another hook.
+    """
+
+    def __init__(self, release: Stepping, model: Any):
+        ours = {id(each) for group in release.optimizer.param_groups for each in group["params"]}
+        if not any(id(each) in ours for each in model.parameters()):
+            raise NotReleasable("This DistributedDataParallel holds none of the optimizer's parameters.")
+        if model not in _BUCKETS:
+            _BUCKETS[model] = DdpBuckets(model)
+        self.model = weakref.ref(model)
+        self._release = weakref.ref(release)
+        self._here: set[int] = set()
+        """Whose gradients are those in DDP's buckets, averaged or on the way to it."""
+        self._averaged: set[int] = set()
+        self._passing: list[Slot] = []
+        release._book.bucket = math.inf  # DDP has buckets of its own
+        _BUCKETS[model].releases.add(self)
+
+    def close(self) -> None:
+        """Leave all gradients to the optimizer."""
+        model = self.model()
+        if model is not None:
+            _BUCKETS[model].releases.discard(self)
+
+    def begin(self) -> None:
+        """Begin a backward pass; the one before may have ended in an exception."""
+        self._here, self._averaged = set(), set()
+        self._let_pass(False)
+        self._passing = []
+
+    def free(self, gradients: dict[int, torch.Tensor]) -> None:
+        """Free gradients of this rank: DDP has copied them to its bucket, of which this is each one's part by `id`."""
+        release = self._release()
+        if release is None or release._book.idle or release._book.holding:
+            return
+        release._see_peak()
+        for slot, parameter in release._book.pending:
+            if slot.key in gradients and parameter.grad is not None and not parameter.grad.requires_grad:
+                parameter.grad = gradients[slot.key]
+                self._here.add(slot.key)
+        release.leave_out(self._here)
+
+    def step(self, keys: Iterable[int]) -> None:
+        """Step parameters of which the gradients, in DDP's bucket, have been averaged; given by their `id`."""
+        release = self._release()
+        if release is None:
+            return
+        self._averaged.update(self._here.intersection(keys))
+        self._passing += release.step_averaged(self._averaged)
+        release.leave_out(self._here)
+        self._let_pass(True)
+
+    def hide(self) -> None:
+        """Take placeholders out of `grad`, where DDP is about to put its own buckets."""
+        for _, parameter in self._stepped():
+            parameter.grad = None
+
+    def end(self) -> None:
+        """Put placeholders back, after DDP has ended its part of a backward pass."""
+        for slot, parameter in self._stepped():
+            parameter.grad = slot.placeholder
+        self._let_pass(False)
+        self._passing = []
+
+    def _stepped(self) -> list[tuple[Slot, torch.Tensor]]:
+        release = self._release()
+        passing = {slot.key for slot in self._passing}
+        return [] if release is None else [each for each in release._book.stepped if each[0].key in passing]
+
+    def _let_pass(self, whether: bool) -> None:
+        for slot in self._passing:
+            if slot.placeholder is not None:
+                slot.placeholder.overwritable = whether
+
+
+class GroupAverage:
+    """Averages gradients over the ranks of a process group, a bucket of the release at a time, without a DDP.
+
+    Every rank has to come with the same parameters in the same order. That is compared before each bucket, so that a
+    parameter that one rank did not use raises on all of them, instead of a sum of wrong things or waiting for ever.
+
+    Raises:
+        NotReleasable: if a parameter is sharded (DTensor), or the weights are not the same on all ranks.
+    """
+
+    def __init__(self, group: distributed.ProcessGroup, parameters: Sequence[torch.Tensor]):
+        if any(is_sharded(each) for each in parameters):
+            raise NotReleasable("FSDP2 reduces the gradients of sharded parameters itself: leave process_group out.")
+        self._group = group
+        self._world = distributed.get_world_size(group)
+        self._done: set[int] = set()
+        self._device = parameters[0].device
+        self._places = {id(each): at for at, each in enumerate(parameters)}
+        with torch.no_grad():
+            known = [zlib.crc32(each.detach().cpu().reshape(-1).view(torch.uint8).numpy().data) for each in parameters]
+        if not self._same([len(known), *known]):
+            raise NotReleasable(
+                "The weights are not the same on all ranks, and averaged gradients would not bring them together. "
+                "Before, load one checkpoint, or: for p in model.parameters(): torch.distributed.broadcast(p.data, 0)"
+            )
+
+    def average(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Average the gradients of parameters over the ranks, in place.
+
+        Raises:
+            ReleaseError: on all ranks, if they do not come with the same parameters.
+        """
+        parameters = [each for each in parameters if id(each) not in self._done]
+        self._done.update(id(each) for each in parameters)
+        places = [self._places.get(id(each), -1) for each in parameters]
+        if not self._same([len(places), *places]):
+            raise ReleaseError(
+                "The ranks come with the gradients of different parameters, and cannot average them: one rank did not "
+                "use a parameter that another did, or used them in another order. Use each parameter on each rank "
+                "(`loss + 0 * unused.sum()`), or DistributedDataParallel(find_unused_parameters=True) and ddp=."
+            )
+        with torch.no_grad():
+            for gradients in _by_type([each.grad for each in parameters if each.grad is not None]):
+                flat = torch.cat([gradient.reshape(-1) for gradient in gradients]).mul_(1.0 / self._world)
+                distributed.all_reduce(flat, group=self._group)
+                parts = torch.split(flat, [gradient.numel() for gradient in gradients])
+                for gradient, part in zip(gradients, parts, strict=True):
+                    gradient.copy_(part.view(gradient.shape))
+
+    def turn(self) -> None:
+        """Begin the next step."""
+        self._done = set()
+
+    def _same(self, numbers: list[int]) -> bool:
+        """Whether all ranks say the same."""
+        told = torch.tensor([zlib.crc32(repr(numbers).encode())], device=self._device)
+        others = [torch.empty_like(told) for _ in range(self._world)]
+        distributed.all_gather(others, told, group=self._group)
+        return all(int(other) == int(told) for other in others)
+
+
+def _by_type(gradients: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
+    groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
+    for gradient in gradients:
+        if gradient.is_sparse:
+            raise ReleaseError("Sparse gradients are not averaged over a process group: use sparse=False.")
+        groups.setdefault((gradient.device, gradient.dtype), []).append(gradient)
+    return list(groups.values())

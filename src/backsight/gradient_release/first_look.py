@@ -1,0 +1,52 @@
+"""What can only be seen once a backward pass runs: compiled models, and models wrapped after the optimizer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+
+from backsight.gradient_release._torch import bytes_of, compiled_backwards, ddp_models, leaves_of
+from backsight.gradient_release.bucket import told
+from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
+
+
+def look(parameters: Sequence[torch.Tensor], bucket: float, ddp: object = None) -> None:
+    """Look at the backward pass under way before the first parameter is stepped in it.
+
+    Raises:
+        NotReleasable: if the parameters are those of a DistributedDataParallel other than `ddp`.
+    """
+    refuse_ddp(parameters, ddp)
+    warn_of_compiled(parameters, bucket)
+
+
+def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:
+    """Refuse parameters whose gradients DistributedDataParallel has yet to average when release would use them.
+
+    Raises:
+        NotReleasable: if a DistributedDataParallel other than `ddp` holds one of them.
+    """
+    ours = {id(each) for each in parameters}
+    for model in ddp_models():
+        if model is not ddp and any(id(each) in ours for each in model.parameters()):
+            raise NotReleasable(
+                "The parameters belong to a DistributedDataParallel, which averages gradients over the ranks after "
+                "release would have used them: the ranks would diverge. With bs.release(optimizer, ddp=model), after "
+                "the model was wrapped, or with fully_shard (FSDP2), release is exact."
+            )
+
+
+def warn_of_compiled(parameters: Sequence[torch.Tensor], bucket: float) -> None:
+    """Say if one compiled backward returns the gradients of more than a bucket of parameters at once."""
+    ours = {id(each): bytes_of(each) for each in parameters}
+    most = max((sum(ours.get(id(leaf), 0) for leaf in leaves_of(node)) for node in compiled_backwards()), default=0)
+    if most > max(bucket, max(ours.values(), default=0)):
+        warnings.warn(
+            f"One compiled backward returns {told(most)} of gradients at once, so that releasing them saves next to "
+            "nothing; the weights are right all the same. Compile the model's blocks instead of the whole model: "
+            "`for block in model.blocks: block.compile()`.",
+            ReleaseWarning,
+            stacklevel=2,
+        )

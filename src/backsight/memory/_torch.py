@@ -1,0 +1,70 @@
+"""Every private attribute of PyTorch that measuring touches, each with what we need of it.
+
+`tests/memory/test_private_surface_memory.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+FAMILIAR = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor})
+"""Types of tensors that hold their own storage; the others are made of these."""
+
+
+COMPILED = "_orig_mod"
+"""The name under which `torch.compile(module)` holds the module."""
+
+
+def in_backward() -> bool:
+    """Whether this thread runs a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def current_node() -> Any:
+    """Return the autograd node that runs in this thread."""
+    return torch._C._current_autograd_node()
+
+
+EventType = torch._C._profiler._EventType
+"""What an event of the profiler's tree is: `Allocation`, `TorchOp` and others."""
+
+BACKWARD = torch._C._profiler.RecordScope.BACKWARD_FUNCTION
+"""The scope of an autograd node's own event."""
+
+USER = torch._C._profiler.RecordScope.USER_SCOPE
+"""The scope of `torch.profiler.record_function`."""
+
+EVALUATE = "autograd::engine::evaluate_function: "
+"""How the name of the event around a node begins (`torch/csrc/autograd/engine.cpp`)."""
+
+STEP = "Optimizer.step#"
+ZERO_GRAD = "Optimizer.zero_grad#"
+"""How the events of optimizers begin (`torch/optim/optimizer.py`)."""
+
+
+def event_tree(profiler: Any) -> Any:
+    """Return the events of a closed `torch.profiler.profile` as they are nested."""
+    return profiler.profiler.kineto_results.experimental_event_tree()
+
+
+def profiling() -> bool:
+    """Whether a profiler runs: for this thread, or for all of them, which PyTorch's C++ does not tell."""
+    return bool(torch._C._autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
+
+
+def fake_mode() -> Any:
+    """Return the FakeTensorMode that is entered; None if there is none."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+
+
+without_modes = _disable_current_modes
+"""A context in which tensors are real again, whatever modes are entered."""
+
+
+def forget_fakes(mode: Any) -> None:
+    """Let a fake mode forget which tensors it made: `Module.to` replaces no parameter that has a weak reference."""
+    mode.fake_tensor_converter.meta_converter.tensor_memo.clear()

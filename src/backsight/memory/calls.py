@@ -1,0 +1,127 @@
+"""Which module runs, now and at any moment of the step: by hooks on all modules, which leave no trace."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch.compiler import is_compiling
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from backsight.memory._torch import COMPILED
+from backsight.memory.tensors import paths_in
+from backsight.tape import Models, next_sequence_number, registered
+
+Met = Callable[[torch.nn.Module, str], None] | None
+Called = Callable[[Any], None] | None
+
+
+class ModuleCalls:
+    """Follows the calls of all modules while it is entered.
+
+    ```python
+    with ModuleCalls(model) as calls:
+        model(x)
+    calls.at(some_time), calls.of_sequence(node._sequence_nr())    # paths, such as "blocks.0.mlp"
+    ```
+
+    The paths are those in `model`; a model that is not known yet is met when it is called, and its paths stand alone if
+    it is the first, under the name of its class if not. `met` is told of each model, and `called` of the arguments of
+    each call that no other module made.
+    """
+
+    def __init__(self, model: Models = None, *, met: Met = None, called: Called = None):
+        self._called = called
+        self.path = ""
+        """The module that runs now."""
+        self.depth = 0
+        self.models: list[torch.nn.Module] = []
+        self._paths: dict[int, str] = {}
+        self._stack: list[str] = []
+        self._times: list[int] = []
+        self._sequences: list[int] = []
+        self._changes: list[str | None] = []
+        self._met = met
+        self._hooks = ExitStack()
+        named = {"": model} if isinstance(model, torch.nn.Module) else dict(model or {})
+        for prefix, module in named.items():
+            self.meet(module, prefix)
+
+    def __enter__(self) -> ModuleCalls:
+        for handle in (
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._exit, always_call=True),
+        ):
+            self._hooks.callback(handle.remove)
+        self._hooks.enter_context(_without_warning())
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._hooks.close()
+
+    def forget(self) -> None:
+        """Let go of the models; what was written down stays."""
+        self.models.clear()
+        self._paths.clear()
+
+    def meet(self, model: torch.nn.Module, prefix: str = "") -> None:
+        """Take the names of the modules in `model`."""
+        self.models.append(model)
+        if self._met is not None:
+            self._met(model, prefix)
+        for path, module in paths_in(model, prefix):
+            self._paths.setdefault(id(module), path)
+
+    def at(self, moment: int) -> str | None:
+        """Return the path of the module that ran at this time (ns); None if none did."""
+        found = bisect_right(self._times, moment)
+        return self._changes[found - 1] if found else None
+
+    def of_sequence(self, number: int) -> str:
+        """Return the path of the module that made the autograd node of this sequence number; empty if none did."""
+        found = bisect_right(self._sequences, number)
+        return (self._changes[found - 1] or "") if found else ""
+
+    def _enter(self, module: torch.nn.Module, args: Any) -> None:
+        if is_compiling():
+            return
+        if id(module) not in self._paths:
+            inner = registered(module, "_modules").get(COMPILED)
+            if id(inner) in self._paths:
+                self._paths[id(module)] = self._paths[id(inner)]
+            else:
+                self.meet(module, type(module).__name__ if self.models else "")
+        if not self._stack and self._called is not None:
+            self._called(args)
+        self._stack.append(self._paths[id(module)])
+        self._changed()
+
+    def _exit(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if is_compiling() or not self._stack:
+            return
+        self._stack.pop()
+        self._changed()
+
+    def _changed(self) -> None:
+        self.depth = len(self._stack)
+        self.path = self._stack[-1] if self._stack else ""
+        self._times.append(time.time_ns())
+        self._sequences.append(max(next_sequence_number(), self._sequences[-1] if self._sequences else 0))
+        self._changes.append(self.path if self._stack else None)
+
+
+@contextmanager
+def _without_warning() -> Iterator[None]:
+    """Keep `torch.compile` from warning that it calls our hooks twice: that does no harm here."""
+    warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
+    ours = warnings.filters[0]
+    try:
+        yield
+    finally:
+        if ours in warnings.filters:
+            warnings.filters.remove(ours)  # type: ignore[attr-defined]  # a list, which typeshed calls a sequence

@@ -1,0 +1,147 @@
+"""What storages are for, as models and optimizers tell while the step runs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from backsight.memory.ledger import Kind
+from backsight.memory.tensors import address_of, all_tensors, named_tensors, parts_of, tensors_of
+from backsight.naming import search
+from backsight.tape import no_torch_function
+
+NAMED = 40
+"""Tensors whose variables are looked for."""
+
+LONGEST = 60
+"""Characters of a name that still tells something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """At `time` (ns), what lived at `address` was for `kind`; None where only the name is known."""
+
+    time: int
+    address: int
+    kind: Kind | None
+    name: str
+    module: str | None = None
+    """The module whose parameter it is, or is about; None if that is not known."""
+
+
+class Claims:
+    """Writes down claims while it is entered, of the models and optimizers that it is told of, and those that step."""
+
+    def __init__(self) -> None:
+        self.written: list[Claim] = []
+        self.pauses: list[tuple[int, int]] = []
+        """When the step stood still for a search (ns)."""
+        self._models: list[tuple[torch.nn.Module, str]] = []
+        self._optimizers: list[torch.optim.Optimizer] = []
+        self._names: dict[int, str] = {}
+        self._modules: dict[int, str] = {}
+        self._looked = False
+        self._hooks = ExitStack()
+
+    def __enter__(self) -> Claims:
+        for handle in (
+            register_optimizer_step_pre_hook(self._step_begins),
+            register_optimizer_step_post_hook(self._step_ends),
+        ):
+            self._hooks.callback(handle.remove)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._hooks.close()
+
+    def finish(self) -> None:
+        """Write down what is there at the end, and let go of everything."""
+        for model, prefix in self._models:
+            self._of_model(model, prefix)
+        for optimizer in self._optimizers:
+            self._of_optimizer(optimizer)
+        if not self._looked:
+            self.variables()
+        self._models.clear()
+        self._optimizers.clear()
+        self._names.clear()
+        self._modules.clear()
+
+    def model(self, model: torch.nn.Module, prefix: str = "") -> None:
+        """Claim the parameters, buffers and gradients of a model."""
+        self._models.append((model, prefix))
+        self._of_model(model, prefix)
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Claim the parameters, gradients and state of an optimizer."""
+        if not any(each is optimizer for each in self._optimizers):
+            self._optimizers.append(optimizer)
+        self._of_optimizer(optimizer)
+
+    def inputs(self, arguments: Any) -> None:
+        """Claim what a model is called with and nothing computed."""
+        with no_torch_function():
+            for tensor in tensors_of(arguments):
+                if tensor.grad_fn is None and id(tensor) not in self._names:
+                    self._claim(tensor, "inputs", "")
+
+    def variables(self) -> None:
+        """Give the largest tensors that nobody has claimed the names of the variables that hold them."""
+        began = time.time_ns()
+        with no_torch_function():
+            self._name_variables()
+        self.pauses.append((began, time.time_ns()))
+
+    def _name_variables(self) -> None:
+        claimed = {claim.address for claim in self.written if claim.kind is not None}
+        found = {address: t for t in all_tensors() if (address := address_of(t)) and address not in claimed}
+        largest = sorted(found.values(), key=lambda t: -t.untyped_storage().nbytes())[:NAMED]
+        for tensor, names in zip(largest, search(largest, limit=1).names, strict=True):
+            if names and names[0].exact and len(names[0].path) <= LONGEST:
+                self._claim(tensor, None, names[0].path)
+
+    def _of_model(self, model: torch.nn.Module, prefix: str) -> None:
+        with no_torch_function():
+            for name, tensor in named_tensors(model, prefix):
+                self._modules.setdefault(id(tensor), name.rpartition(".")[0])
+                self._parameter(tensor, name)
+
+    def _of_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        with no_torch_function():
+            for number, group in enumerate(optimizer.param_groups):
+                for position, parameter in enumerate(group["params"]):
+                    name = self._parameter(parameter, f"group {number}, parameter {position}")
+                    self._of_state(optimizer.state.get(parameter), name, parameter)
+
+    def _of_state(self, state: object, name: str, parameter: torch.Tensor) -> None:
+        for key, value in state.items() if isinstance(state, dict) else ():
+            for tensor in tensors_of(value):
+                self._claim(tensor, "optimizer state", f"{key} of {name}", parameter)
+
+    def _parameter(self, parameter: torch.Tensor, name: str) -> str:
+        name = self._names.setdefault(id(parameter), name)
+        self._claim(parameter, "parameters", name, parameter)
+        gradient = parameter.grad if parameter.is_leaf else None
+        if gradient is not None:
+            self._claim(gradient, "gradients", f"{name}.grad", parameter)
+        return name
+
+    def _claim(self, tensor: torch.Tensor, kind: Kind | None, name: str, of: torch.Tensor | None = None) -> None:
+        now, module = time.time_ns(), self._modules.get(id(of))
+        for part in parts_of(tensor):
+            if address := address_of(part):
+                self.written.append(Claim(now, address, kind, name, module))
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self.optimizer(optimizer)
+        if not self._looked:
+            self._looked = True
+            self.variables()
+
+    def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self.optimizer(optimizer)

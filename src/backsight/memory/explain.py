@@ -1,0 +1,217 @@
+"""The peak in words: where it was, and what was alive then."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from backsight.memory.ledger import KINDS, Block, History, Kind, Phase
+
+STANDING: tuple[Kind, ...] = ("parameters", "optimizer state", "gradients", "inputs")
+"""Kinds that come in many tensors, of which the sum tells more than each."""
+
+_LEAST = 0.02
+"""The part of the peak that a group of tensors must have to be told."""
+
+_MOST = 3
+"""Groups that are told."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tensors alike, alive at the peak: `count` of `each` bytes. `kind` is theirs, or None if they differ."""
+
+    count: int
+    each: int
+    kind: Kind | None
+    shape: tuple[int, ...] | None
+    dtype: str
+    names: tuple[str, ...]
+    """What each is called, or what made it."""
+
+    @property
+    def bytes(self) -> int:
+        """What they take together."""
+        return self.count * self.each
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The peak of a step; as `str` in words."""
+
+    bytes: int
+    at: int
+    phase: Phase | None
+    """None if nothing in the step took more than was there before."""
+    op: str
+    node: str
+    module: str
+    by_kind: dict[Kind, int]
+    held: tuple[Held, ...]
+    """Everything alive, in groups, the largest first."""
+
+    @property
+    def where(self) -> str:
+        """The place in the step: `in the backward pass, at LogSoftmaxBackward0 of lm_head`."""
+        if self.phase is None:
+            return "before the step"
+        return (
+            f"in the {_PASS[self.phase]}{_at(self.node, self.op, self.phase)}{f' in {self.module}' * bool(self.module)}"
+        )
+
+    def __str__(self) -> str:
+        return f"peak {amount(self.bytes)} {self.where}: {'; '.join(_told(self))}"
+
+
+_PASS = {
+    "forward": "forward pass",
+    "backward": "backward pass",
+    "recomputation": "recomputation of a checkpoint",
+    "optimizer": "optimizer's step",
+}
+
+NOUNS = {
+    "parameters": "parameter",
+    "gradients": "gradient",
+    "saved for backward": "saved for backward",
+    "optimizer state": "optimizer state",
+    "inputs": "input",
+    "temporaries": "temporary",
+    "other": "",
+}
+
+
+def peak_of(history: History) -> Peak:
+    """Return what the peak of a history was."""
+    at = history.peak_at
+    alive = history.alive(at)
+    by_kind = history.by("kind", at)
+    kinds = {kind: by_kind.get(kind, 0) for kind in KINDS}
+    if at < 0:
+        return Peak(history.peak, at, None, "", "", "", kinds, _groups(alive))
+    made = history.blocks[int(history.block[at])]
+    return Peak(history.peak, at, history.phase_at(at), made.op, made.node, made.module, kinds, _groups(alive))
+
+
+def amount(count: float) -> str:
+    """Return a number of bytes with three figures, as `3.10 MB`: multiples of 1024, as memory is sold and counted.
+
+    >>> [amount(n) for n in (12, 999, 1024, 823 * 2**20, 1.9 * 2**30)]
+    ['12 B', '999 B', '1.00 KB', '823 MB', '1.90 GB']
+    """
+    size, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if abs(size) < 999.5:
+            break
+        size, unit = size / 1024, larger
+    if unit == "B":
+        return f"{size:.0f} B"
+    decimals = 2 if abs(size) < 9.995 else 1 if abs(size) < 99.95 else 0
+    return f"{size:.{decimals}f} {unit}"
+
+
+def short_op(op: str) -> str:
+    """Return an operator's name without its namespace: `log_softmax` for `aten::_log_softmax`."""
+    return op.rpartition("::")[2].partition(".")[0].strip("_") or op
+
+
+def label(block: Block) -> str:
+    """Return the best short name of a block: its variable, its parameter, or what made it."""
+    if block.name:
+        return block.name
+    made = short_op(block.op) if block.op else ""
+    if not made:
+        return f"{NOUNS[block.kind]} from before the step".strip()
+    owner = block.module
+    if not owner and block.phase == "backward" and "backward" not in made:
+        owner = block.node.partition(" ")[0]
+    return f"{made} of {owner}" if owner else made
+
+
+def names_of(held: Held, most: int) -> str:
+    """Return at most so many names of a group; those that differ only in the number of a layer are told as one."""
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for name in held.names:
+        alike[_NUMBER.sub("*", name)].append(name)
+    groups = sorted(alike.items(), key=lambda each: -len(each[1]))
+    told = ", ".join(_together(pattern, names) for pattern, names in groups[:most])
+    return told + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
+
+
+def _together(pattern: str, names: Sequence[str]) -> str:
+    """Return names of one pattern as one, with a star for each number in which they differ.
+
+    >>> _together("gelu of blocks.*.mlp.*", ["gelu of blocks.0.mlp.1", "gelu of blocks.1.mlp.1"])
+    'gelu of blocks.*.mlp.1'
+    """
+    columns = zip(*(_NUMBER.findall(name) for name in names), strict=True)
+    numbers = iter([column[0] if len(set(column)) == 1 else "*" for column in columns])
+    return re.sub(r"\*", lambda _: next(numbers, "*"), pattern)
+
+
+def _at(node: str, op: str, phase: Phase) -> str:
+    name = node.partition(" ")[0]
+    if phase == "backward" and name:
+        return f", at {name}"
+    return f", at {short_op(op)}" if op else ""
+
+
+def _groups(alive: Iterable[tuple[Block, int]]) -> tuple[Held, ...]:
+    """Return the blocks in groups: those of one size and shape together if they are large, the standing kinds apart."""
+    groups: defaultdict[tuple[object, ...], list[tuple[Block, int]]] = defaultdict(list)
+    for block, size in alive:
+        standing = block.kind if block.kind in STANDING else None
+        groups[standing, size, block.shape, block.dtype].append((block, size))
+    held = (_held([b for b, _ in group], group[0][1]) for group in groups.values())
+    return tuple(sorted(held, key=lambda each: -each.bytes))
+
+
+def _held(blocks: Sequence[Block], each: int) -> Held:
+    kinds = {block.kind for block in blocks}
+    kind = blocks[0].kind if len(kinds) == 1 else None
+    return Held(len(blocks), each, kind, blocks[0].shape, blocks[0].dtype, tuple(_called(b, kind) for b in blocks))
+
+
+def _called(block: Block, kind: Kind | None) -> str:
+    """Return what a block is called within its group, with its kind where the group has several."""
+    return label(block) if kind is not None or not NOUNS[block.kind] else f"{label(block)} ({NOUNS[block.kind]})"
+
+
+def _told(peak: Peak) -> list[str]:
+    """Return the parts of the sentence, the largest first; what is small is summed up."""
+    parts = [(n, f"{kind} {amount(n)}") for kind in STANDING if (n := peak.by_kind.get(kind, 0))]
+    parts += [(each.bytes, _phrase(each)) for each in peak.held if each.kind not in STANDING and _tells(each, peak)][
+        :_MOST
+    ]
+    parts = sorted((part for part in parts if part[0] >= _LEAST * peak.bytes), key=lambda part: -part[0])
+    rest = peak.bytes - sum(size for size, _ in parts)
+    told = [text for _, text in parts]
+    return [*told, f"{'all else' if told else 'in small tensors'} {amount(rest)}"] if rest > 0 or not told else told
+
+
+def _tells(held: Held, peak: Peak) -> bool:
+    return held.bytes >= _LEAST * peak.bytes
+
+
+def _phrase(held: Held) -> str:
+    """Return a group in words: `3 × 823 MB of shape (4096, 50257): logits, log_softmax (saved for backward) ...`."""
+    shape = f" of shape {held.shape}" if held.shape else ""
+    kind = f", {_PLURAL[held.kind]}" if held.kind and _PLURAL[held.kind] else ""
+    count = f"{held.count} × " if held.count > 1 else ""
+    return f"{count}{amount(held.each)}{shape}{kind}: {names_of(held, 3)}"
+
+
+_NUMBER = re.compile(r"(?<=[. ])\d+(?=[., ]|$)")
+"""A number in a path: `blocks.0.fc` and `blocks.1.fc` are told as `blocks.*.fc`."""
+
+_PLURAL: dict[Kind, str] = {
+    "saved for backward": "saved for backward",
+    "temporaries": "temporary",
+    "other": "",
+    "parameters": "",
+    "gradients": "",
+    "optimizer state": "",
+    "inputs": "",
+}

@@ -1,0 +1,205 @@
+"""`Follow`: a ledger of the storages that operators return, for steps of fake tensors, where no allocator is at work.
+
+Each operator is seen as it is called, and each storage that it returns is followed by a weak reference until it dies.
+What an operator allocates and frees inside of itself is not seen: the peak was at most 0.04 % too low for that, against
+the CPU allocator, on eight models.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.autograd.graph import get_gradient_edge
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from backsight.memory._torch import FAMILIAR, current_node, in_backward
+from backsight.memory.allocator import ACCUMULATE
+from backsight.memory.calls import ModuleCalls
+from backsight.memory.kinds import settled
+from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
+from backsight.memory.tensors import named_tensors, parts_of, storage_of, tensors_of
+from backsight.tape import Models, next_sequence_number, sequence_number
+
+_COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
+"""What AccumulateGrad calls for a gradient that it cannot take as it is."""
+
+
+class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
+    """Follow all storages from birth to death while it is entered.
+
+    ```python
+    with FakeTensorMode(), Follow() as follow:
+        model, optimizer = build()
+        follow.hold(model, optimizer, batch)
+        step()
+    follow.history().peak       # bytes
+    ```
+
+    Storages that were there before, and are met as arguments or by `hold`, count from the start.
+    """
+
+    def __init__(self, model: Models = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
+        self.ledger = Ledger()
+        self.calls = ModuleCalls(model)
+        self._references: dict[int, weakref.ref[Any]] = {}
+        self._nodes: dict[int, str] = {}
+        self._made: dict[int, list[Block]] = {}
+        self._newest = next_sequence_number() - 1
+        self._optimizing = 0
+        self._hooks = ExitStack()
+        self._watched: set[int] = set()
+
+    def __enter__(self) -> Follow:
+        self._hooks.enter_context(self.calls)
+        for handle in (
+            register_optimizer_step_pre_hook(self._step_begins),
+            register_optimizer_step_post_hook(self._step_ends),
+        ):
+            self._hooks.callback(handle.remove)
+        super().__enter__()  # type: ignore[no-untyped-call]  # as above
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]  # as above
+        self._hooks.close()
+        self.calls.forget()
+        self._watched.clear()
+
+    def hold(self, *held: Any) -> None:
+        """Count what models, optimizers and nested tensors hold, as parameters, optimizer state and inputs."""
+        for each in held:
+            if isinstance(each, torch.nn.Module):
+                if not any(each is model for model in self.calls.models):
+                    self.calls.meet(each)
+                for name, tensor in named_tensors(each):
+                    self.claim(tensor, "parameters", name, name.rpartition(".")[0])
+                    self._watch(tensor, name)
+            elif isinstance(each, torch.optim.Optimizer):
+                self._claim_state(each)
+            else:
+                for tensor in tensors_of(each):
+                    self.claim(tensor, "inputs")
+
+    def claim(self, tensor: torch.Tensor, kind: Kind, name: str = "", module: str | None = None) -> None:
+        """Say what the storage of a tensor is for; one not met before was there at the start."""
+        for part in parts_of(tensor):
+            block = self._meet(part, None)
+            if block is not None:
+                block.kind, block.name = kind, name or block.name
+                block.module = block.module if module is None else module
+
+    def history(self) -> History:
+        """Return what was seen so far."""
+        for number, blocks in self._made.items():
+            for block in blocks:
+                block.node = f"{self._nodes[number]} #{number}" if number in self._nodes else ""
+        return settled(self.ledger.history())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(each not in FAMILIAR for each in types):
+            return NotImplemented  # a subclass first turns the operator into those on its parts, which come here again
+        self.ledger.enter(self._phase())
+        for tensor in _flat(args):
+            self._meet(tensor, None)
+        newest, first = next_sequence_number() - 1, len(self.ledger.blocks)
+        result = func(*args, **(kwargs or {}))
+        for tensor in _flat((result,)):
+            self._meet(tensor, func)
+        if newest != self._newest:  # the operator made a node, before it came here
+            self._newest = newest
+            self._made[newest] = [block for block in self.ledger.blocks[first:] if not block.node]
+        return result
+
+    def _phase(self) -> Phase:
+        if self._optimizing:
+            return "optimizer"
+        if not in_backward():
+            return "forward"
+        return "recomputation" if self.calls.depth else "backward"
+
+    def _meet(self, tensor: torch.Tensor, func: Any) -> Block | None:
+        """Take a storage into the ledger: as born by `func`, or as there from the start if that is None."""
+        storage = storage_of(tensor)
+        if storage is None:
+            return None
+        key, size = storage._cdata, storage.nbytes()
+        block = self.ledger.living(key)
+        if block is not None:
+            if size != self.ledger.size(key):
+                self.ledger.resized(key, size)
+            return block
+        if not size:
+            return None
+        device = str(tensor.device)
+        block = self.ledger.existing(key, size, device) if func is None else self.ledger.born(key, size, device)
+        block.shape, block.dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+        if func is not None:
+            self._place(block, func)
+        self._references[key] = weakref.ref(storage, lambda _: self._died(key))
+        return block
+
+    def _place(self, block: Block, func: Any) -> None:
+        block.op, block.module = func.name(), self.calls.path
+        node = current_node() if in_backward() else None
+        if node is None:
+            return
+        name, number = node.name().rpartition("::")[2], sequence_number(node)
+        block.node = name
+        if name == ACCUMULATE:
+            if str(func).startswith(_COPIES) and not self._optimizing:
+                block.kind = "gradients"
+            return
+        self._nodes[number] = name
+        block.node = f"{name} #{number}"
+        block.module = block.module or self.calls.of_sequence(number)
+
+    def _died(self, key: int) -> None:
+        self._references.pop(key, None)
+        self.ledger.died(key)
+
+    def _watch(self, parameter: torch.Tensor, name: str) -> None:
+        """See each gradient of a parameter before it is accumulated."""
+        if parameter.is_leaf and parameter.requires_grad and id(parameter) not in self._watched:
+            self._watched.add(id(parameter))
+            node = get_gradient_edge(parameter).node
+            handle = node.register_prehook(lambda gradients: self._gradients(gradients, f"{name}.grad"))
+            self._hooks.callback(handle.remove)
+            self._hooks.callback(lambda _: None, node)  # the node is else made anew, without the hook
+
+    def _gradients(self, gradients: Iterable[Any], name: str) -> None:
+        for gradient in gradients:
+            if isinstance(gradient, torch.Tensor):
+                self.claim(gradient, "gradients", name, name.removesuffix(".grad").rpartition(".")[0])
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._optimizing += 1
+
+    def _step_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._optimizing = max(0, self._optimizing - 1)
+        self._claim_state(optimizer)
+
+    def _claim_state(self, optimizer: torch.optim.Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                block = self._meet(parameter, None)
+                if block is not None and block.kind != "parameters":
+                    block.kind = "parameters"
+                    self._watch(parameter, block.name or "parameter")
+                for key, value in optimizer.state.get(parameter, {}).items():
+                    for tensor in tensors_of(value):
+                        name = f"{key} of {block.name}" if block and block.name else key
+                        self.claim(tensor, "optimizer state", name, block.module if block else None)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _flat(value)

@@ -1,0 +1,95 @@
+"""A step's memory as one page: a chart to point at, and what was alive at that moment. It loads nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from backsight.memory.colors import DARK, LIGHT
+from backsight.memory.curves import by_kind, passes, seconds, thinned
+from backsight.memory.explain import amount, label
+from backsight.memory.page_source import SCRIPT, STYLE
+
+if TYPE_CHECKING:
+    from backsight.memory.ledger import Block, History
+    from backsight.memory.timeline import StepMemory
+
+POINTS = 3000
+"""Moments that the chart shows."""
+
+BLOCKS = 800
+"""Storages that are told by name; the largest."""
+
+
+def page(memory: StepMemory) -> str:
+    """Return the page as text."""
+    sentence = str(memory.at_peak)
+    head, _, parts = sentence.partition(": ")
+    listed = "".join(f"<li>{html.escape(part)}</li>" for part in parts.split("; "))
+    colors = "".join(f"--{_slug(kind)}:{LIGHT[kind]};" for kind in LIGHT)
+    dark = "".join(f"--{_slug(kind)}:{DARK[kind]};" for kind in DARK)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>Memory of a step: peak {amount(memory.peak)}</title>"
+        f"<style>:root{{{colors}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{STYLE}</style></head><body><main>"
+        f"<h1>{html.escape(head[:1].upper() + head[1:])}</h1><ul class=parts>{listed}</ul>"
+        f"<p class=about>{html.escape(_about(memory))}</p>"
+        '<div id=chart tabindex=0 role=img aria-label="bytes by kind over the time of the step"></div>'
+        "<p class=hint>Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click for "
+        "all. A click on a kind hides it.</p>"
+        "<div id=legend></div><h2 id=moment></h2><div class=scroll><table><thead><tr><th>tensor<th class=n>bytes"
+        "<th>shape<th>kind<th>module<th>autograd node<th class=n>lives</tr></thead>"
+        "<tbody id=alive></tbody></table></div>"
+        f'</main><script type="application/json" id="data">{_json(_data(memory.history))}</script>'
+        f"<script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def _about(memory: StepMemory) -> str:
+    allocations = sum(1 for block in memory.history.blocks if block.born >= 0)
+    about = f"{memory.device}: {amount(memory.start)} before the step, {amount(memory.end)} after it; "
+    about += f"{allocations:,} allocations"
+    if memory.is_forecast:
+        about += "; a forecast, nothing was allocated"
+    return about + (f"; the step ended with {memory.failed}" if memory.failed else "")
+
+
+def _data(history: History) -> dict[str, Any]:
+    """Return what the script draws: times in milliseconds, bytes by kind at each, phases and storages."""
+    curves, times = by_kind(history), seconds(history) * 1e3
+    kept = thinned(np.sum(list(curves.values()), axis=0), POINTS)
+    largest = sorted(history.blocks, key=lambda block: -block.bytes)[:BLOCKS]
+    return {
+        "times": [round(float(t), 4) for t in times[kept]],
+        "end": (history.ended - history.began) / 1e6,
+        "kinds": [{"kind": k, "slug": _slug(k), "bytes": c[kept].tolist()} for k, c in curves.items() if c.any()],
+        "peak": {"at": int(np.searchsorted(kept, history.peak_at + 1)), "bytes": history.peak},
+        "spans": [
+            [span.phase, (span.began - history.began) / 1e6, (span.ended - history.began) / 1e6]
+            for span in history.spans
+        ],
+        "passes": [[name, began * 1e3, ended * 1e3] for name, began, ended in passes(history)],
+        "blocks": [_block(block, times) for block in largest],
+        "rest": len(history.blocks) - len(largest),
+    }
+
+
+def _block(block: Block, times: Any) -> list[Any]:
+    """Return a storage as the script reads it; a birth before the start is at -1, and no death is null."""
+    born = -1 if block.born < 0 else float(times[block.born + 1])
+    died = None if block.died is None else float(times[block.died + 1])
+    shape = "×".join(map(str, block.shape)) if block.shape else ""
+    return [label(block), block.bytes, shape, block.dtype, block.kind, block.module, block.node, born, died]
+
+
+def _slug(kind: str) -> str:
+    return kind.replace(" ", "-")
+
+
+def _json(data: Any) -> str:
+    """Return JSON that can stand inside of a script element, whatever names are in it."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,198 @@
+"""`Forecast`: what a training step will need at its peak, where that is, and what other ways would need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from backsight.memory.advice import sentences
+from backsight.memory.caching_allocator import OutOfDeviceMemory, replay
+from backsight.memory.explain import Peak, amount
+from backsight.memory.ledger import History
+from backsight.memory.size import bytes_of
+from backsight.memory.timeline import StepMemory
+from backsight.memory.way import Way
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table
+
+MARGIN = "768MB"
+"""What `fits` leaves for what is not known: the CUDA context, about 500 MB, and the workspaces of libraries."""
+
+UNKNOWN = {
+    "cuda": "A forecast: nothing was run. It does not know the CUDA context and the workspaces of cuBLAS and cuDNN "
+    "(some hundred MB), nor which kernels CUDA would choose: the operators are the CPU's.",
+    "cpu": "A forecast: nothing was run. It does not know what operators allocate inside of themselves.",
+}
+
+RECURRENT = "Recurrent layers take workspaces besides, as large as their activations or larger."
+
+_RECURRENT = ("_rnn", "lstm", "gru")
+"""In the names of operators whose workspaces have no size among fake tensors."""
+
+_PIPED = 100
+"""Columns of what is not written to a terminal."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A step done in one way: `memory` is all of it over time, `reserved` what CUDA's allocator takes from the device.
+
+    `reserved` is None if the allocator was not asked for. `memory` has a `.table()`, `.plot()` and `.to_html()`.
+    """
+
+    way: Way
+    memory: StepMemory = field(repr=False)
+    reserved: int | None = None
+
+    @property
+    def peak(self) -> int:
+        """Return the most bytes of tensors at one time."""
+        return self.memory.peak
+
+    @property
+    def at_peak(self) -> Peak:
+        """Return where the peak is and what it is made of; `str` tells it in words."""
+        return self.memory.at_peak
+
+    def fits(self, memory: str | int, *, margin: str | int = MARGIN) -> bool:
+        """Return whether it fits into the memory of a device, such as "24GB", `margin` left for what is not known.
+
+        Raises ValueError for what is no size.
+        """
+        room = bytes_of(memory) - bytes_of(margin)
+        if self.reserved is None or self.reserved <= room or self.peak > room:
+            return (self.peak if self.reserved is None else self.reserved) <= room
+        try:
+            replay(requests(self.memory.history), capacity=room)  # gives back what is cached before it fails
+        except OutOfDeviceMemory:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        """Return the way and its peak in words."""
+        return f"{self.way}: {self.at_peak}"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a training step will need, and what other ways of doing it would need: plain data, without a tensor.
+
+    `variants[0]` is the step as it was asked for, and `peak`, `reserved` and `at_peak` are its own. `device` is what
+    the step is thought to run on ("cuda" or "cpu"), `device_memory` the bytes of that device, if they were given.
+    """
+
+    variants: tuple[Variant, ...]
+    device: str
+    device_memory: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def peak(self) -> int:
+        """Return the most bytes of tensors at one time."""
+        return self.variants[0].peak
+
+    @property
+    def reserved(self) -> int | None:
+        """Return the bytes that CUDA's caching allocator takes from the device; None if it was not asked for."""
+        return self.variants[0].reserved
+
+    @property
+    def at_peak(self) -> Peak:
+        """Return where the peak is and what it is made of; `str` tells it in words."""
+        return self.variants[0].at_peak
+
+    @property
+    def memory(self) -> StepMemory:
+        """Return the memory of the step over time, with a `.table()`, `.plot()` and `.to_html()`."""
+        return self.variants[0].memory
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Return whether gradient release, checkpointing and another implementation help, a sentence each."""
+        return tuple(sentences(self.variants))
+
+    @property
+    def unknown(self) -> str:
+        """Return what the forecast does not know, in words."""
+        ops = {block.op for block in self.memory.history.blocks}
+        if any(part in op for op in ops for part in _RECURRENT):
+            return f"{UNKNOWN[self.device]} {RECURRENT}"
+        return UNKNOWN[self.device]
+
+    def fits(self, memory: str | int | None = None, *, margin: str | int = MARGIN) -> bool:
+        """Return whether the step fits into the memory of a device, by default the one that was given.
+
+        Raises ValueError if none was given, and for what is no size.
+        """
+        if memory is None:
+            memory = self.device_memory
+        if memory is None:
+            raise ValueError('Into how much memory? fits("24GB"), or forecast(..., device_memory="24GB").')
+        return self.variants[0].fits(memory, margin=margin)
+
+    def table(self) -> Table:
+        """Return the ways as a table for `rich`, the step as it was asked for first."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        columns = self._columns()
+        for name in columns:
+            table.add_column(name, justify="right" if name in ("peak", "reserved") else "left")
+        for variant in self.variants:
+            asked = variant is self.variants[0] and len(self.variants) > 1
+            table.add_row(*(cell(variant) for cell in columns.values()), style="bold" if asked else None)
+        return table
+
+    def _columns(self) -> dict[str, Callable[[Variant], str]]:
+        """Return what each column shows of a variant, by its heading."""
+        columns: dict[str, Callable[[Variant], str]] = {
+            "way": lambda each: str(each.way),
+            "peak": lambda each: amount(each.peak),
+        }
+        if self.reserved is not None:
+            columns["reserved"] = lambda each: amount(each.reserved or 0)
+        if (memory := self.device_memory) is not None:
+            columns[f"fits {amount(memory)}"] = lambda each: "yes" if each.fits(memory) else "no"
+        columns["where the peak is"] = lambda each: each.at_peak.where
+        return columns
+
+    def __str__(self) -> str:
+        """Return what it says, as text."""
+        from rich.console import Console
+
+        console = Console(width=_PIPED, no_color=True, highlight=False, emoji=False, markup=False)
+        with console.capture() as held:
+            console.print(self)
+        return "\n".join(line.rstrip() for line in held.get().rstrip().split("\n"))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what `str` says, as wide as the terminal."""
+        yield f"P{str(self.at_peak)[1:]}."
+        yield ""
+        yield self.table()
+        yield ""
+        yield from self.advice
+        yield from self.notes
+        yield self.unknown
+
+
+def requests(history: History) -> Iterator[tuple[int, int]]:
+    """Yield what a program asks of its allocator: (key, bytes), negative where it gives back.
+
+    A storage that changes its size is given back and asked for anew.
+    """
+    held: dict[int, int] = {}
+    for block in history.blocks:
+        if block.born < 0:
+            held[block.number] = block.bytes
+            yield block.number, block.bytes
+    for number, delta in zip(history.block.tolist(), history.delta.tolist(), strict=True):
+        before = held.pop(number, 0)
+        if before:
+            yield number, -before
+        if before + delta > 0:
+            held[number] = before + delta
+            yield number, before + delta

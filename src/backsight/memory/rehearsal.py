@@ -1,0 +1,251 @@
+"""A rehearsal: some steps of a training, done with fake tensors in one way, and their memory as a history."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.optim import Optimizer
+
+from backsight.gradient_release import release
+from backsight.memory import checkpointed
+from backsight.memory._torch import without_modes
+from backsight.memory.follow import Follow
+from backsight.memory.ledger import History
+from backsight.memory.made_up import MadeUpValues
+from backsight.memory.on_cpu import OnCPU
+from backsight.memory.training import NotAStep, Recipe, Script, Training
+from backsight.memory.way import Implementation, Way
+
+_NO_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
+_NOT_FAKE = (UnsupportedOperatorException, UnsupportedFakeTensorException)
+_OURS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
+_RETURN = "Return (model, batch, optimizer) from it."
+
+
+class CannotForecast(RuntimeError):
+    """The step cannot be imagined: it needs the values of tensors, or an operator that has no fake form."""
+
+
+def settled(subject: Recipe | Script) -> Recipe | Script:
+    """Return a subject of which it is known what it does; a function is called to see that."""
+    if isinstance(subject, Recipe):
+        return subject
+    with _imagining() as mode:
+        return subject.settled(mode)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A training as it stands: its way, what its optimizers know besides, and what could be put on it."""
+
+    way: Way
+    known: tuple[Implementation, ...] = ()
+    optimizers: bool = False
+    blocks: bool = False
+    """Whether the model has blocks that can be checkpointed."""
+    factored: bool = False
+    """Whether gradients are clipped by keeping their factors, which needs real tensors."""
+
+
+def look(subject: Recipe | Script, device: str) -> Sight:
+    """Return what a training is, without doing a step."""
+    with _imagining() as mode:
+        training = subject.imagine(mode)
+    blocks = any(checkpointed.checkpointable(model) for model in training.models)
+    if not training.optimizers:
+        return Sight(Way(), blocks=blocks)
+    first = training.optimizers[0]
+    bucket = training.releases[0].bucket if training.releases else None
+    clippings = [attached.clipping for attached in training.releases if attached.clipping is not None]
+    factored = any(clipping.method != "two-pass" for clipping in clippings)
+    return Sight(Way(implementation(first, device), bucket), implementations(first), True, blocks, factored)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Some steps of a training: their memory, and which parameters got a gradient, as (optimizer, group, index).
+
+    That is None where it cannot be used to give another rehearsal its optimizer state without a step.
+    """
+
+    history: History
+    trained: frozenset[tuple[int, int, int]] | None
+
+
+def rehearse(
+    subject: Recipe | Script,
+    way: Way,
+    device: str,
+    steps: int = 2,
+    done: Callable[[], None] = lambda: None,
+    trained: frozenset[tuple[int, int, int]] | None = None,
+) -> Rehearsal:
+    """Do some steps in one way; `done` is called after each. Two reach a steady state.
+
+    With `trained`, of another way, the optimizer has its state at once, and one step less does: a step takes seconds in
+    a model of billions of parameters.
+    """
+    with _imagining() as mode:
+        training = subject.imagine(mode)
+        _prepare(training, way, device)
+        if trained is not None and steps > 1:
+            _fill_state(training, trained)
+            steps -= 1
+        _release(training, way.release)
+        with Follow() as follow:
+            follow.hold(*training.models, *training.optimizers, training.inputs)
+            for _ in range(steps):
+                training.step()
+                done()
+        history = follow.history()
+    if not history.blocks:
+        raise NotAStep("The step made no tensor, so that there is nothing to forecast.")
+    return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None)
+
+
+def _trained(training: Training) -> frozenset[tuple[int, int, int]] | None:
+    """Return which parameters an optimizer has a state for; None for optimizers other than PyTorch's."""
+    if not all(type(optimizer).__module__.startswith("torch.optim.") for optimizer in training.optimizers):
+        return None
+    return frozenset(
+        (number, place, index)
+        for number, optimizer in enumerate(training.optimizers)
+        for place, group in enumerate(optimizer.param_groups)
+        for index, parameter in enumerate(group["params"])
+        if optimizer.state.get(parameter)
+    )
+
+
+def _fill_state(training: Training, trained: frozenset[tuple[int, int, int]]) -> None:
+    """Let the optimizers make their state, by a step with gradients that nobody has computed."""
+    for number, place, index in sorted(trained):
+        parameter = training.optimizers[number].param_groups[place]["params"][index]
+        parameter.grad = torch.empty_like(parameter)
+    for optimizer in training.optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def implementations(optimizer: Optimizer) -> tuple[Implementation, ...]:
+    """Return the implementations that an optimizer knows."""
+    group = optimizer.param_groups[0]
+    fused: tuple[Implementation, ...] = ("fused",) if "fused" in group else ()
+    return (*fused, "foreach", "loop") if "foreach" in group else fused
+
+
+def implementation(optimizer: Optimizer, device: str) -> Implementation | None:
+    """Return what an optimizer uses on a device: what it was asked to, else foreach on CUDA, else a loop."""
+    known, group = implementations(optimizer), optimizer.param_groups[0]
+    if "fused" in known and group["fused"]:
+        return "fused"
+    if "foreach" not in known:
+        return None
+    chosen = group["foreach"]
+    if chosen is None:
+        chosen = device == "cuda" and not group.get("differentiable")
+    return "foreach" if chosen else "loop"
+
+
+def _prepare(training: Training, way: Way, device: str) -> None:
+    """Put a way on a training. Raises NotAStep where there is nothing to put it on."""
+    if way.release is not None and not training.optimizers:
+        raise NotAStep(f"The function shows no optimizer for gradient release. {_RETURN}")
+    if way.checkpointing and not training.models:
+        raise NotAStep(f"The function shows no model for checkpointing. {_RETURN}")
+    for optimizer in training.optimizers:
+        known = implementations(optimizer)
+        wanted = way.implementation if way.implementation in known else implementation(optimizer, device)
+        for group in optimizer.param_groups:
+            if "fused" in known:
+                group["fused"] = wanted == "fused"
+            if "foreach" in known:
+                group["foreach"] = wanted == "foreach"
+    if way.checkpointing:
+        for model in training.models:
+            checkpointed.apply(model, way.checkpointing)
+
+
+def _release(training: Training, bucket: str | float | None) -> None:
+    """Attach gradient release with this bucket, where it is not attached so; take it away if that is None."""
+    kept = {id(attached.optimizer) for attached in training.releases if attached.bucket == bucket}
+    for attached in training.releases:
+        if attached.bucket != bucket:
+            attached.remove()
+    if bucket is not None:
+        with without_modes():  # an optimizer that is not PyTorch's is tried out with real numbers
+            for optimizer in training.optimizers:
+                if id(optimizer) not in kept:
+                    release(optimizer, bucket=bucket)
+
+
+@contextmanager
+def _imagining() -> Iterator[Any]:
+    """Fake tensors on the CPU, and errors that tell of the forecast."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with ExitStack() as stack:
+        stack.enter_context(_explained())
+        stack.enter_context(same_random_state())  # each way begins with the same numbers
+        stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
+        stack.enter_context(mode)
+        stack.enter_context(OnCPU(mode))
+        stack.enter_context(MadeUpValues())
+        stack.enter_context(torch.enable_grad())
+        yield mode
+
+
+@contextmanager
+def same_random_state() -> Iterator[None]:
+    """Put the states of the random generators of torch, NumPy and Python back at the end."""
+    python = random.getstate()
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy else None
+    with torch.random.fork_rng(devices=()):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            if numpy:
+                numpy.random.set_state(state)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except _NO_VALUES as error:
+        raise CannotForecast(
+            f"The step needs the values of tensors, and a forecast has their sizes only: {error.func}{_where(error)}. "
+            "Leave out of the step what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
+            "or give forecast the model, a batch and the optimizer instead of the step."
+        ) from error
+    except _NOT_FAKE as error:
+        raise CannotForecast(
+            f"An operator of the step has no fake form, which tells the sizes of its results: {error}{_where(error)}. "
+            "One of your own gets it by torch.library.register_fake."
+        ) from error
+
+
+def _where(error: BaseException) -> str:
+    """Return the line of the user's program in which an error arose, as ", at `x.item()`, train.py:41"."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((*_OURS, "<")):
+            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+            return f", at `{line}`, {os.path.basename(frame.filename)}:{frame.lineno}"
+    return ""

@@ -1,0 +1,77 @@
+"""The tensors that are there, and the storages under them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from backsight.memory._torch import COMPILED, FAMILIAR
+from backsight.tape import modules_in, registered
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested lists, tuples, sets and dicts."""
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if issubclass(type(each), torch.Tensor):
+            yield each
+        elif isinstance(each, dict):
+            stack += each.values()
+        elif isinstance(each, (list, tuple, set, frozenset)):
+            stack += each
+
+
+def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the tensors that hold the memory: those inside of a sparse one or a wrapping one, such as a DTensor."""
+    if tensor.layout == torch.sparse_coo:
+        yield from (tensor._indices(), tensor._values())
+        return
+    if type(tensor) in FAMILIAR or not hasattr(type(tensor), "__tensor_flatten__"):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:  # type: ignore[attr-defined]  # asked for in the line above
+        if issubclass(type(part := getattr(tensor, name)), torch.Tensor):  # a DTensor names its mesh too
+            yield from parts_of(part)
+
+
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """Return the storage of a tensor; None if it has none, as a sparse one."""
+    try:
+        return tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def address_of(tensor: torch.Tensor) -> int:
+    """Return where the storage of a tensor begins; 0 if it has no memory."""
+    storage = storage_of(tensor)
+    try:
+        return 0 if storage is None else storage.data_ptr()
+    except RuntimeError:  # fake and functional tensors
+        return 0
+
+
+def all_tensors() -> list[torch.Tensor]:
+    """Return every tensor that Python knows of, but for fake ones."""
+    found = (each for each in gc.get_objects() if issubclass(type(each), torch.Tensor))
+    return [each for each in found if not issubclass(type(each), FakeTensor)]
+
+
+def paths_in(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.nn.Module]]:
+    """Yield the modules in a model with their paths, without the part that `torch.compile` adds."""
+    for path, module in modules_in(model, prefix):
+        yield ".".join(part for part in path.split(".") if part != COMPILED), module
+
+
+def named_tensors(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the parameters and buffers of a model with their paths."""
+    for path, module in paths_in(model, prefix):
+        for table in ("_parameters", "_buffers"):
+            for name, tensor in registered(module, table).items():
+                if isinstance(tensor, torch.Tensor):
+                    yield (f"{path}.{name}" if path else name), tensor

@@ -1,0 +1,8 @@
+"""Where the time of a training step goes: by autograd node, forward and backward, by module and by parameter."""
+
+from backsight.profiling.backward import profile_backward
+from backsight.profiling.profile import Profile
+from backsight.profiling.row import Row
+from backsight.profiling.session import Profiling, ProfilingError, profile
+
+__all__ = ["Profile", "Profiling", "ProfilingError", "Row", "profile", "profile_backward"]

@@ -1,0 +1,52 @@
+"""Which job this process belongs to: what tells the ranks of one start from those of another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def job(around: Mapping[str, str] = os.environ) -> str | None:
+    """Return a name that all ranks of a job have in common, and no other job; None if nothing tells.
+
+    ```python
+    job({"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3"})     # "slurm 4711.0"
+    ```
+    """
+    if (logs := _logs(around)) is not None:
+        return f"torchrun {logs.parent.name}/{logs.name}"
+    told = around.get
+    named = []
+    if told("SLURM_JOB_ID") and told("SLURM_PROCID"):
+        again = f", start {told('SLURM_RESTART_COUNT')}" if told("SLURM_RESTART_COUNT") else ""
+        named.append(f"slurm {told('SLURM_JOB_ID')}.{told('SLURM_STEP_ID', '0')}{again}")
+    if (name := told("TORCHELASTIC_RUN_ID", "none")) != "none":
+        named.append(f"torchrun {name}")
+    if not named and told("MASTER_ADDR") and told("MASTER_PORT"):  # the next job may have the same: better than nothing
+        named.append(f"{told('MASTER_ADDR')}:{told('MASTER_PORT')}")
+    return ", ".join(named) or None
+
+
+def began(around: Mapping[str, str] = os.environ) -> float | None:
+    """Return when the job began, in seconds since 1970, the same for all ranks; None if nothing tells."""
+    if job(around) is None:
+        return None
+    if (logs := _logs(around)) is not None:
+        try:
+            return logs.stat().st_mtime  # torchrun makes what is in it before it starts any rank
+        except OSError:
+            return None
+    told = around.get("SLURM_JOB_START_TIME", "")
+    return float(told) if told.isdecimal() else None
+
+
+def _logs(around: Mapping[str, str]) -> Path | None:
+    """Return the folder of logs that the ranks of an attempt share, if torchrun runs on one machine.
+
+    A plain `torchrun` calls every job "none", but makes a folder anew for each: .../none_x1y2z3/attempt_0, and in it
+    RANK/error.json (torch/distributed/elastic/multiprocessing/api.py).
+    """
+    attempt = Path(around.get("TORCHELASTIC_ERROR_FILE", "")).parent.parent
+    alone = around.get("LOCAL_WORLD_SIZE") == around.get("WORLD_SIZE") is not None
+    return attempt if alone and attempt.name.startswith("attempt_") else None

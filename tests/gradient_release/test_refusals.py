@@ -1,0 +1,207 @@
+"""What release() refuses to attach to, with the reason."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from loops import assert_same, mlp, square
+from torch import nn, optim
+
+import backsight.gradient_release as gradient_release
+from backsight.gradient_release import NotReleasable, release
+from backsight.gradient_release.bucket import bucket_bytes, told
+
+
+def refused(optimizer, message, **settings):
+    hooks = len(optimizer._optimizer_step_pre_hooks)
+    with pytest.raises(NotReleasable, match=message):
+        release(optimizer, 0, **settings)
+    assert len(optimizer._optimizer_step_pre_hooks) == hooks
+    assert all(
+        not parameter._post_accumulate_grad_hooks for group in optimizer.param_groups for parameter in group["params"]
+    )
+
+
+def test_an_optimizer_with_a_closure():
+    refused(optim.LBFGS(mlp(4, 4).parameters()), "^LBFGS evaluates the loss several times within a step, through a cl")
+
+    class Sharp(optim.SGD):
+        def step(self, closure):
+            return closure()
+
+    refused(Sharp(mlp(4, 4).parameters(), lr=0.1), "^Sharp evaluates the loss several times")
+
+
+def test_a_differentiable_optimizer():
+    refused(optim.SGD(mlp(4, 4).parameters(), lr=0.1, differentiable=True), r"^SGD\(differentiable=True\) keeps")
+
+
+def test_nothing_to_train():
+    model = mlp(4, 4).requires_grad_(False)
+    refused(optim.SGD(model.parameters(), lr=0.1), "^No parameter of this SGD requires a gradient")
+
+
+def test_parameters_that_two_optimizers_hold():
+    model = mlp(4, 4)
+    other = optim.SGD([model[0].bias], lr=0.1)
+    refused(optim.SGD(model.parameters(), lr=0.1), "^Another optimizer, SGD, holds 1 of the 2 parameters")
+    del other
+
+
+def test_a_step_that_was_replaced():
+    optimizer = optim.SGD(mlp(4, 4).parameters(), lr=0.1)
+    optimizer.step = lambda: None
+    refused(optimizer, "^The `step` of this SGD was replaced")
+
+
+def test_a_scheduler_that_counts_steps_is_no_replacement():
+    optimizer = optim.SGD(mlp(4, 4).parameters(), lr=0.1)
+    optim.lr_scheduler.StepLR(optimizer, 1)
+    release(optimizer)
+
+
+def test_a_wrapper_that_is_no_optimizer_of_its_own():
+    class Wrapper(optim.Optimizer):
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+        @property
+        def param_groups(self):
+            return self.optimizer.param_groups
+
+    with pytest.raises(NotReleasable, match=r"^Wrapper wraps another optimizer: release that one"):
+        release(Wrapper(optim.SGD(mlp(4, 4).parameters(), lr=0.1)))
+
+
+@pytest.mark.parametrize("wrong", [None, mlp(4, 4), [torch.ones(1)]])
+def test_what_is_no_optimizer(wrong):
+    with pytest.raises(TypeError, match=r"^release\(\) takes an optimizer, not an object of type"):
+        release(wrong)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "error", "message"),
+    [
+        (
+            "0 bananas",
+            ValueError,
+            r"^bucket='0 bananas' is no size; write '16MB', '512KB', 'auto', or a number of bytes",
+        ),
+        ("", ValueError, "is no size"),
+        ("-1MB", ValueError, "is no size"),
+        (-1, ValueError, "^bucket is a number of bytes, 0 or more, not -1"),
+        (float("nan"), ValueError, "not nan"),
+        (None, TypeError, "^bucket is a number of bytes or a text such as '16MB', not NoneType"),
+        (True, TypeError, "not bool"),
+        ([1], TypeError, "not list"),
+    ],
+)
+def test_buckets_that_are_no_size(bucket, error, message):
+    model = mlp(4, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(error, match=message):
+        release(optimizer, bucket)
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("16MB", 2**24), (" 512 kb ", 2**19), ("1.5GiB", 3 * 2**29), ("0", 0), ("100", 100), (7, 7), (2.5, 2.5)],
+)
+def test_sizes_of_buckets(text, size):
+    assert bucket_bytes(text, 0) == size
+
+
+def test_the_automatic_bucket_is_a_share_of_all_gradients():
+    assert bucket_bytes("auto", 10) == 2**20
+    assert bucket_bytes("auto", 2**26) == 2**22
+    assert bucket_bytes("auto", 2**40) == 2**24
+
+
+def test_sizes_are_told_with_three_digits():
+    assert [told(size) for size in (0, 999, 2**10, 1234567, 2**24, 5 * 2**29)] == [
+        "0 bytes", "999 bytes", "1 KB", "1.18 MB", "16 MB", "2.5 GB",
+    ]  # fmt: skip
+
+
+DDP = """
+import sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+import backsight.gradient_release as gradient_release
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if sys.argv[2] == "before":
+    ddp = DistributedDataParallel(model)
+    try:
+        gradient_release.release(optimizer)
+    except gradient_release.NotReleasable as refusal:
+        print("refused:", refusal)
+else:
+    gradient_release.release(optimizer, 0)
+    ddp = DistributedDataParallel(model)
+    before = model.weight.clone()
+    try:
+        ddp(torch.ones(1, 4)).sum().backward()
+    except gradient_release.NotReleasable as refusal:
+        print("refused:", refusal, torch.equal(before, model.weight))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("wrapped", ["before", "after"])
+def test_parameters_of_a_ddp_that_averages_their_gradients_later(wrapped, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", DDP, str(tmp_path / "store"), wrapped], capture_output=True, text=True, check=True
+    )
+    assert "refused: The parameters belong to a DistributedDataParallel, which averages" in done.stdout
+    assert done.stdout.rstrip().endswith("True" if wrapped == "after" else "release is exact.")
+
+
+def test_sparse_gradients_give_the_same_bits():
+    def run(bucket):
+        torch.manual_seed(0)
+        model = nn.ModuleList(nn.Embedding(50, 8, sparse=True) for _ in range(3))
+        optimizer = optim.SparseAdam(model.parameters(), lr=1e-2)
+        released = None if bucket is None else release(optimizer, bucket)
+        for step in range(4):
+            seen = torch.tensor([step, 3, 3, 7])
+            sum(each(seen).square().sum() * (1 + number) for number, each in enumerate(model)).backward()
+            optimizer.step()
+            if released is not None:
+                assert released.grad_norm() > 0
+            optimizer.zero_grad()
+        return model, optimizer
+
+    for bucket in (0, 2000):
+        assert_same(run(bucket), run(None))
+
+
+def test_a_release_tells_plainly_what_it_does():
+    model = mlp(8, 200, 1)
+    optimizer = optim.AdamW(model.parameters())
+    released = release(optimizer, 0)
+    assert repr(released) == (
+        "<Release of AdamW: backward uses the gradients of 4 parameters for their step, one at a time, and frees them; "
+        "optimizer.step() does the rest>"
+    )
+    square(model).backward()
+    assert repr(released).endswith("does the rest; 4 have taken the step under way>")
+    optimizer.step()
+    released.remove()
+    assert repr(released) == "<Release of AdamW, removed>"
+    assert "whenever 1 KB of them are there" in repr(release(optimizer, 1024))
+    small = optim.SGD(mlp(8, 8).parameters(), lr=0.1)
+    assert (
+        repr(release(small)) == "<Release of SGD: 288 bytes of gradients fit into a bucket; nothing is stepped early>"
+    )
+
+
+def test_the_room_has_no_other_names():
+    assert set(gradient_release.__all__) == {
+        "AlreadyStepped", "CoupledOptimizer", "Evidence", "GradientGone", "NotReleasable", "Release", "ReleaseError",
+        "ReleaseWarning", "release",
+    }  # fmt: skip

@@ -1,0 +1,163 @@
+"""The Triton kernel finds what the other ways find: run in Triton's interpreter, not yet on a GPU.
+
+That it compiles needs no GPU; that the compiled code is right, waits for nothing and is fast, only a GPU can show.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from backsight.recording.statistics import measure, native, triton_launch
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed: ITS KERNEL IS NOT TESTED")
+
+INTERPRETED = """
+import sys, warnings
+sys.path.insert(0, {tests!r})
+import numpy as np, torch
+from hypothesis import given, settings, strategies as st
+from backsight.recording.statistics import measure, native, plain, triton_launch
+from test_statistics import FLOATS, SPECIAL, check, magnitudes
+
+torch.set_num_threads(1)
+native.kernel = None
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    native.available()
+warnings.simplefilter("error", RuntimeWarning)
+np.seterr(all="ignore")
+triton_launch.DEVICES = ("cpu",)
+"""
+
+
+@pytest.fixture
+def interpreted(in_a_process):
+    """Run a program in which the tensors of the CPU are measured by the kernel, interpreted."""
+    start = INTERPRETED.format(tests=str(Path(__file__).parent))
+    return lambda program: in_a_process(start + program + "\nassert triton_launch.kernel()", TRITON_INTERPRET="1")
+
+
+@pytest.fixture
+def as_on_a_device(monkeypatch):
+    """Tensors of the CPU are offered to Triton, as those of a GPU are."""
+    monkeypatch.setattr(native, "available", lambda: False)
+    monkeypatch.setattr(triton_launch, "DEVICES", ("cpu",))
+    monkeypatch.setattr(triton_launch, "_FAILED", [])
+    triton_launch.kernel.cache_clear()
+    yield
+    triton_launch.kernel.cache_clear()
+
+
+@needs_triton
+def test_every_type_at_every_length_in_one_list(interpreted):
+    interpreted("""
+tensors = [(torch.randn(n) * 20).to(d) for n in (0, 1, 15, 1025, 70_001) for d in FLOATS]
+tensors += [torch.arange(10), torch.randn(6, 4).t(), torch.randn(6, 4)[:, 1], torch.full((1500,), 0.1)]
+check(measure(tensors), tensors)
+""")
+
+
+@needs_triton
+def test_a_large_offset_costs_no_digits_and_the_largest_numbers_do_not_overflow(interpreted):
+    interpreted("""
+largest = torch.tensor([1.7e308, -1.7e308, 1.7e308] * 1000, dtype=torch.float64)
+offset, step = torch.randn(5000, dtype=torch.float64) + 1e8, torch.cat((torch.zeros(2000), torch.ones(2000) * 1e6))
+tensors = [offset, step, largest]
+check(measure(tensors), tensors)
+""")
+
+
+@needs_triton
+def test_special_values_are_counted_and_left_out(interpreted):
+    interpreted("""
+@settings(deadline=None, max_examples=40, database=None, derandomize=True)
+@given(st.lists(st.one_of(st.sampled_from(SPECIAL), st.floats()), max_size=1100), st.sampled_from(FLOATS))
+def same(values, dtype):
+    x = torch.tensor(values, dtype=torch.float64).to(dtype)
+    measured = measure([x])
+    check(measured, [x])
+    np.testing.assert_array_equal(measured.histograms[0], magnitudes(x))
+    assert measured.sampled[0] == x.numel()
+
+same()
+""")
+
+
+@needs_triton
+def test_the_histogram_samples_the_same_numbers_and_runs_agree_to_the_bit(interpreted):
+    interpreted("""
+tensors = [torch.randn(n) for n in (65_536, 65_537, 200_000)]
+measured, again = measure(tensors), measure(tensors)
+assert measured.rows.tobytes() == again.rows.tobytes()
+triton_launch.DEVICES = ()
+expected = measure(tensors)
+np.testing.assert_array_equal(measured.histograms, expected.histograms)
+assert measured.sampled.tolist() == expected.sampled.tolist()
+assert measure(tensors, histogram=False).histograms is None
+""")
+
+
+@needs_triton
+def test_a_tensor_of_very_many_numbers_has_longer_chunks_and_not_more(interpreted):
+    interpreted("""
+triton_launch._CHUNK = plain.PERIOD
+triton_launch.kernel().MOST_CHUNKS = 4
+x = torch.randn(9 * plain.PERIOD + 5)
+table, owners = triton_launch._table([x], 4)
+assert len(owners) == 4
+check(measure([x]), [x])
+""")
+
+
+@needs_triton
+@pytest.mark.parametrize("histogram", [False, True])
+def test_it_compiles_for_a_gpu(in_a_process, tmp_path, histogram):
+    program = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from backsight.recording.statistics import triton_kernel
+
+types = {"table": "*i64", "owners": "*i64", "rows": "*fp64", "histograms": "*i32", "out": "*fp64"}
+for kernel in (triton_kernel.measure_chunks, triton_kernel.merge_chunks):
+    signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
+    source = ASTSource(kernel, signature, {(kernel.arg_names.index("HISTOGRAM"),): HISTOGRAM})
+    assert compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+"""
+    in_a_process(program.replace("HISTOGRAM}", f"{histogram}}}"), TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path))
+
+
+@pytest.mark.skipif(HAS_TRITON, reason="Triton is installed")
+def test_without_triton_pytorch_takes_over_and_that_is_said_once(as_on_a_device):
+    x = torch.randn(100)
+    with pytest.warns(RuntimeWarning, match="Triton could not be imported"):
+        assert measure([x]).rows["count"] == 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure([x])
+
+
+def test_a_kernel_that_does_not_compile_is_given_up_once(as_on_a_device, monkeypatch):
+    class Broken:
+        MOST_CHUNKS = 4
+
+        class measure_chunks:
+            def __class_getitem__(cls, grid):
+                raise RuntimeError("no such target")
+
+    monkeypatch.setitem(sys.modules, "backsight.recording.statistics.triton_kernel", Broken)
+    monkeypatch.setattr("backsight.recording.statistics.triton_kernel", Broken, raising=False)
+    x = torch.randn(100)
+    with pytest.warns(RuntimeWarning, match=r"kernel failed \(RuntimeError: no such target\)"):
+        measured = measure([x])
+    np.testing.assert_allclose(measured.rows["mean"], x.double().mean(), rtol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure([x])

@@ -1,0 +1,120 @@
+"""`backsight forecast` finds a function, prints what its step needs, and tells by its exit status whether it fits."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from backsight.cli import main
+
+PROGRAM = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(512, 512) for _ in range(8)))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+def make():
+    return Net(), torch.randn(4, 512), torch.optim.AdamW
+
+def step():
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        model(torch.randn(4, 512)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+def reading():
+    loss = Net()(torch.randn(4, 512))
+    print(loss.item())
+
+def misshapen():
+    return Net(), torch.randn(4, 500)
+
+class Job:
+    @staticmethod
+    def make():
+        return make()
+"""
+
+LINE = PROGRAM.splitlines().index("    print(loss.item())") + 1
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "training_program.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "training_program", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["training_program:make", "training_program.py:make", "training_program:Job.make"])
+def test_a_function_is_found_in_a_module_a_file_and_a_class(target, capsys):
+    assert main(["forecast", target]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Peak ")
+    assert "released (16MB), fused" in said
+    assert "A forecast: nothing was run." in said
+
+
+def test_the_exit_status_says_whether_the_step_fits(capsys):
+    assert main(["forecast", "training_program:make", "--memory", "24GB"]) == 0
+    assert "yes" in capsys.readouterr().out
+    assert main(["forecast", "training_program:make", "--memory", "780MB"]) == 1
+    assert "no " in capsys.readouterr().out
+
+
+def test_a_function_that_trains_by_itself_is_forecast_as_it_is(capsys):
+    assert main(["forecast", "training_program:step"]) == 0
+    assert "as the step makes its optimizer itself" in " ".join(capsys.readouterr().out.split())
+
+
+def test_options_change_the_step(capsys):
+    assert main(["forecast", "training_program:make", "--release", "--dtype", "bfloat16", "--device", "cuda"]) == 0
+    first = capsys.readouterr().out.partition("way")[2].splitlines()[1]
+    assert first.startswith("released (16MB), foreach")
+
+
+def test_a_piped_answer_ends_no_line_with_spaces(capsys):
+    main(["forecast", "training_program:make"])
+    assert not any(line.endswith(" ") for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("training_program", "names no function. Write module:function"),
+        ("training_program:mae", "There is no mae in training_program. Is it make?"),
+        ("trainings:make", "There is no module trainings here"),
+        ("trainings.py:make", "There is no file trainings.py."),
+        ("training_program:Net", "The function returned a model"),
+        ("training_program:reading", f"at `print(loss.item())`, training_program.py:{LINE}"),
+    ],
+)
+def test_what_cannot_be_forecast_is_refused_in_a_line(target, said, capsys):
+    assert main(["forecast", target]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("backsight: ")
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [["--memory", "bananas"], ["--dtype", "int"], ["--release", "0 bananas"]])
+def test_an_option_that_makes_no_sense_is_refused(options, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["forecast", "training_program:make", *options])
+    assert f"argument {options[0]}" in capsys.readouterr().err
+
+
+def test_an_error_of_the_program_is_shown_and_is_no_step_that_does_not_fit(capsys):
+    assert main(["forecast", "training_program:misshapen", "--memory", "24GB"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert "return self.layers(x).square().mean()" in error
