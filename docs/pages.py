@@ -55,10 +55,7 @@ class Run:
     @property
     def backsight(self) -> str:
         """What backsight added; for a program that calls backsight itself, what it printed."""
-        said = self.said or self.out.strip()
-        if not said:
-            raise ValueError(f"the program says nothing:\n{self.err}")
-        return said
+        return self.said or self.out.strip()
 
 
 def pages() -> list[Path]:
@@ -69,7 +66,15 @@ def pages() -> list[Path]:
 def filled(page: Path) -> str:
     """Return the text of a page, with what its programs say now."""
     text = page.read_text(encoding="utf-8")
-    return _FILLED.sub(lambda m: m[1] + getattr(run_named(m[3], text), m[2]) + "\n" + m[4], text)
+
+    def block(found: re.Match[str]) -> str:
+        run = run_named(found[3], text)
+        said = getattr(run, found[2])
+        if not said:
+            raise ValueError(f"{found[3]} of {page.name} says nothing:\n{run.err}")
+        return f"{found[1]}{said}\n{found[4]}"
+
+    return _FILLED.sub(block, text)
 
 
 def run_named(name: str, text: str) -> Run:

@@ -85,7 +85,8 @@ def test_a_weight_that_the_graph_still_needs_cannot_change_silently(settings):
 
     torch.manual_seed(0)
     model = Detached()
-    release(optim.AdamW(model.parameters(), lr=1e-2, **settings), 0)
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2, **settings)
+    release(optimizer, 0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         model(torch.randn(2, 8)).square().mean().backward()
 

@@ -157,8 +157,7 @@ def test_a_step_can_be_a_method():
     assert not trainer.optimizer.state
 
 
-shared_model, shared_batch = mlp()
-shared_optimizer = torch.optim.AdamW(shared_model.parameters())
+shared_model = shared_batch = shared_optimizer = None  # of the test below
 
 
 def loss_of_globals() -> torch.Tensor:
@@ -170,10 +169,14 @@ def step_of_globals() -> None:
     shared_optimizer.step()
 
 
-def test_a_step_can_use_the_globals_of_its_module_also_through_other_functions():
+def test_a_step_can_use_the_globals_of_its_module_also_through_other_functions(monkeypatch):
+    model, batch = mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for name, value in {"shared_model": model, "shared_batch": batch, "shared_optimizer": optimizer}.items():
+        monkeypatch.setitem(globals(), name, value)  # for this test alone: others look for optimizers that are alive
     assert forecast(step_of_globals).variants[1].way.implementation == "fused"
-    assert not shared_optimizer.state
-    assert all(parameter.grad is None for parameter in shared_model.parameters())
+    assert not optimizer.state
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("wrap", [tuple, list, lambda batch: dict(zip("xy", batch, strict=True))])

@@ -92,7 +92,7 @@ def test_a_piped_answer_ends_no_line_with_spaces(capsys):
     [
         ("training_program", "names no function. Write module:function"),
         ("training_program:mae", "There is no mae in training_program. Is it make?"),
-        ("trainings:make", "There is no module trainings here"),
+        ("not_a_module_here:make", "There is no module not_a_module_here here"),
         ("trainings.py:make", "There is no file trainings.py."),
         ("training_program:Net", "The function returned a model"),
         ("training_program:reading", f"at `print(loss.item())`, training_program.py:{LINE}"),

@@ -66,7 +66,7 @@ class Clipping:
         self._decided = False
         self.after_step()
         if method != "two-pass":
-            self.taps = Taps(self._is_ours)
+            self.taps = Taps(_among(self._ours))
 
     @property
     def _release(self) -> Releasing:
@@ -176,7 +176,8 @@ class Clipping:
         self._decided = self._under_way = False
         self._coefficients = []
         self._scaled = set()
-        self._ours = {id(each): weakref.ref(each) for each in self.parameters()}
+        self._ours.clear()
+        self._ours.update((id(each), weakref.ref(each)) for each in self.parameters())
 
     def close(self) -> None:
         """Leave layers alone; gradients that are there become ordinary ones."""
@@ -219,9 +220,15 @@ class Clipping:
         parameters = [parameter for parameter, _ in there]
         return {id(p): norm for p, norm in zip(parameters, norms, strict=True)}, self.bound.total(norms, parameters)
 
-    def _is_ours(self, weight: torch.Tensor) -> bool:
-        ours = self._ours.get(id(weight))
-        return ours is not None and ours() is weight
+
+def _among(ours: dict[int, weakref.ref[torch.Tensor]]) -> Callable[[torch.Tensor], bool]:
+    """Return what tells these weights from others, for a hook that must not hold its `Clipping`."""
+
+    def is_ours(weight: torch.Tensor) -> bool:
+        found = ours.get(id(weight))
+        return found is not None and found() is weight
+
+    return is_ours
 
 
 def _is_factored(gradient: torch.Tensor | None) -> bool:

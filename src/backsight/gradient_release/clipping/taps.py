@@ -44,7 +44,7 @@ class Taps:
         self.passes = Passes()
         self.last: dict[int, Tap] = {}
         """The last tap of each weight, by `id`."""
-        self._is_ours = weakref.WeakMethod(is_ours)  # whose owner holds this
+        self._is_ours = is_ours
         self._handle = _hooked(self)
         before_other_forward_hooks(self._handle)
 
@@ -59,8 +59,7 @@ class Taps:
         if way is None:
             return None
         weight: Any = module._parameters.get("weight")
-        is_ours = self._is_ours()
-        if weight is None or not weight.requires_grad or is_ours is None or not is_ours(weight):
+        if weight is None or not weight.requires_grad or not self._is_ours(weight):
             return None
         given = args[0] if args else kwargs.get("input", kwargs.get("x"))
         reason = _plain(module, weight, given, output) or way.refuses(module, weight, given)
