@@ -29,6 +29,7 @@ lint: setup
 bench: setup
 	$(BIN)/python bench/imports.py
 	$(BIN)/python bench/capture.py
+	$(BIN)/python bench/drawing.py
 	$(BIN)/python bench/naming.py
 	$(BIN)/python bench/tensor_statistics.py
 	$(BIN)/python bench/watching.py

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
+    from backsight.walkthrough import Walk, WalkError, walk
 
 __all__ = [
     "AlreadyStepped",
@@ -64,6 +65,8 @@ __all__ = [
     "Run",
     "RunError",
     "StepMemory",
+    "Walk",
+    "WalkError",
     "__version__",
     "audit",
     "explain",
@@ -79,6 +82,7 @@ __all__ = [
     "record",
     "release",
     "runs_in",
+    "walk",
     "watch",
 ]
 
@@ -108,6 +112,8 @@ _HOME = {
     "Run": "runs",
     "RunError": "runs",
     "StepMemory": "memory",
+    "Walk": "walkthrough",
+    "WalkError": "walkthrough",
     "audit": "diagnosis",
     "explain": "diagnosis",
     "explaining": "diagnosis",
@@ -122,6 +128,7 @@ _HOME = {
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
+    "walk": "walkthrough",
     "watch": "tracing",
 }
 

@@ -356,6 +356,31 @@ class TestByLeaves:
         g = capture(model(torch.ones(1, 2)), model=model)
         assert [n.module for n in g.nodes if n.op == "Tanh"] == ["0"]
 
+    def test_what_a_loop_does_between_two_calls_of_a_network_is_no_part_of_the_network(self):
+        net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+        y = x()
+        for _ in range(3):
+            y = y - net(y) * 0.1
+        g = capture(y, model={"net": net, "other": Scale()})
+        made = [module for op, module, _ in made_by(g) if op not in ("T", "View")]
+        assert made == ["net.0", "net", "net.2", "", ""] * 3
+
+    def test_layers_that_are_used_again_within_a_call_do_not_begin_another(self):
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.stem, self.a, self.b = (torch.nn.Linear(2, 2) for _ in range(3))
+
+            def forward(self, x):
+                x = self.stem(x)
+                for _ in range(3):
+                    x = self.b(self.a(x)).tanh()
+                return x
+
+        model = Tied()
+        g = capture(model(x()), model={"tied": model, "other": Scale()})
+        assert [module for op, module, _ in made_by(g) if op == "Tanh"] == ["tied", "tied", ""]
+
     def test_leaves_have_the_paths_of_their_parameters(self):
         model = Nest()
         g = capture(model(x()), model=model)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.tape import repeats
-from backsight.tape.repeats import Ints, least
+from backsight.tape.repeats import SPARED, Ints, least
 from backsight.tape.rows import Rows
 
 TRIES = 16
@@ -84,6 +84,7 @@ def repetitions(
     inputs: Sequence[Sequence[int]],
     numbers: Sequence[Sequence[int]] | None = None,
     roots: Sequence[int] = (),
+    spared: int = SPARED,
 ) -> tuple[Fold, ...]:
     """Return the repetitions in a sequence of labelled rows: the widest first, then those beside and within it.
 
@@ -99,9 +100,10 @@ def repetitions(
         inputs: for each row, the earlier rows that it consumes.
         numbers: for each row, the numbers in its names: from one repetition to the next some may go up, in equal steps.
         roots: rows whose results are needed afterwards.
+        spared: how many rows a fold must leave out.
     """
-    search = _Search(labels, inputs, numbers or [()] * len(labels), roots)
-    candidates = repeats.stretches(search.rows)
+    search = _Search(labels, inputs, numbers or [()] * len(labels), roots, spared)
+    candidates = repeats.stretches(search.rows, spared)
     found: list[Fold] = []
     regions = [(0, len(labels), candidates)]
     while regions:
@@ -110,7 +112,7 @@ def repetitions(
         if fold is not None:
             found.append(fold)
             parts = (low, fold.start), (fold.start, fold.start + fold.period), (fold.stop, high)
-            regions += [(a, b, candidates) for a, b in parts if b - a > least(1)]
+            regions += [(a, b, candidates) for a, b in parts if b - a > least(1, spared)]
     return tuple(sorted(found, key=lambda f: (f.start, -f.period)))
 
 
@@ -123,7 +125,9 @@ class _Search:
         inputs: Sequence[Sequence[int]],
         numbers: Sequence[Sequence[int]],
         roots: Sequence[int],
+        spared: int,
     ):
+        self._spared = spared
         index: dict[Hashable, int] = {}
         label = np.array([index.setdefault(x, len(index)) for x in labels], np.int64)
         start, flat = _flat(inputs)
@@ -150,7 +154,7 @@ class _Search:
         while self._patience > 0:
             start, stop, period = candidates.T
             cover = (stop - start) // period * period
-            keep = cover - period >= -(-4 // period) * period
+            keep = cover - period >= -(-self._spared // period) * period
             candidates, cover, period = candidates[keep], cover[keep], period[keep]
             if not len(candidates):
                 break
@@ -164,14 +168,14 @@ class _Search:
 
     def _fit(self, start: int, stop: int, period: int) -> Fold | None:
         """Return the widest fold that begins within the first `period` rows of a stretch; of equals, the best cut."""
-        begin = np.arange(start, min(start + period, stop - period - least(period) + 1))
+        begin = np.arange(start, min(start + period, stop - period - least(period, self._spared) + 1))
         most = (stop - begin) // period
         best = None
         for k in np.lexsort((self._open[begin + period], -most))[:TRIES].tolist():
             if best and most[k] <= best.count:
                 break
             count = self._count(int(begin[k]), period, int(most[k]))
-            if (count - 1) * period < least(period):
+            if (count - 1) * period < least(period, self._spared):
                 self._patience -= stop - start + 500
             elif best is None or count > best.count:
                 best = Fold(int(begin[k]), period, count)

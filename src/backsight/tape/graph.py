@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.tape.drawable import Drawable
 from backsight.tape.node import Edge, Node, Nodes, NodeType
 from backsight.tape.tensors import Leaf, Output, Saved
 
@@ -39,7 +40,7 @@ class Columns:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Graph:
+class Graph(Drawable):
     """A snapshot of an autograd graph. Make one with `backsight.graph(loss)`; `print` it to see it.
 
     ```python
@@ -50,7 +51,8 @@ class Graph:
     ```
 
     It is read by its properties: `nodes`, `roots`, `leaves`, `edges`. The other fields are what lies behind these:
-    `types`, `outputs`, `saved` (by node), and `modules` and `calls` (empty where not known).
+    `types`, `outputs`, `saved` (by node), and `modules`, `calls` and `around` (empty where not known): the path of the
+    module that made a node, which of its calls that was, and all calls around it, as (path, number in the log).
     """
 
     columns: Columns = field(repr=False)
@@ -61,6 +63,7 @@ class Graph:
     saved: dict[int, tuple[Saved, ...]] = field(default_factory=dict)
     modules: tuple[str | None, ...] = ()
     calls: tuple[int, ...] = ()
+    around: tuple[tuple[tuple[str, int], ...], ...] = ()
     root_names: tuple[str, ...] = ()
 
     @property

@@ -13,6 +13,9 @@ Ints = NDArray[np.int64]
 PERIODS_A_LENGTH = 8
 """How many of the commonest distances are tried for each length of window."""
 
+SPARED = 4
+"""How many rows must be left out for a fold to be worth the line that says so."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
@@ -31,18 +34,18 @@ class Sequence:
         return len(self.labels)
 
 
-def least(period: int) -> int:
-    """Return how many rows must be left out for a fold of this period to be worth the line that says so."""
-    return -(-4 // period) * period
+def least(period: int, spared: int = SPARED) -> int:
+    """Return how many rows a fold of this period must leave out to leave out `spared`: whole repetitions."""
+    return -(-spared // period) * period
 
 
-def stretches(rows: Sequence) -> Ints:
+def stretches(rows: Sequence, spared: int = SPARED) -> Ints:
     """Return (start, stop, period) of every stretch whose rows, but for the first `period`, resemble those before.
 
     This is a necessary condition of a repetition, not a sufficient one. The periods tried are those at which windows of
     1, 2, 4, ... rows recur most often: O(n log n), with numpy's constants.
     """
-    found = [stretch for period in sorted(_periods(rows.labels)) for stretch in _at_period(rows, period)]
+    found = [stretch for period in sorted(_periods(rows.labels)) for stretch in _at_period(rows, period, spared)]
     return np.array(found, np.int64).reshape(-1, 3)
 
 
@@ -70,9 +73,9 @@ def _periods(labels: Ints) -> set[int]:
     return periods
 
 
-def _at_period(rows: Sequence, period: int) -> Iterator[tuple[int, int, int]]:
+def _at_period(rows: Sequence, period: int, spared: int) -> Iterator[tuple[int, int, int]]:
     alike = rows.labels[period:] == rows.labels[:-period]
-    if not any(_runs(alike, least(period))):
+    if not any(_runs(alike, least(period, spared))):
         return
     first = rows.start[period]
     consumer, source = rows.consumer[first:], rows.inputs[first:]
@@ -81,7 +84,7 @@ def _at_period(rows: Sequence, period: int) -> Iterator[tuple[int, int, int]]:
     carried = (source > consumer - 2 * period) & (earlier < consumer - period)  # from before the first repetition
     good = (source - earlier == period) | (source == earlier) | carried
     alike[consumer[~good] - period] = False
-    for start, stop in _runs(alike, least(period)):
+    for start, stop in _runs(alike, least(period, spared)):
         yield start, stop + period, period
 
 

@@ -1,0 +1,119 @@
+"""Draw the pictures that the pages show.
+
+python docs/pictures.py             # rewrites docs/pictures/*.svg
+python docs/pictures.py --check     # only says which are out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import backsight as bs
+from backsight.drawing import Drawing, Pin
+
+FOLDER = Path(__file__).parent / "pictures"
+
+
+def formula() -> Drawing:
+    """The first example of PyTorch's own tutorial."""
+    x1, x2 = torch.tensor(2.0, requires_grad=True), torch.tensor(5.0, requires_grad=True)
+    w = torch.log(x1 * x2) * torch.sin(x2)
+    return bs.graph(w).draw()
+
+
+def gpt2() -> Drawing:
+    """GPT-2 as published, with an optimizer that was not given the embedding of positions."""
+    from transformers import GPT2Config, GPT2LMHeadModel, logging
+
+    logging.set_verbosity_error()
+    model, tokens = GPT2LMHeadModel(GPT2Config()), torch.randint(50257, (1, 32))
+    trained = [p for name, p in model.named_parameters() if not name.endswith("wpe.weight")]
+    optimizer = torch.optim.AdamW(trained)
+    loss = model(tokens, labels=tokens, use_cache=False).loss
+    return bs.graph(loss, model=model, optimizer=optimizer).draw(title="GPT-2")
+
+
+class UNet(nn.Module):
+    """A small U-Net of two levels that is told the time."""
+
+    def __init__(self, width: int = 8, time: int = 16) -> None:
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(time, time), nn.SiLU(), nn.Linear(time, width))
+        self.inward, self.down = nn.Conv2d(3, width, 3, 1, 1), nn.Conv2d(width, width, 3, 2, 1)
+        self.middle = nn.Sequential(nn.GroupNorm(4, width), nn.SiLU(), nn.Conv2d(width, width, 3, 1, 1))
+        self.up, self.outward = nn.Conv2d(2 * width, width, 3, 1, 1), nn.Conv2d(width, 3, 3, 1, 1)
+
+    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        before = self.inward(x) + self.time(time)[:, :, None, None]
+        below = self.down(before)
+        below = below + self.middle(below)
+        above = F.interpolate(below, scale_factor=2)
+        return self.outward(torch.relu(self.up(torch.cat([above, before], 1))))
+
+
+def sampler() -> Drawing:
+    """A diffusion model's sampler, unrolled: 50 calls of one network."""
+    net, x = UNet(), torch.randn(1, 3, 16, 16)
+    with bs.watch():
+        for time in torch.randn(50, 1, 16):
+            noise = net(x, time)
+            x = 0.9 * (x - 0.1 * noise) + 0.1 * noise
+        image = x.mean()
+        return bs.graph(image, model={"net": net, "other": nn.Identity()}).draw()
+
+
+def perturbed() -> tuple[bs.Graph, bs.Graph]:
+    """Return the graphs of two losses of one network, of which the first has a perturbation of the input as a leaf."""
+    net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    delta, x = torch.zeros(16, 8, requires_grad=True), torch.randn(16, 8)
+    features = net(x + delta)
+    loss = F.cross_entropy(features, torch.arange(16) % 4)
+    smooth = features.var(0).sum()
+    return bs.graph(loss, model=net, optimizer=optimizer), bs.graph(smooth, model=net, optimizer=optimizer)
+
+
+def path() -> Drawing:
+    """How a leaf reaches the loss, and what an audit would say of it."""
+    graph, _ = perturbed()
+    pin = Pin("delta", "BS101: delta collects a gradient that no optimizer will use")
+    return graph.draw(path=("delta", "loss"), pins=[pin])
+
+
+def shared() -> Drawing:
+    """What two losses both go back through: the second backward through it fails."""
+    graph, other = perturbed()
+    return other.draw(shared=graph)
+
+
+PICTURES: tuple[Callable[[], Drawing], ...] = (formula, gpt2, sampler, path, shared)
+
+
+def drawn(picture: Callable[[], Drawing]) -> str:
+    """Return a picture as the page shows it."""
+    torch.manual_seed(0)
+    return picture().svg()
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    FOLDER.mkdir(exist_ok=True)
+    stale = False
+    for picture in PICTURES:
+        file, text = FOLDER / f"{picture.__name__}.svg", drawn(picture)
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            stale = True
+            print(f"{'out of date' if check else 'drawn'}: {file.name}")
+            if not check:
+                file.write_text(text, encoding="utf-8")
+    return int(check and stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""Pictures of a graph: folded by module and by repetition, laid out here, in every format that people ask for."""
+
+from backsight.drawing.drawing import Drawing, draw
+from backsight.drawing.exports import NoRasteriser, networkx_graph
+from backsight.drawing.look import Heat, Look, Pin
+from backsight.drawing.scene import Box, Chip, Scene
+from backsight.drawing.staging import staged
+from backsight.drawing.svg import svg
+
+__all__ = [
+    "Box",
+    "Chip",
+    "Drawing",
+    "Heat",
+    "Look",
+    "NoRasteriser",
+    "Pin",
+    "Scene",
+    "draw",
+    "networkx_graph",
+    "staged",
+    "svg",
+]

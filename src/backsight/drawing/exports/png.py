@@ -1,0 +1,54 @@
+"""PNG, by whatever on this machine turns SVG into pixels."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+SCALE = 2
+"""Pixels for each unit of the picture: sharp on the screens of today."""
+
+
+class NoRasteriser(RuntimeError):
+    """Nothing is installed that turns an SVG into a PNG."""
+
+
+def png(svg: str) -> bytes:
+    """Return `svg` as a PNG, by cairosvg or resvg as Python packages, or by `rsvg-convert` or `resvg` as programs.
+
+    Raises:
+        NoRasteriser: if none of them is installed.
+    """
+    drawn = _by_cairosvg(svg) or _by_resvg(svg) or _by_program(svg)
+    if drawn is None:
+        raise NoRasteriser(
+            "a .png needs a program that turns SVG into pixels, and none is installed: pip install cairosvg, "
+            "or write an .svg or .html instead, which any browser shows."
+        )
+    return drawn
+
+
+def _by_cairosvg(svg: str) -> bytes | None:
+    try:
+        import cairosvg
+    except (ImportError, OSError):  # OSError: the package is there but its C library is not
+        return None
+    return bytes(cairosvg.svg2png(bytestring=svg.encode(), scale=SCALE))
+
+
+def _by_resvg(svg: str) -> bytes | None:
+    try:
+        import resvg_py
+    except ImportError:
+        return None
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=SCALE))
+
+
+def _by_program(svg: str) -> bytes | None:
+    if rsvg := shutil.which("rsvg-convert"):
+        command = [rsvg, "--zoom", str(SCALE), "--format", "png"]
+    elif resvg := shutil.which("resvg"):
+        command = [resvg, "--zoom", str(SCALE), "-", "-c"]
+    else:
+        return None
+    return subprocess.run(command, input=svg.encode(), capture_output=True, check=True).stdout

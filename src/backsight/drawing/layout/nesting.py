@@ -1,0 +1,228 @@
+"""Frames within frames: each is drawn for itself, the innermost first, and then stands in its own as a box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from backsight.drawing.layout.layered import Layered, Point, Wire, layered
+from backsight.drawing.scene import Box, Scene
+
+PAD = 14.0
+HEAD = 24.0
+STACKED = 4.0
+"""How far the second and the third of several copies stand out behind the first."""
+PORT = 8.0
+MARGIN = 10.0
+GAP = 7.0
+TOP = -1
+"""Stands for the page, in place of the index of a frame."""
+
+Size = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a box stands on the page: its left and top edge, width and height."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """A stretch of a wire within one frame, and the links of the scene that run along it.
+
+    `arrow` says whether it ends at a box, and not at the edge of a frame within which it goes on.
+    """
+
+    points: tuple[Point, ...]
+    links: tuple[tuple[int, int], ...]
+    arrow: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    """A picture with its places: by the index of each box that is shown or open its frame, and the lines.
+
+    `entries` are the places along the upper edge of each open group at which lines come in.
+    """
+
+    frames: dict[int, Frame]
+    lines: tuple[Line, ...]
+    entries: dict[int, tuple[float, ...]]
+    width: float
+    height: float
+
+    def head(self, index: int, width: float, room: float) -> float:
+        """Return where the name of an open group begins: beside the lines that come in, where they leave room.
+
+        `width` is that of the name, `room` what it needs together with what stands at the right.
+        """
+        frame = self.frames[index]
+        left = frame.x + MARGIN
+        for place in sorted(self.entries[index]):
+            if left - GAP < place < left + width + GAP and place + GAP + room < frame.x + frame.width:
+                left = place + GAP
+        return left
+
+
+def laid_out(scene: Scene, measure: Callable[[Box], Size], head: Callable[[Box], float]) -> Page:
+    """Place everything that `scene` shows.
+
+    Args:
+        scene: the picture.
+        measure: width and height of a box that is shown as one.
+        head: the least width of an open group, for its name.
+    """
+    shown = set(scene.shown)
+    contents = _contents(scene, shown)
+    sizes = {index: _stacked(scene.boxes[index], measure(scene.boxes[index])) for index in shown}
+    placed: dict[int, _Placed] = {}
+    for index in sorted(contents, reverse=True):
+        placed[index] = _placed(scene, contents[index], sizes, placed, index, head)
+        if index != TOP:
+            sizes[index] = _stacked(scene.boxes[index], placed[index].size)
+    return _page(scene, contents, placed, sizes)
+
+
+@dataclass
+class _Content:
+    """What stands in a frame: boxes, and wires with the links that run along them.
+
+    A wire is (what it comes from, its source, what it leads to): an inner box or the frame's own edge. Ports are told
+    apart by the source, so that what one box made comes in once and branches inside.
+    """
+
+    frame: int
+    items: list[int] = field(default_factory=list)
+    wires: dict[tuple[int, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+
+    def wire(self, a: int, b: int, link: tuple[int, int]) -> None:
+        """Note that `link` runs from `a` to `b`, of which one may be the frame itself."""
+        self.wires.setdefault((a, link[0], b), []).append(link)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A frame's own drawing: its size, its ports by source, and how far the drawing stands from its corner."""
+
+    layout: Layered
+    size: Size
+    left: float
+    top: float
+    entries: dict[int, float]
+    exits: dict[int, float]
+
+
+def _stacked(box: Box, size: Size) -> Size:
+    more = 2 * STACKED if box.times > 1 else 0.0
+    return size[0] + more, size[1] + more
+
+
+def _contents(scene: Scene, shown: set[int]) -> dict[int, _Content]:
+    """Return what stands in each open group and on the page."""
+    contents = {TOP: _Content(TOP)}
+    for box in scene.boxes:
+        if scene.stands_for[box.index] != box.index:
+            continue
+        contents[TOP if box.parent is None else box.parent].items.append(box.index)
+        if box.index not in shown:
+            contents[box.index] = _Content(box.index)
+    around = {box.index: TOP if box.parent is None else box.parent for box in scene.boxes}
+    for link in scene.shown_links:
+        _run(contents, around, link)
+    return contents
+
+
+def _run(contents: dict[int, _Content], around: dict[int, int], link: tuple[int, int]) -> None:
+    """Lead a link out of the frames around its source, across the one that holds both ends, and into the others."""
+    a, b = link
+    holding = {TOP}
+    frame = a
+    while frame != TOP:
+        frame = around[frame]
+        holding.add(frame)
+    inward = [b]
+    while around[inward[-1]] not in holding:
+        inward.append(around[inward[-1]])
+    common = around[inward[-1]]
+    while around[a] != common:
+        contents[around[a]].wire(a, around[a], link)
+        a = around[a]
+    contents[common].wire(a, inward[-1], link)
+    for frame, inner in zip(reversed(inward), reversed(inward[:-1]), strict=False):
+        contents[frame].wire(frame, inner, link)
+
+
+def _placed(
+    scene: Scene,
+    content: _Content,
+    sizes: dict[int, Size],
+    placed: dict[int, _Placed],
+    index: int,
+    head: Callable[[Box], float],
+) -> _Placed:
+    """Draw one frame, with its ports as boxes without height at its edges."""
+    number = {item: k for k, item in enumerate(content.items)}
+    ins = list(dict.fromkeys(source for a, source, _ in content.wires if a == index))
+    outs = list(dict.fromkeys(source for _, source, b in content.wires if b == index))
+    first_in, first_out = len(number), len(number) + len(ins)
+    wires = []
+    for a, source, b in content.wires:
+        tail = first_in + ins.index(source) if a == index else number[a]
+        tip = first_out + outs.index(source) if b == index else number[b]
+        out_at = _off_middle(placed[a].exits[source], sizes[a]) if a in placed and a != index else 0.0
+        in_at = _off_middle(placed[b].entries[source], sizes[b]) if b in placed and b != index else 0.0
+        wires.append(Wire(tail, tip, out_at, in_at))
+    boxes = [sizes[item] for item in content.items] + [(PORT, 0.0)] * (len(ins) + len(outs))
+    entries, exits = range(first_in, first_out), range(first_out, len(boxes))
+    spread = [item not in placed for item in content.items] + [False] * (len(ins) + len(outs))
+    layout = layered(boxes, wires, entries, exits, spread)
+    if index == TOP:
+        return _Placed(layout, (layout.width, layout.height), 0.0, 0.0, {}, {})
+    width = max(layout.width + 2 * PAD, head(scene.boxes[index]))
+    left = (width - layout.width) / 2
+    above, below = (0.0 if ins else PAD), (0.0 if outs else PAD)
+    return _Placed(
+        layout,
+        (width, HEAD + above + layout.height + below),
+        left,
+        HEAD + above,
+        {source: left + layout.middles[first_in + k][0] for k, source in enumerate(ins)},
+        {source: left + layout.middles[first_out + k][0] for k, source in enumerate(outs)},
+    )
+
+
+def _off_middle(place: float, size: Size) -> float:
+    return place - size[0] / 2
+
+
+def _page(scene: Scene, contents: dict[int, _Content], placed: dict[int, _Placed], sizes: dict[int, Size]) -> Page:
+    """Put the drawings of all frames into one another."""
+    frames: dict[int, Frame] = {}
+    lines: list[Line] = []
+    corners = {TOP: (0.0, 0.0)}
+    for index in sorted(contents):
+        own = placed[index]
+        x, y = corners[index][0] + own.left, corners[index][1] + own.top
+        for item, (middle, centre) in zip(contents[index].items, own.layout.middles, strict=False):
+            corner = x + middle - sizes[item][0] / 2, y + centre - sizes[item][1] / 2
+            corners[item] = corner
+            more = 2 * STACKED if scene.boxes[item].times > 1 else 0.0
+            frames[item] = Frame(*corner, sizes[item][0] - more, sizes[item][1] - more)
+        for (a, _, b), points, links in zip(
+            contents[index].wires, own.layout.wires, contents[index].wires.values(), strict=True
+        ):
+            moved = [(x + px, y + py) for px, py in points]
+            if a == index and index != TOP:
+                moved[0] = moved[0][0], corners[index][1]  # from the edge, through the head
+            lines.append(Line(tuple(moved), tuple(links), arrow=b not in placed))
+    entries = {
+        index: tuple(frames[index].x + place for place in own.entries.values())
+        for index, own in placed.items()
+        if index != TOP
+    }
+    return Page(frames, tuple(lines), entries, *placed[TOP].size)

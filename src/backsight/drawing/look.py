@@ -1,0 +1,84 @@
+"""What a picture is to show, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from backsight.tape import Graph, Node
+from backsight.tape.queries import Place
+
+READABLE = 20
+"""How many boxes a picture has unless asked for more: what a person can take in at one look."""
+
+MOST_BOXES = 500
+"""How many boxes are laid out at once at most."""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """What a picture is coloured by instead of bytes: a value by node, such as the norm of the gradient there.
+
+    ```python
+    g.draw(heat=Heat("gradient norm", {node: norm, ...}))
+    ```
+
+    Keys are whatever names a node of the graph. Equal operations that are folded show the largest value among them.
+    """
+
+    name: str
+    values: Mapping[Place, float]
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A remark that is pinned to a place in the graph: a number beside the box, and the text below the picture."""
+
+    place: Place
+    text: str
+    severity: Literal["error", "warning", "note"] = "warning"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a picture of a graph shows.
+
+    ```python
+    Look(path=("delta", "loss"))                    # every way from delta to the loss, highlighted
+    Look(max_boxes=100, views=True)                 # more of it
+    Look(shared=backsight.graph(other_loss))        # what both losses go back through
+    ```
+
+    Args:
+        title: stands above the picture; made from the names of the roots if empty.
+        path: two places, of which every way between them is highlighted, or nodes, which are highlighted themselves.
+        shared: another graph; the operations that are in both are highlighted.
+        pins: remarks on places, such as the findings of an audit.
+        heat: what boxes are coloured by: `"saved"` bytes, a `Heat`, or None for nothing.
+        views: show views and other bookkeeping operations.
+        fold: show equal repetitions once.
+        max_boxes: open modules only as long as no more boxes than this are shown.
+        depth: open modules to this depth whatever `max_boxes` says; -1 for all.
+        open: paths of modules to open whatever `max_boxes` says.
+    """
+
+    title: str = ""
+    path: tuple[Place, Place] | Sequence[Node] | None = None
+    shared: Graph | None = None
+    pins: Sequence[Pin] = ()
+    heat: Literal["saved"] | Heat | None = "saved"
+    views: bool = False
+    fold: bool = True
+    max_boxes: int = READABLE
+    depth: int | None = None
+    open: Sequence[str] = field(default=())
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_boxes, bool) or not isinstance(self.max_boxes, int) or self.max_boxes < 1:
+            raise ValueError(f"max_boxes is how many boxes a picture may have, at least 1, not {self.max_boxes!r}.")
+        if self.heat not in ("saved", None) and not isinstance(self.heat, Heat):
+            raise ValueError(f'heat is "saved", None or a backsight.drawing.Heat, not {self.heat!r}.')
+        if isinstance(self.open, str):
+            raise TypeError(f"open takes a list of module paths: open=[{self.open!r}].")

@@ -1,0 +1,138 @@
+"""The picture as a page: one file that needs no network, no server and no other file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from backsight.drawing.palette import DARK, LIGHT, css, substituted
+from backsight.drawing.scene import STATUSES, Box, Scene
+
+TOLD = 5000
+"""In a page with more boxes than this, they do not tell their details: it would no longer be a page."""
+
+SCRIPTS = ("layout.js", "nesting.js", "view.js", "hands.js")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_COLOURS = """\
+body{background:$page;color:$ink}
+header,footer{background:$frame;border-color:$edge}
+header p,#say,#count{color:$soft}
+input,button{border-color:$rim;background:$page}
+#tip{background:$page;border-color:$rim;color:$ink;box-shadow:0 3px 12px #0004}
+.bs .origin>.n{stroke:$ink}
+.bs .from>.n{stroke:$bad}
+.bs .from>.w{stroke:$bad}
+.bs .from>.a{fill:$bad}
+.bs .to>.n{stroke:$untrained}
+.bs .to>.w{stroke:$untrained}
+.bs .to>.a{fill:$untrained}
+.bs .hit>.n{stroke:$shared}
+.bs .here>.n{stroke:$hot}
+"""
+
+
+def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
+    """Return a page on which `scene` can be explored.
+
+    No name in it can do harm: all of them are data, and the page's own policy forbids whatever comes from elsewhere.
+
+    Args:
+        scene: the picture; the page shows at first what it shows.
+        tell: what a box tells when it is pointed at.
+    """
+    style = css() + _own("page.css") + _both(_COLOURS)
+    data = json.dumps(_data(scene, tell), ensure_ascii=False, separators=(",", ":"))
+    for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        data = data.replace(harmful, harmless)
+    title = escape(scene.title)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{title}</title><style>{style}</style></head>
+<body><header><h1 title="{title}">{title}</h1><p>{escape(scene.summary)}</p><nav>
+<input id="find" type="search" placeholder="find  /" aria-label="find"><span id="count" aria-live="polite"></span>
+<button id="open" title="o">open all</button><button id="close" title="c">close all</button>
+<button id="fit" title="f">fit</button><button id="in" aria-label="zoom in" title="+">+</button>
+<button id="out" aria-label="zoom out" title="-">−</button></nav></header>
+<svg id="stage" class="bs" role="group" aria-label="{title}"><g id="world"></g></svg>
+<footer>{"".join(_legend(scene))}<span id="say" role="status"></span></footer>{_remarks(scene)}
+<div id="tip" role="tooltip" hidden></div>
+<script type="application/json" id="scene">{data}</script>
+<script>"use strict";
+{"".join(map(_own, SCRIPTS))}</script></body></html>
+"""
+
+
+def _both(colours: str) -> str:
+    light, dark = substituted(colours, LIGHT), substituted(colours, DARK)
+    return f"{light}@media(prefers-color-scheme:dark){{\n{dark}}}\n"
+
+
+@cache
+def _own(name: str) -> str:
+    """Return one of the page's own files, without indentation and comments on lines of their own."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    lines = (line.strip() for line in text.split("\n"))
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
+
+
+def _data(scene: Scene, tell: Callable[[Box], str]) -> dict[str, Any]:
+    """Return what the page's script reads: boxes without what is empty, links in one flat list."""
+    details = tell if len(scene.boxes) <= TOLD else _brief
+    return {
+        "boxes": [_record(box, details) for box in scene.boxes],
+        "links": [end for link in scene.links for end in link],
+        "remarks": [remark.text for remark in scene.remarks],
+    }
+
+
+def _brief(box: Box) -> str:
+    return box.path
+
+
+def _record(box: Box, tell: Callable[[Box], str]) -> dict[str, Any]:
+    record = {
+        "parent": box.parent,
+        "kind": box.kind if box.kind != "op" else "",
+        "name": box.name,
+        "op": box.op,
+        "shape": box.shape,
+        "times": box.times if box.times > 1 else 0,
+        "count": box.count if box.count > 1 else 0,
+        "heat": box.heat,
+        "amount": box.amount,
+        "chips": [(chip.status, chip.text, *([1] if chip.hot else [])) for chip in box.chips],
+        "state": box.state,
+        "root": box.root,
+        "hot": int(box.hot),
+        "shared": int(box.shared),
+        "pins": box.pins,
+        "open": int(box.opened),
+        "told": tell(box),
+    }
+    return {key: value for key, value in record.items() if (value and value != ()) or (key == "parent" and value == 0)}
+
+
+def _legend(scene: Scene) -> Iterator[str]:
+    name, classes = scene.scale
+    if name:
+        yield f"<span>{escape(name)}:</span>"
+        for k, words in enumerate(classes, 1):
+            swatch = f'<rect class="n h{k}" x=".5" y=".5" width="21" height="11" rx="3"/>'
+            yield f'<span><svg class="bs" width="22" height="12">{swatch}</svg>{escape(words)}</span>'
+    met = {chip.status for box in scene.boxes for chip in box.chips}
+    for status, words in STATUSES.items():
+        if status in met:
+            pill = f'<rect class="t {status}" x="1" y="1" width="20" height="10" rx="5"/>'
+            yield f'<span><svg class="bs" width="22" height="12">{pill}</svg>{escape(words)}</span>'
+    for note in scene.notes:
+        yield f"<span>{escape(note)}</span>"
+
+
+def _remarks(scene: Scene) -> str:
+    items = "".join(f'<li value="{remark.number}">{escape(remark.text)}</li>' for remark in scene.remarks)
+    return f'<ol id="remarks">{items}</ol>' if items else ""

@@ -1,0 +1,259 @@
+"""From a graph to the folded picture: `staged(graph, look)`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backsight.drawing.folding import below, fold
+from backsight.drawing.groups import Group, Item, end_row, grouped, inner_groups, without_frames, worn
+from backsight.drawing.heat import Warmth, warmth
+from backsight.drawing.look import MOST_BOXES, Look
+from backsight.drawing.marks import Marks, marked
+from backsight.drawing.opening import opened
+from backsight.drawing.parts import cut_into_parts
+from backsight.drawing.scene import Box, BoxKind, Chip, Scene, Status
+from backsight.drawing.totals import Totals
+from backsight.tape import Graph
+from backsight.tape.caption import heading
+from backsight.tape.cells import harmless
+from backsight.tape.ops import op_name
+from backsight.tape.rows import Rows, visible
+
+MOST_ITEMS = 60
+"""How many boxes a group may hold before it is cut into parts, if `max_boxes` is not more."""
+
+_KINDS: dict[str, BoxKind] = {"leaf": "leaf", "custom": "custom", "compiled": "region", "checkpoint": "region"}
+
+
+def staged(graph: Graph, look: Look) -> Scene:
+    """Return the picture of `graph` that `look` asks for.
+
+    ```python
+    scene = staged(backsight.graph(loss), Look())
+    [scene.boxes[i].name for i in scene.shown]      # ["wte", "wpe", "", "drop", "h.0…11", "ln_f", ...]
+    ```
+
+    Raises:
+        NotInGraph: if a place that `look` names is not in the graph.
+    """
+    rows = visible(graph, views=look.views)
+    marks = marked(graph, rows, look)
+    top = grouped(graph, rows)
+    wears = worn(top)
+    stands_for = fold(top, rows, wears, _seen(rows, marks)) if look.fold else np.arange(len(rows))
+    without_frames(top)
+    cut_into_parts(top, rows.inputs, min(max(look.max_boxes, MOST_ITEMS), MOST_BOXES))
+    stage = _Stage(graph, rows, marks, wears, warmth(graph, rows, look), stands_for)
+    stage.set_up(top)
+    name = heading(replace(graph, root_names=()), rows, 10**6, color=False)
+    title, _, summary = heading(graph, rows, 10**6, color=False).partition(" · ")
+    scene = Scene(
+        title=harmless(look.title) or title,
+        summary=summary or name,
+        boxes=tuple(stage.boxes),
+        links=tuple(stage.links()),
+        scale=stage.warmth.scale,
+        remarks=marks.remarks,
+        notes=_notes(graph, rows),
+        at=stage.boxes_by_node(),
+    )
+    return opened(scene, look)
+
+
+def _seen(rows: Rows, marks: Marks) -> list[tuple[object, ...]]:
+    """Return, for each row, what the picture shows of it that `rows` does not hold."""
+    return [
+        (
+            tuple((marks.statuses[k], k in marks.hot_leaves) for k in leaves),
+            row in marks.hot,
+            row in marks.shared,
+            marks.pins.get(row),
+        )
+        for row, leaves in enumerate(rows.leaves)
+    ]
+
+
+def _notes(graph: Graph, rows: Rows) -> tuple[str, ...]:
+    notes = [f"{rows.hidden:,} view{'s' * (rows.hidden != 1)} hidden"] if rows.hidden else []
+    if any(rows.module) and not graph.calls:
+        notes.append("modules inferred from their leaves; exact under bs.watch()")
+    return tuple(notes)
+
+
+class _Stage:
+    """Makes the boxes: walks the tree of groups in forward order."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        rows: Rows,
+        marks: Marks,
+        wears: dict[int, str],
+        warmth: Warmth,
+        stands_for: NDArray[np.int64],
+    ):
+        self.graph, self.rows, self.marks, self.wears = graph, rows, marks, wears
+        self.stands_for = stands_for
+        largest = warmth.values.copy()
+        np.maximum.at(largest, stands_for, warmth.values)
+        self.warmth = replace(warmth, values=largest)
+        self.boxes: list[Box] = []
+        self._box_of = [0] * len(rows)
+        self._totals = Totals(rows, marks, self.warmth)
+        self._uses: Counter[str] = Counter()
+
+    def set_up(self, top: Group) -> None:
+        """Make the boxes of everything in `top`."""
+        times_called = Counter(group.path for group in inner_groups(top) if group.kind == "module")
+        waiting: list[tuple[Item, Group, int | None, int]] = [(item, top, None, 1) for item in reversed(top.items)]
+        while waiting:
+            item, group, parent, copies = waiting.pop()
+            if isinstance(item, int):
+                box = self._operation(item, group, parent, copies)
+            elif (row := _only_row(item)) is not None:
+                box = self._operation(row, group, parent, copies * item.times, item)
+            else:
+                again = times_called[item.path] > 1 and copies == 1 and item.kind == "module"
+                box = self._group(item, group, parent, copies * item.times, again=again)
+                inside = ((inner, item, box.index, box.copies) for inner in reversed(item.items))
+                waiting += inside
+            self.boxes.append(box)
+
+    def _operation(
+        self, row: int, group: Group, parent: int | None, copies: int, repetition: Group | None = None
+    ) -> Box:
+        """Make the box of a row; of a repetition that consists of this row alone, if there is one."""
+        rows, marks, index = self.rows, self.marks, len(self.boxes)
+        self._box_of[row] = index
+        kind = self.graph.types[rows.type[row]]
+        times = repetition.times if repetition else 1
+        path = self.wears.get(row, rows.module[row])
+        name = below(path, group.path) if row in self.wears else ""
+        if repetition and repetition.kind == "module":
+            name = _span(repetition, group.path)
+        value = float(self.warmth.values[row])
+        return Box(
+            index=index,
+            parent=parent,
+            kind=_KINDS.get(kind.kind, "op"),
+            name=harmless(name),
+            op=harmless("leaf" if kind.kind == "leaf" else op_name(kind.name)),
+            shape=rows.shape[row],
+            node=rows.node[row],
+            saved=rows.saved[row],
+            times=times,
+            copies=copies,
+            heat=self.warmth.level(value * copies if self.warmth.adds_up else value),
+            amount=self.warmth.words(value, times),
+            chips=self._chips(row),
+            state=rows.state[row],
+            root=harmless(rows.roots.get(row, "")),
+            path=harmless(path),
+            hot=row in marks.hot,
+            shared=row in marks.shared,
+            pins=marks.pins.get(row, ()),
+        )
+
+    def _chips(self, row: int) -> tuple[Chip, ...]:
+        leaves, marks = self.graph.leaves, self.marks
+        pairs = zip(self.rows.chips[row], self.rows.leaves[row], strict=False)
+        return tuple(
+            Chip(harmless(text), marks.statuses[k], (harmless(leaves[k].label),), k in marks.hot_leaves)
+            for text, k in pairs
+        )
+
+    def _group(self, group: Group, around: Group, parent: int | None, copies: int, *, again: bool) -> Box:
+        """Make the box of a group."""
+        index, totals = len(self.boxes), self._totals
+        span = range(group.start, group.stop)
+        last = self.rows.shape[end_row(group.items[-1]) - 1] if group.items else ""
+        value = totals.heat(span)
+        return Box(
+            index=index,
+            parent=parent,
+            kind=group.kind,
+            name=harmless(self._title(group, around, again=again)),
+            op="",
+            shape=last,
+            node=self.rows.node[group.start],
+            saved=totals.saved(span),
+            times=group.times,
+            copies=copies,
+            count=len(span),
+            heat=self.warmth.level(value * copies if self.warmth.adds_up else value),
+            amount=("" if self.warmth.adds_up or not value else "≤ ") + self.warmth.words(value, group.times),
+            chips=self._tally(span),
+            state=totals.state(span),
+            root=harmless(", ".join(name for row, name in self.rows.roots.items() if row in span and name)),
+            path=harmless(group.path),
+            hot=totals.hot(span),
+            shared=totals.shared(span),
+            pins=tuple(sorted({n for row, numbers in self.marks.pins.items() if row in span for n in numbers})),
+        )
+
+    def _title(self, group: Group, around: Group, *, again: bool) -> str:
+        if group.kind == "repeat":
+            first, last = self._path(group.items[0]), self._path(group.items[-1])
+            if first and group.last != last:
+                return f"{below(first, around.path)}…{below(group.last, group.path)}"
+            return f"{below(group.path, around.path)} repeated".strip()
+        if group.kind == "part":
+            return f"ops {group.start:,}…{group.stop - 1:,}"
+        name = _span(group, around.path)
+        self._uses[group.path] += 1
+        return f"{name} · call {self._uses[group.path]}" if again and self.graph.calls else name
+
+    def _path(self, item: Item) -> str:
+        return self.wears.get(item, "") if isinstance(item, int) else item.path
+
+    def _tally(self, span: range) -> tuple[Chip, ...]:
+        """Return a chip for each status that leaves in a group have, saying how many do."""
+        found: dict[Status, dict[int, None]] = {}
+        for row in span:
+            for k in self.rows.leaves[row]:
+                found.setdefault(self.marks.statuses[k], {})[k] = None
+        return tuple(
+            Chip(
+                f"{len(leaves)} {'leaf' if len(leaves) == 1 else 'leaves'}",
+                status,
+                tuple(harmless(self.graph.leaves[k].label) for k in list(leaves)[:8]),
+                any(k in self.marks.hot_leaves for k in leaves),
+                len(leaves),
+            )
+            for status, leaves in found.items()
+        )
+
+    def boxes_by_node(self) -> dict[int, int]:
+        """Return the box of each operation, by the index of its node."""
+        box_of = self._box_of
+        return {node: box_of[k] for node, k in zip(self.rows.node, self.stands_for.tolist(), strict=True)}
+
+    def links(self) -> dict[tuple[int, int], None]:
+        """Return the links between the boxes of operations, each once."""
+        stands_for, box_of = self.stands_for.tolist(), self._box_of
+        return {
+            (box_of[stands_for[j]], box_of[row]): None
+            for row, sources in enumerate(self.rows.inputs)
+            if stands_for[row] == row
+            for j in sources
+            if stands_for[j] != row
+        }
+
+
+def _only_row(group: Group) -> int | None:
+    only = group.items[0] if len(group.items) == 1 else None
+    return only if isinstance(only, int) else None
+
+
+def _span(group: Group, around: str) -> str:
+    """Return the name of a module as seen from within `around`; of several, the first and what changes in the last."""
+    name = below(group.path, around)
+    if group.times == 1 or group.last == group.path:
+        return name
+    parts = [a if a == b else f"{a}…{b}" for a, b in zip(group.path.split("."), group.last.split("."), strict=True)]
+    skipped = len(group.path.split(".")) - len(name.split("."))
+    return ".".join(parts[skipped:])

@@ -1,0 +1,148 @@
+"""The walk as one page: the steps, a card for the one that is looked at, forward and back. It needs no other file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from backsight.tape.rows import dimensions
+from backsight.walkthrough.errors import WalkError
+from backsight.walkthrough.gradient import Gradient, number
+from backsight.walkthrough.jacobian import Jacobian
+from backsight.walkthrough.step import Step
+from backsight.walkthrough.table import FORMULA
+
+if TYPE_CHECKING:
+    from backsight.walkthrough.walk import Walk
+
+MOST_STEPS = 2000
+"""Steps told on one page; of a longer walk the last so many."""
+
+GRID = 128
+"""A gradient of at most so many elements is shown as numbers."""
+
+JACOBIAN = 4096
+"""A Jacobian of at most so many entries is shown as a picture."""
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def page(walk: Walk, picture: str = "") -> str:
+    """Return the page.
+
+    No name in it can do harm: all of them are data, and the page's own policy forbids whatever comes from elsewhere.
+
+    Args:
+        walk: its steps so far are told.
+        picture: an SVG that stands beside them.
+    """
+    title = f"backward of {', '.join(dict.fromkeys(name for name in walk.graph.root_names if name)) or 'graph'}"
+    data = json.dumps(_data(walk), ensure_ascii=False, separators=(",", ":"))
+    for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        data = data.replace(harmful, harmless)
+    beside = f'<figure id="picture">{picture}</figure>' if picture else ""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{escape(title)}</title><style>{_own("page.css")}</style></head>
+<body><header><h1>{escape(title)}</h1><p>{escape(_facts(walk))}</p><nav>
+<button id="back" aria-label="one step back" title="←">◀</button>
+<input id="at" type="range" min="0" value="0" aria-label="step">
+<button id="forth" aria-label="one step forward" title="→">▶</button><output id="count"></output></nav></header>
+<main><ol id="steps" aria-label="steps"></ol>{beside}<article id="card" aria-live="polite"></article></main>
+<script type="application/json" id="walk">{data}</script>
+<script>"use strict";
+{_own("page.js")}</script></body></html>
+"""
+
+
+def framed(walk: Walk) -> str:
+    """Return the page in a frame, as a notebook shows it."""
+    style = "width:100%;height:560px;border:1px solid #8884;border-radius:6px"
+    return f'<iframe srcdoc="{escape(page(walk), quote=True)}" style="{style}" title="backward, step by step"></iframe>'
+
+
+@cache
+def _own(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _facts(walk: Walk) -> str:
+    facts = [f"{len(walk.steps):,} of {len(walk):,} steps"]
+    if len(walk.steps) > MOST_STEPS:
+        facts.append(f"the last {MOST_STEPS:,} are shown")
+    return "; ".join([*facts, *([f"stopped: {walk.stopped}"] if walk.stopped else []), *walk.notes])
+
+
+def _data(walk: Walk) -> dict[str, Any]:
+    """Return what the page's script reads; what all steps of an operation share is there once."""
+    full = len(walk) <= FORMULA
+    shown = walk.steps[-MOST_STEPS:]
+    steps = [{k: v for k, v in _told(step, full).items() if v not in ("", [], None)} for step in shown]
+    return {"ops": {step.node.name: _op(step) for step in shown if step.node.leaf is None}, "steps": steps}
+
+
+def _op(step: Step) -> dict[str, Any]:
+    """Return what is told of every step of an operation."""
+    return {
+        "words": step.words,
+        "signature": step.formula.signature if step.formula else step.node.source or "",
+        "formula": [[name, text] for name, text in step.formula.of.items()] if step.formula else [],
+    }
+
+
+def _told(step: Step, full: bool) -> dict[str, Any]:
+    """Return what the card of a step tells; with `full`, Jacobians and the check too, which call the node again."""
+    leaf = step.node.leaf
+    computes = full and leaf is None
+    return {
+        "n": step.number,
+        "node": step.node.index,
+        "name": leaf.label if leaf else step.node.op,
+        "kind": step.node.kind,
+        "module": step.node.module or "",
+        "op": "" if leaf else step.node.name,
+        "words": step.words if leaf else "",
+        "notes": list(step.notes),
+        "norm": number(step.norm_out),
+        "bad": "" if step.finite else "yes",
+        "in": [_gradient("g", g, full) for g in step.grad_in if g is not None],
+        "out": [_gradient(n, g, full) for n, g in zip(step.arguments, step.grad_out, strict=True) if g is not None],
+        "jacobians": list(_jacobians(step)) if computes else [],
+        "check": [step.check.ok, str(step.check)] if computes else [],
+    }
+
+
+def _gradient(name: str, gradient: Gradient, full: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": name, "shape": dimensions(gradient.shape), "norm": number(gradient.norm)}
+    if full and gradient.value is not None and gradient.elements <= GRID:
+        told["grid"] = _grid(gradient.value)
+    return told
+
+
+def _jacobians(step: Step) -> Iterator[dict[str, Any]]:
+    try:
+        found: tuple[Jacobian, ...] = step.jacobian
+    except (WalkError, RuntimeError):  # complex gradients, a graph freed since: the card then goes without
+        return
+    for each in found:
+        matrix = each.matrix if each.matrix is not None and each.matrix.numel() <= JACOBIAN else None
+        yield {"name": each.argument, "text": str(each), "grid": None if matrix is None else _grid(matrix)}
+
+
+def _grid(tensor: torch.Tensor) -> list[list[float | str]] | None:
+    """Return the values as rows: the last dimension across, all others down. None for what is no grid of numbers."""
+    if tensor.layout != torch.strided or tensor.is_complex() or not tensor.numel():
+        return None
+    try:
+        flat = tensor.detach().reshape(-1, tensor.shape[-1] if tensor.dim() else 1).tolist()
+    except RuntimeError:  # nested tensors, and those without storage
+        return None
+    return [[float(f"{x:.3g}") if math.isfinite(x) else str(x) for x in row] for row in flat]

@@ -1,0 +1,278 @@
+"""The folded picture as data: what is shown, what is folded, what is open, what is marked."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from graphs import Twice, chain, sampler, shown, tangle, transformer
+from torch import nn
+
+import backsight
+from backsight.drawing import Heat, Look, Pin, staged
+from backsight.drawing.look import MOST_BOXES
+
+
+def scene(graph, **look):
+    return staged(graph, Look(**look))
+
+
+def box(picture, name):
+    (found,) = [b for b in picture.boxes if name in (b.name, b.op)]
+    return found
+
+
+def test_a_transformer_is_shown_by_module_with_its_blocks_folded_and_the_residuals_beside_them():
+    assert (
+        shown(scene(transformer(), max_boxes=20))
+        == """\
+embed Embedding
+▾ h.0…3 ×4
+  norm1 NativeLayerNorm
+  ▾ attn
+    mix Addmm
+    Split
+    Softmax
+    Mul
+    out Addmm
+  Add
+  norm2 NativeLayerNorm
+  ▾ mlp
+    0 Addmm
+    1 Gelu
+    2 Addmm
+  Add
+head Addmm
+LogSoftmax
+NllLoss"""
+    )
+
+
+def test_a_residual_is_a_link_around_the_layer():
+    picture = scene(transformer(), max_boxes=10)
+    block = {b.name or b.op: b.index for b in picture.boxes if b.parent == box(picture, "h.0…3").index and b.name}
+    adds = [b.index for b in picture.boxes if b.op == "Add"]
+    assert (block["attn"], adds[0]) in picture.shown_links
+    assert (box(picture, "embed").index, adds[0]) in picture.shown_links, "past the attention"
+    assert (adds[0], adds[1]) in picture.shown_links, "past the mlp"
+
+
+def test_the_first_copy_is_fed_from_before_and_the_last_one_feeds_what_follows():
+    picture = scene(transformer(), max_boxes=4)
+    names = {(picture.boxes[a].name, picture.boxes[b].name) for a, b in picture.shown_links}
+    assert {("embed", "h.0…3"), ("h.0…3", "head")} <= names
+
+
+def test_an_unrolled_loop_of_modules_without_a_name_of_its_own_is_found():
+    picture = scene(sampler(), max_boxes=20)
+    assert len(list(picture.shown)) <= 20
+    assert 48 <= max(b.times for b in picture.boxes) <= 50
+
+
+def test_a_chain_of_a_hundred_thousand_folds_to_a_handful_of_boxes():
+    picture = scene(chain(100_000))
+    assert len(picture.boxes) <= 6
+    assert max(b.times for b in picture.boxes) * 2 + 4 >= 100_000
+
+
+def test_without_folding_everything_is_there():
+    graph = transformer()
+    assert "×" not in shown(scene(graph, fold=False, depth=-1))
+    folded, whole = scene(graph), scene(graph, fold=False)
+    assert sum(b.copies for b in folded.boxes if not b.is_group) == sum(not b.is_group for b in whole.boxes)
+
+
+def test_blocks_of_which_one_is_not_trained_are_not_one_picture():
+    graph = transformer(optimizer=torch.optim.SGD, trained=lambda name: not name.startswith("h.1."))
+    blocks = [b for b in scene(graph).boxes if b.is_group and b.path in ("h.0", "h.1", "h.2")]
+    assert [b.name for b in blocks] == ["0", "1", "2…3"]
+    assert [chip.status for b in blocks for chip in b.chips] == ["trained", "untrained", "trained"]
+
+
+def test_two_calls_of_one_module_on_different_inputs_stand_side_by_side():
+    model = Twice()
+    with backsight.watch():
+        loss = model(torch.randn(2, 4), torch.randn(2, 4))
+        graph = backsight.graph(loss, model=model)
+    assert shown(scene(graph, max_boxes=5)) == "▸ encoder · call 1\n▸ encoder · call 2\nSub\nPow\nSum"
+
+
+def test_a_budget_is_kept_and_more_of_it_shows_more():
+    graph = transformer()
+    counts = [len(list(scene(graph, max_boxes=n).shown)) for n in (5, 8, 16, 30)]
+    assert counts == sorted(counts)
+    assert all(count <= most for count, most in zip(counts, (5, 8, 16, 30), strict=True))
+
+
+def test_what_does_not_repeat_is_cut_into_parts_and_never_shown_flat():
+    picture = scene(tangle(2000))
+    assert len(list(picture.shown)) <= 60
+    assert max(len([b for b in picture.boxes if b.parent == g.index]) for g in picture.boxes if g.is_group) <= 60
+    assert len(list(scene(tangle(2000), depth=-1).shown)) <= MOST_BOXES
+
+
+def test_links_lead_forward_at_every_depth():
+    for graph in (transformer(), tangle(300), sampler(5)):
+        picture = scene(graph)
+        assert all(a < b for a, b in picture.links)
+        assert all(a < b for a, b in picture.shown_links)
+
+
+def test_depth_and_open_go_beyond_the_budget():
+    graph = transformer()
+    assert all(b.opened for b in scene(graph, max_boxes=1, depth=-1).boxes if b.is_group)
+    opened = {b.path for b in scene(graph, max_boxes=1, open=["h.0.mlp"]).boxes if b.opened}
+    assert opened == {"h.0", "h.0.mlp"}, "and what is around it"
+    assert not any(b.opened for b in scene(graph, depth=0).boxes)
+
+
+def test_saved_bytes_of_all_copies_are_those_of_the_graph():
+    for graph in (transformer(), sampler(), tangle(200)):
+        boxes = scene(graph, views=True).boxes
+        assert sum(b.saved * b.copies for b in boxes if not b.is_group) == graph.saved_bytes
+        top = [b for b in boxes if b.parent is None]
+        assert sum(b.saved * b.copies for b in top) == graph.saved_bytes
+
+
+def test_heat_is_the_share_of_all_saved_bytes():
+    x = torch.randn(1000, requires_grad=True)
+    picture = scene(backsight.graph((x.sin().sum() * 2).exp()))
+    assert box(picture, "Sin").heat == 0, "its operand is the leaf itself"
+    picture = scene(backsight.graph(((x * 2).sin().sum() * 2).exp()))
+    assert box(picture, "Sin").heat == 4
+    assert box(picture, "Exp").heat == 1
+
+
+def test_heat_can_be_any_number_by_place():
+    x = torch.ones(3, requires_grad=True)
+    graph = backsight.graph((x.sin() * 2).sum())
+    norms = {0: 1.0, 1: 0.2, 2: 0.01}
+    picture = scene(graph, heat=Heat("gradient norm", norms))
+    assert [b.heat for b in picture.boxes] == [1, 3, 4]
+    assert [b.amount for b in picture.boxes] == ["0.01", "0.2", "1"]
+    assert picture.scale[0] == "gradient norm"
+
+
+def test_a_folded_box_shows_the_largest_value_of_its_copies():
+    graph = chain(40)
+    values = {node: float(node.index) for node in graph.nodes if node.op == "Sin"}
+    amounts = [float(b.amount.removeprefix("≤ ")) for b in scene(graph, heat=Heat("n", values)).boxes if b.amount]
+    assert max(amounts) == max(values.values())
+
+
+def test_every_way_between_two_places_is_highlighted():
+    delta = torch.zeros(4, requires_grad=True)
+    weight = torch.ones(4, requires_grad=True)
+    loss = (delta.sin() * weight.cos()).sum() + weight.abs().sum()
+    picture = scene(backsight.graph(loss), path=("delta", "loss"))
+    assert {b.op for b in picture.boxes if b.hot} == {"Sin", "Mul", "Sum", "Add"}
+    assert [chip.text for b in picture.boxes for chip in b.chips if chip.hot] == ["delta"]
+    assert not box(picture, "Abs").hot
+
+
+def test_a_given_path_is_highlighted_as_it_is():
+    graph = transformer()
+    path = graph.path("loss", "model.embed.weight" if graph.leaves[0].name.startswith("model") else graph.leaves[-1])
+    hot = [b for b in scene(graph, path=path, fold=False, depth=-1, views=True).boxes if b.hot and not b.is_group]
+    assert len(hot) == sum(node.kind != "leaf" for node in path)
+    assert all(a.index < b.index for a, b in pairwise(hot))
+
+
+def test_a_path_through_some_copies_only_unfolds_them():
+    graph = chain(60)
+    half = graph.between(graph.nodes[0], graph.nodes[30])
+    picture = scene(graph, path=half)
+    assert sum(b.copies for b in picture.boxes if b.hot and not b.is_group) == len(half)
+
+
+def test_what_two_graphs_share_is_marked():
+    x = torch.ones(3, requires_grad=True)
+    common = x.sin()
+    first, second = backsight.graph(common.sum()), backsight.graph(common.exp().sum())
+    assert [b.op for b in scene(second, shared=first).boxes if b.shared] == ["Sin"]
+
+
+def test_freed_and_modified_operations_say_so():
+    x = torch.ones(3, requires_grad=True)
+    y = (x * 2).sigmoid()
+    y.sum().backward()
+    assert box(scene(backsight.graph(y)), "Sigmoid").state == "freed"
+    z = (x * 2).sigmoid()
+    loss = (z * 3).sum()
+    z.add_(1)
+    assert box(scene(backsight.graph(loss)), "Sigmoid").state == "result modified v1≠v0"
+
+
+def test_a_remark_is_pinned_to_its_place_or_to_what_consumes_it():
+    weight = torch.ones(3, 3, requires_grad=True)
+    graph = backsight.graph(weight.t().exp().sum())
+    picture = scene(graph, pins=[Pin("weight", "belongs to no optimizer"), Pin("TBackward0", "a view"), Pin(0, "root")])
+    assert box(picture, "Exp").pins == (1, 2)
+    assert box(picture, "Sum").pins == (3,)
+    assert [remark.text for remark in picture.remarks] == ["belongs to no optimizer", "a view", "root"]
+
+
+def test_leaves_say_what_becomes_of_them():
+    model = nn.Linear(3, 3)
+    free = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([model.weight], lr=0.1)
+    loss = (model(free) * 2).sum()
+    model.bias.requires_grad_(False)
+    graph = backsight.graph(loss, model=model, optimizer=optimizer)
+    statuses = {chip.text: chip.status for b in scene(graph).boxes for chip in b.chips}
+    assert statuses == {"model.weight": "trained", "model.bias": "frozen", "free": "untrained"}
+    alone = backsight.graph(free.sin())
+    assert scene(alone).boxes[0].chips[0].status == "unknown", "no optimizer is known"
+
+
+@pytest.mark.parametrize("roots", [1, 3])
+def test_roots_are_named_and_a_root_may_be_a_leaf(roots):
+    leaves = [torch.ones(2, requires_grad=True) for _ in range(roots)]
+    picture = scene(backsight.graph(*leaves))
+    assert [b.kind for b in picture.boxes] == ["leaf"] * roots
+    assert all(b.root for b in picture.boxes)
+
+
+def test_views_are_hidden_and_can_be_shown():
+    x = torch.ones(2, 3, requires_grad=True)
+    graph = backsight.graph(x.t().exp().unsqueeze(0).sum())
+    assert {b.op for b in scene(graph).boxes} == {"Exp", "Sum"}
+    assert {b.op for b in scene(graph, views=True).boxes} == {"T", "Exp", "Unsqueeze", "Sum"}
+
+
+@pytest.mark.parametrize(
+    ("look", "error", "said"),
+    [
+        ({"max_boxes": 0}, ValueError, "at least 1"),
+        ({"max_boxes": "many"}, ValueError, "at least 1"),
+        ({"heat": "gradients"}, ValueError, "backsight.drawing.Heat"),
+        ({"open": "h.0"}, TypeError, "open=['h.0']"),
+        ({"path": ("delta",)}, ValueError, "two places"),
+        ({"path": ("nobody", "y")}, LookupError, "nobody"),
+        ({"pins": [Pin("nobody", "text")]}, LookupError, "nobody"),
+        ({"heat": Heat("x", {"nobody": 1.0})}, LookupError, "nobody"),
+    ],
+)
+def test_a_look_that_makes_no_sense_is_refused(look, error, said):
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(error, match=said.replace("[", r"\[").replace("]", r"\]")):
+        scene(backsight.graph(x.sin()), **look)
+
+
+def test_modules_that_count_up_say_from_where_to_where():
+    convolutions = nn.Sequential(*(nn.Linear(4, 4, bias=False) for _ in range(6)))
+    graph = backsight.graph(convolutions(torch.ones(2, 4)).sum(), model={"net": convolutions, "x": nn.Linear(1, 1)})
+    assert shown(scene(graph)) == "▾ net\n  0 Mm\n  1…5 Mm ×5\nSum", "the first one's input needs no gradient"
+    pairs = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(4, 4), nn.Tanh())))
+    with backsight.watch():
+        start = torch.ones(2, 4, requires_grad=True).exp()
+        graph = backsight.graph(pairs(start).sum(), model={"net": pairs, "x": pairs[1]})
+    assert shown(scene(graph)) == "Exp\n▾ net.0…11 ×6\n  0 Addmm\n  1 Tanh\nSum"
+
+
+def test_every_operation_is_found_in_the_picture_by_its_node():
+    graph = transformer()
+    picture = scene(graph, max_boxes=5)
+    softmax = [node.index for node in graph.nodes if node.op == "Softmax"]
+    assert {picture.boxes[picture.at[index]].op for index in softmax} == {"Softmax"}
+    assert {picture.boxes[picture.stands_for[picture.at[index]]].name for index in softmax} == {"h.0…3"}
+    assert graph.leaves[0].node not in picture.at

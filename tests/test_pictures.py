@@ -1,0 +1,27 @@
+"""The pictures in the pages are those that the script draws now, and every one of them is shown."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+_SPEC = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
+pictures = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(pictures)
+
+
+@pytest.mark.parametrize("picture", pictures.PICTURES, ids=lambda picture: picture.__name__)
+def test_a_picture_is_what_the_script_draws(picture):
+    if picture is pictures.gpt2:
+        pytest.importorskip("transformers")
+    file = pictures.FOLDER / f"{picture.__name__}.svg"
+    assert file.read_text(encoding="utf-8") == pictures.drawn(picture), "run `python docs/pictures.py`, and look"
+    assert file.stat().st_size < 25_000
+
+
+def test_every_picture_is_shown_and_what_is_shown_is_there():
+    page = (ROOT / "docs" / "drawing.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\(pictures/(\w+)\.svg\)", page)) == {picture.__name__ for picture in pictures.PICTURES}
+    assert {file.stem for file in pictures.FOLDER.iterdir()} == {picture.__name__ for picture in pictures.PICTURES}

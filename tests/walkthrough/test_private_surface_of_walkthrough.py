@@ -1,0 +1,39 @@
+"""What a walk needs of PyTorch beyond its documented surface is still there."""
+
+import torch
+
+from backsight.walkthrough import _torch
+
+
+def test_nodes_are_callable_and_say_what_they_expect():
+    x = torch.ones(2, 3, requires_grad=True)
+    node = (x * 2).grad_fn
+    (expected,) = _torch.arrivals(node)
+    assert (tuple(expected.shape), expected.dtype, expected.device) == ((2, 3), torch.float32, torch.device("cpu"))
+    result = node(torch.ones(2, 3))
+    assert result[0].sum() == 12
+
+
+def test_a_leaf_says_in_which_dtype_it_wants_its_gradient():
+    x = torch.ones(2, requires_grad=True)
+    assert _torch.leaf_dtype(x, torch.float32) == torch.float32
+
+
+def test_hooks_of_a_leaf_are_seen():
+    x = torch.ones(2, requires_grad=True)
+    assert _torch.hooks_of(x) == 0
+    x.register_hook(lambda g: None)
+    x.register_post_accumulate_grad_hook(lambda p: None)
+    assert _torch.hooks_of(x) == 2
+
+
+def test_saved_integers_have_their_sign():
+    x = torch.ones(2, 3, requires_grad=True)
+    assert _torch.saved(x.softmax(-1).grad_fn, "dim") == -1
+    assert _torch.saved(x.sum((-1, 0)).grad_fn, "dim") == (-1, 0)
+
+
+def test_the_formulas_ship_with_torch():
+    from backsight.walkthrough.formulas import _formulas
+
+    assert len(_formulas()) > 500
