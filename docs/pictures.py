@@ -17,6 +17,9 @@ from torch.nn import functional as F
 import backsight as bs
 from backsight.drawing import Drawing, Pin
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+from _graphs import UNet
+
 FOLDER = Path(__file__).parent / "pictures"
 
 
@@ -37,24 +40,6 @@ def gpt2() -> Drawing:
     optimizer = torch.optim.AdamW(trained)
     loss = model(tokens, labels=tokens, use_cache=False).loss
     return bs.graph(loss, model=model, optimizer=optimizer).draw(title="GPT-2")
-
-
-class UNet(nn.Module):
-    """A small U-Net of two levels that is told the time."""
-
-    def __init__(self, width: int = 8, time: int = 16) -> None:
-        super().__init__()
-        self.time = nn.Sequential(nn.Linear(time, time), nn.SiLU(), nn.Linear(time, width))
-        self.inward, self.down = nn.Conv2d(3, width, 3, 1, 1), nn.Conv2d(width, width, 3, 2, 1)
-        self.middle = nn.Sequential(nn.GroupNorm(4, width), nn.SiLU(), nn.Conv2d(width, width, 3, 1, 1))
-        self.up, self.outward = nn.Conv2d(2 * width, width, 3, 1, 1), nn.Conv2d(width, 3, 3, 1, 1)
-
-    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
-        before = self.inward(x) + self.time(time)[:, :, None, None]
-        below = self.down(before)
-        below = below + self.middle(below)
-        above = F.interpolate(below, scale_factor=2)
-        return self.outward(torch.relu(self.up(torch.cat([above, before], 1))))
 
 
 def sampler() -> Drawing:

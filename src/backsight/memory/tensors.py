@@ -43,7 +43,7 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """Return the storage of a tensor; None if it has none, as a sparse one."""
     try:
         return tensor.untyped_storage()
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors
         return None
 
 
