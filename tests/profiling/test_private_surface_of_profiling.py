@@ -81,6 +81,15 @@ def test_a_running_profiler_is_known_in_every_thread():
     assert said == [True] and not _torch.is_profiling()
 
 
+def test_a_profiler_that_only_cpp_knows_of_is_known():
+    of = torch._C._profiler
+    config = of.ProfilerConfig(of.ProfilerState.CPU, False, False, False, False, False, of._ExperimentalConfig())
+    torch._C._autograd._enable_profiler_legacy(config)
+    assert _torch.is_profiling()
+    torch._C._autograd._disable_profiler_legacy()
+    assert not _torch.is_profiling()
+
+
 def test_a_hook_on_the_node_of_a_leaf_runs_when_its_gradient_arrives():
     w, arrived = torch.ones(3, requires_grad=True), []
     node = _torch.accumulator(w)

@@ -51,11 +51,6 @@ def event_tree(profiler: Any) -> Any:
     return profiler.profiler.kineto_results.experimental_event_tree()
 
 
-def profiling() -> bool:
-    """Whether a profiler runs: for this thread, or for all of them, which PyTorch's C++ does not tell."""
-    return bool(torch._C._autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
-
-
 def fake_mode() -> Any:
     """Return the FakeTensorMode that is entered; None if there is none."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)

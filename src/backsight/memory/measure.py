@@ -10,14 +10,14 @@ from typing import Any, overload
 
 import torch
 
-from backsight.memory._torch import fake_mode, profiling
+from backsight.memory._torch import fake_mode
 from backsight.memory.allocator import Allocation, Before, first_device, profiler_of_memory, reports
 from backsight.memory.calls import ModuleCalls
 from backsight.memory.claims import Claims
 from backsight.memory.ledger import History
 from backsight.memory.replay import replayed, without
 from backsight.memory.timeline import StepMemory
-from backsight.profiling.hush import hush_kineto
+from backsight.profiling import hush_kineto, is_profiling
 from backsight.tape import Models
 
 
@@ -110,7 +110,7 @@ class Measuring:
     def __enter__(self) -> StepMemory:
         if self.measured.ended or hasattr(self, "_profiler"):
             raise RuntimeError("this measurement has been made; call measure_memory() again for another.")
-        if profiling():
+        if is_profiling():
             raise RuntimeError(
                 "a profiler is running, and measure_memory() needs it: measure and profile in steps of their own."
             )

@@ -71,8 +71,9 @@ def new_profiler() -> Any:
 
 
 def is_profiling() -> bool:
-    """Whether a profiler of PyTorch runs: a second one silently ends the first."""
-    return bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False))
+    """Whether a profiler runs, for this thread or for all of them: a second one silently ends the first."""
+    # Python's flag knows of every thread's, C++ also of those that were not started from Python.
+    return bool(torch.autograd.profiler._is_profiler_enabled or torch._C._autograd._profiler_enabled())
 
 
 def mark(text: str) -> AbstractContextManager[Any]:
