@@ -111,7 +111,4 @@ def _extent(parts: list[Part]) -> float:
 
 
 def _moved(part: Part, x: float, y: float) -> Part:
-    if isinstance(part, Tag):
-        text = replace(part.text, x=part.text.x + x, y=part.text.y + y)
-        return replace(part, x=part.x + x, y=part.y + y, text=text)
-    return replace(part, x=part.x + x, y=part.y + y)
+    return part.moved(x, y) if isinstance(part, Tag) else replace(part, x=part.x + x, y=part.y + y)

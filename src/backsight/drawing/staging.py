@@ -15,6 +15,7 @@ from backsight.drawing.look import MOST_BOXES, Look
 from backsight.drawing.marks import Marks, marked
 from backsight.drawing.opening import opened
 from backsight.drawing.parts import cut_into_parts
+from backsight.drawing.places import row_by_node
 from backsight.drawing.scene import Box, BoxKind, Chip, Scene, Status
 from backsight.drawing.totals import Totals
 from backsight.tape import Graph
@@ -105,6 +106,10 @@ class _Stage:
         self._box_of = [0] * len(rows)
         self._totals = Totals(rows, marks, self.warmth)
         self._uses: Counter[str] = Counter()
+        self._leaf_nodes: dict[tuple[int, int], dict[int, None]] = {}
+        for row, first in enumerate(stands_for.tolist()):
+            for k, leaf in enumerate(rows.leaves[row]):
+                self._leaf_nodes.setdefault((first, k), {})[graph.leaves[leaf].node] = None
 
     def set_up(self, top: Group) -> None:
         """Make the boxes of everything in `top`."""
@@ -162,8 +167,14 @@ class _Stage:
         leaves, marks = self.graph.leaves, self.marks
         pairs = zip(self.rows.chips[row], self.rows.leaves[row], strict=False)
         return tuple(
-            Chip(harmless(text), marks.statuses[k], (harmless(leaves[k].label),), k in marks.hot_leaves)
-            for text, k in pairs
+            Chip(
+                harmless(text),
+                marks.statuses[leaf],
+                (harmless(leaves[leaf].label),),
+                leaf in marks.hot_leaves,
+                nodes=tuple(self._leaf_nodes[row, k]),
+            )
+            for k, (text, leaf) in enumerate(pairs)
         )
 
     def _group(self, group: Group, around: Group, parent: int | None, copies: int, *, again: bool) -> Box:
@@ -229,8 +240,10 @@ class _Stage:
 
     def boxes_by_node(self) -> dict[int, int]:
         """Return the box of each operation, by the index of its node."""
-        box_of = self._box_of
-        return {node: box_of[k] for node, k in zip(self.rows.node, self.stands_for.tolist(), strict=True)}
+        box_of = [self._box_of[k] for k in self.stands_for.tolist()]
+        at, roots = self.graph.leaf_at, {self.rows.node[k] for k in self.rows.roots}
+        places = row_by_node(self.graph, self.rows).items()
+        return {node: box_of[k] for node, k in places if node not in at or node in roots}
 
     def links(self) -> dict[tuple[int, int], None]:
         """Return the links between the boxes of operations, each once."""

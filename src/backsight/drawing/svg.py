@@ -13,6 +13,7 @@ from backsight.drawing.layout import Frame, Line, Page, laid_out
 from backsight.drawing.layout.layered import Point
 from backsight.drawing.layout.nesting import STACKED
 from backsight.drawing.palette import Theme, css
+from backsight.drawing.places import nodes_by_box, spelled
 from backsight.drawing.scene import Box, Scene
 
 MARGIN = 20.0
@@ -28,6 +29,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
         theme: "light" or "dark", or "auto" for what the reader's system prefers.
     """
     known = {index: card(scene.boxes[index]) for index in scene.shown}
+    nodes = nodes_by_box(scene)
     page = laid_out(scene, lambda box: (known[box.index].width, known[box.index].height), _head_width)
     words = caption(scene, max(page.width, 340.0))
     width = max(page.width, words.width) + 2 * MARGIN
@@ -45,7 +47,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
         *_frames(scene, page, known),
         *_lines(scene, page.lines),
         *_heads(scene, page, known),
-        *(_box(scene.boxes[i], page.frames[i], known[i], tell(scene.boxes[i])) for i in known),
+        *(_box(scene.boxes[i], page.frames[i], known[i], nodes[i], tell(scene.boxes[i])) for i in known),
         "</g></svg>",
     ]
     return "\n".join(parts)
@@ -108,7 +110,8 @@ def _tag(tag: Tag) -> str:
     style = f"t {tag.style}{' hot' if tag.hot else ''}"
     place = f'x="{_n(tag.x)}" y="{_n(tag.y)}" width="{_n(tag.width)}" height="{_n(cards.CHIP_HEIGHT)}" rx="7.5"'
     title = f"<title>{_text(tag.title)}</title>" if tag.title else ""
-    return f'<g><rect class="{style}" {place}/>{_written(tag.text)}{title}</g>'
+    nodes = f' data-node="{spelled(tag.nodes)}"' if tag.nodes else ""
+    return f'<g{nodes}><rect class="{style}" {place}/>{_written(tag.text)}{title}</g>'
 
 
 def _rect(frame: Frame, style: str, rx: int, shift: float = 0.0) -> str:
@@ -167,14 +170,14 @@ def _route(points: list[Point]) -> str:
     return out
 
 
-def _box(box: Box, frame: Frame, own: Card, told: str) -> str:
+def _box(box: Box, frame: Frame, own: Card, nodes: Iterable[int], told: str) -> str:
     """Return a box that is shown as one, with everything that stands on it."""
     marks = ["hot"] * box.hot + ["bad"] * bool(box.state)
     style = f"n{' g' if box.is_group else ''}{f' h{box.heat}' if box.heat else ''}"
     copies = (2, 1, 0) if box.times > 1 else (0,)
     home = Frame(0.0, 0.0, frame.width, frame.height)
     radius = 5 if box.kind in ("op", "leaf") else 8
-    place = f'data-box="{box.index}" transform="translate({_n(frame.x)} {_n(frame.y)})"'
+    place = f'data-box="{box.index}" data-node="{spelled(nodes)}" transform="translate({_n(frame.x)} {_n(frame.y)})"'
     parts = [f'<g class="{" ".join(marks)}" {place}>']
     parts += [_rect(Frame(-4.0, -4.0, frame.width + 8, frame.height + 8), "ring", radius + 4)] if box.shared else []
     parts += [_rect(home, style, radius, k * STACKED) for k in copies]
