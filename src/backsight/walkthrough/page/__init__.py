@@ -31,23 +31,26 @@ GRID = 128
 JACOBIAN = 4096
 """A Jacobian of at most so many entries is shown as a picture."""
 
+SCRIPTS = ("card.js", "picture.js", "curve.js", "page.js")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(walk: Walk, picture: str = "") -> str:
+def page(walk: Walk, picture: str | None = None) -> str:
     """Return the page.
 
     No name in it can do harm: all of them are data, and the page's own policy forbids whatever comes from elsewhere.
 
     Args:
         walk: its steps so far are told.
-        picture: an SVG that stands beside them.
+        picture: an SVG that stands beside them; the graph's own if None is given.
     """
     title = f"backward of {', '.join(dict.fromkeys(name for name in walk.graph.root_names if name)) or 'graph'}"
     data = json.dumps(_data(walk), ensure_ascii=False, separators=(",", ":"))
     for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         data = data.replace(harmful, harmless)
-    beside = f'<figure id="picture">{picture}</figure>' if picture else ""
+    if picture is None:
+        picture = walk.graph.to_svg(heat=None, views=len(walk) <= FORMULA)  # colour says which node runs, and no more
+    beside = f'<figure id="picture" tabindex="0" aria-label="graph">{picture}</figure>' if picture else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
@@ -56,10 +59,11 @@ def page(walk: Walk, picture: str = "") -> str:
 <button id="back" aria-label="one step back" title="←">◀</button>
 <input id="at" type="range" min="0" value="0" aria-label="step">
 <button id="forth" aria-label="one step forward" title="→">▶</button><output id="count"></output></nav></header>
-<main><ol id="steps" aria-label="steps"></ol>{beside}<article id="card" aria-live="polite"></article></main>
+<main><ol id="steps" aria-label="steps"></ol>{beside}
+<section><article id="card" aria-live="polite"></article><figure id="curve"></figure></section></main>
 <script type="application/json" id="walk">{data}</script>
 <script>"use strict";
-{_own("page.js")}</script></body></html>
+{"".join(map(_own, SCRIPTS))}</script></body></html>
 """
 
 
