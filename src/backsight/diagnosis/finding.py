@@ -122,14 +122,5 @@ def plain_text(renderable: object, width: int = 110) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
-        color_system=None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
-    console.print(renderable)
+    Console(file=out, width=width, color_system=None, highlight=False, emoji=False, markup=False).print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
