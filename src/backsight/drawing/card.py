@@ -9,7 +9,7 @@ from typing import Literal
 from backsight.drawing.metrics import fitted, text_width
 from backsight.drawing.scene import Box, Chip
 
-HEIGHT = 40.0
+HEIGHT = 42.0
 MARGIN = 9.0
 CHIP_HEIGHT = 15.0
 MOST_CHIPS = 3
@@ -47,6 +47,10 @@ class Text:
     width: float
     full: str = ""
 
+    def moved(self, x: float, y: float) -> Text:
+        """Return the text at another place."""
+        return replace(self, x=self.x + x, y=self.y + y)
+
 
 @dataclass(frozen=True)
 class Tag:
@@ -63,8 +67,7 @@ class Tag:
 
     def moved(self, x: float, y: float) -> Tag:
         """Return the tag at another place."""
-        text = replace(self.text, x=self.text.x + x, y=self.text.y + y)
-        return replace(self, x=self.x + x, y=self.y + y, text=text)
+        return replace(self, x=self.x + x, y=self.y + y, text=self.text.moved(x, y))
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,10 @@ def card(box: Box) -> Card:
     """
     texts, x = _line(MARGIN, 16.0, _first_line(box))
     x_first = x
-    lower, x = _line(MARGIN, 31.5, [(_second_line(box), "sub")])
+    lower, x = _line(MARGIN, 33.5, [(_second_line(box), "sub")])
     tags = []
     for tag in _tags(box):
-        tags.append(tag.moved(x, 20.0))
+        tags.append(tag.moved(x, 22.0))
         x += tag.width + 4
     amount, amount_width, full = measured(box.amount, "amount")
     needed = x_first + (amount_width + 4 if amount else -_SPACE)
@@ -142,7 +145,7 @@ def _tags(box: Box) -> Iterator[Tag]:
     if box.root:
         yield tag("root", box.root, "where the capture began")
     if box.state:
-        yield tag("bad" if "modified" in box.state else "gone", box.state, "saved tensors")
+        yield tag(box.verdict, box.state, "saved tensors")
     for chip in box.chips[:MOST_CHIPS]:
         yield tag(chip.status, chip.text, ", ".join(chip.names), hot=chip.hot, nodes=chip.nodes)
     rest = box.chips[MOST_CHIPS:]
@@ -160,6 +163,6 @@ def _worst(chips: Sequence[Chip]) -> str:
 
 def tag(style: str, text: str, title: str = "", *, hot: bool = False, nodes: tuple[int, ...] = ()) -> Tag:
     """Return a pill with `text` in it, at the origin."""
-    face: Face = "state" if style in ("bad", "gone") else "chip"
+    face: Face = "state" if style in ("bad", "gone", "hooked") else "chip"
     short, width, _ = measured(text, face)
     return Tag(0.0, 0.0, width + 11, style, Text(5.5, 11.2, short, face, width), title, hot, nodes)

@@ -38,7 +38,6 @@ class Pin:
 
     place: Place
     text: str
-    severity: Literal["error", "warning", "note"] = "warning"
 
 
 @dataclass(frozen=True)

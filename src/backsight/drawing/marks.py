@@ -39,7 +39,7 @@ def marked(graph: Graph, rows: Rows, look: Look) -> Marks:
     pins: dict[int, tuple[int, ...]] = {}
     remarks = []
     for number, pin in enumerate(look.pins, 1):
-        remarks.append(Remark(number, harmless(pin.text), pin.severity))
+        remarks.append(Remark(number, harmless(pin.text)))
         row = places[locate(graph, pin.place)]
         pins[row] = (*pins.get(row, ()), number)
     known = any(leaf.owner is not None for leaf in graph.leaves)

@@ -73,6 +73,13 @@ class Box:
         """Whether there are boxes within it."""
         return self.kind in ("module", "repeat", "part")
 
+    @property
+    def verdict(self) -> Literal["", "bad", "gone", "hooked"]:
+        """What its state means to backward: it will raise, it has been through, or hooks will be asked."""
+        if "modified" in self.state:
+            return "bad"
+        return "gone" if "freed" in self.state else "hooked" if self.state else ""
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -80,7 +87,6 @@ class Remark:
 
     number: int
     text: str
-    severity: str
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,10 @@ class _Stage:
         self._box_of = [0] * len(rows)
         self._totals = Totals(rows, marks, self.warmth)
         self._uses: Counter[str] = Counter()
+        self._roots: dict[int, str] = {}
+        for row, name in rows.roots.items():
+            first = int(stands_for[row])
+            self._roots[first] = ", ".join(filter(None, (self._roots.get(first), name)))
         self._leaf_nodes: dict[tuple[int, int], dict[int, None]] = {}
         for row, first in enumerate(stands_for.tolist()):
             for k, leaf in enumerate(rows.leaves[row]):
@@ -139,7 +143,7 @@ class _Stage:
         path = self.wears.get(row, rows.module[row])
         name = below(path, group.path) if row in self.wears else ""
         if repetition and repetition.kind == "module":
-            name = _span(repetition, group.path)
+            name = _from_to(repetition.path, repetition.last, group.path)
         value = float(self.warmth.values[row])
         return Box(
             index=index,
@@ -156,7 +160,7 @@ class _Stage:
             amount=self.warmth.words(value, times),
             chips=self._chips(row),
             state=rows.state[row],
-            root=harmless(rows.roots.get(row, "")),
+            root=harmless(self._roots.get(row, "")),
             path=harmless(path),
             hot=row in marks.hot,
             shared=row in marks.shared,
@@ -199,7 +203,7 @@ class _Stage:
             amount=("" if self.warmth.adds_up or not value else "≤ ") + self.warmth.words(value, group.times),
             chips=self._tally(span),
             state=totals.state(span),
-            root=harmless(", ".join(name for row, name in self.rows.roots.items() if row in span and name)),
+            root=harmless(", ".join(name for row, name in self._roots.items() if row in span and name)),
             path=harmless(group.path),
             hot=totals.hot(span),
             shared=totals.shared(span),
@@ -208,13 +212,13 @@ class _Stage:
 
     def _title(self, group: Group, around: Group, *, again: bool) -> str:
         if group.kind == "repeat":
-            first, last = self._path(group.items[0]), self._path(group.items[-1])
-            if first and group.last != last:
-                return f"{below(first, around.path)}…{below(group.last, group.path)}"
+            first = next(filter(None, map(self._path, group.items)), "")
+            if first and group.last not in map(self._path, group.items):
+                return _from_to(first, group.last, around.path)
             return f"{below(group.path, around.path)} repeated".strip()
         if group.kind == "part":
             return f"ops {group.start:,}…{group.stop - 1:,}"
-        name = _span(group, around.path)
+        name = _from_to(group.path, group.last, around.path)
         self._uses[group.path] += 1
         return f"{name} · call {self._uses[group.path]}" if again and self.graph.calls else name
 
@@ -262,11 +266,12 @@ def _only_row(group: Group) -> int | None:
     return only if isinstance(only, int) else None
 
 
-def _span(group: Group, around: str) -> str:
+def _from_to(path: str, last: str, around: str) -> str:
     """Return the name of a module as seen from within `around`; of several, the first and what changes in the last."""
-    name = below(group.path, around)
-    if group.times == 1 or group.last == group.path:
+    name = below(path, around)
+    if last in ("", path):
         return name
-    parts = [a if a == b else f"{a}…{b}" for a, b in zip(group.path.split("."), group.last.split("."), strict=True)]
-    skipped = len(group.path.split(".")) - len(name.split("."))
-    return ".".join(parts[skipped:])
+    if path.count(".") != last.count("."):
+        return f"{name}…{below(last, around)}"
+    parts = [a if a == b else f"{a}…{b}" for a, b in zip(path.split("."), last.split("."), strict=True)]
+    return ".".join(parts[path.count(".") - name.count(".") :])
