@@ -40,8 +40,8 @@ def marked(graph: Graph, rows: Rows, look: Look) -> Marks:
     remarks = []
     for number, pin in enumerate(look.pins, 1):
         remarks.append(Remark(number, harmless(pin.text)))
-        row = places[locate(graph, pin.place)]
-        pins[row] = (*pins.get(row, ()), number)
+        for row in dict.fromkeys(places[locate(graph, place)] for place in pin.places):
+            pins[row] = (*pins.get(row, ()), number)
     known = any(leaf.owner is not None for leaf in graph.leaves)
     return Marks(
         statuses=tuple(status(leaf, optimizer_known=known) for leaf in graph.leaves),

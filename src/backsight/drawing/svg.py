@@ -95,7 +95,7 @@ def _captions(words: Caption, below: float) -> Iterable[str]:
 def sample(frame: Frame, mark: str) -> str:
     """Return a small box that shows a mark of the legend."""
     style = {"closed": "n g", "shared": "ring"}.get(mark, f"n {mark}")
-    return f'<g class="{mark}">{_rect(frame, style, 3)}</g>'
+    return f'<g class="{mark if mark in ("hot", "bad") else ""}">{_rect(frame, style, 3)}</g>'
 
 
 def _written(text: Text, style: str = "") -> str:

@@ -58,7 +58,7 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
 <meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{title}</title><style>{style}</style></head>
 <body><header><h1 title="{title}">{title}</h1><p>{escape(scene.summary)}</p><nav>
-<input id="find" type="search" placeholder="find  /" aria-label="find"><span id="count" aria-live="polite"></span>
+<span id="count" aria-live="polite"></span><input id="find" type="search" placeholder="find  /" aria-label="find">
 <button id="open" title="o">open all</button><button id="close" title="c">close all</button>
 <button id="fit" title="f">fit</button><button id="in" aria-label="zoom in" title="+">+</button>
 <button id="out" aria-label="zoom out" title="-">−</button></nav></header>
