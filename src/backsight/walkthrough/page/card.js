@@ -30,14 +30,19 @@ function jacobian(j) {
   return make("figure", "g", caption, j.grid ? grid(j.grid, j.grid.flat().length > 36) : null);
 }
 
+// A sign that stays with what it stands before, wherever the line breaks.
+function after(sign, figure) {
+  return make("div", "pair", make("span", "sign", sign), figure);
+}
+
 function flow(step) {
   const parts = [make("div", "flow", ...(step.in || []).map((g) => gradient(g, "g arriving")))];
   const by = Object.fromEntries((step.jacobians || []).map((j) => [j.name, j]));
   for (const g of step.out || []) {
     const j = by[g.name];
-    const through = j && j.grid ? [make("span", "sign", "g ·"), jacobian(j), make("span", "sign", "=")] : [];
-    const told = j && !j.grid ? jacobian(j) : null;
-    parts.push(make("div", "flow", ...through, gradient(g, `to ${g.name}`), told));
+    const left = gradient(g, `to ${g.name}`);
+    const shown = j && j.grid ? [after("g ·", jacobian(j)), after("=", left)] : [left, j ? jacobian(j) : null];
+    parts.push(make("div", "flow", ...shown));
   }
   return parts;
 }

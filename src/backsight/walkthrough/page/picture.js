@@ -13,6 +13,8 @@ function lamps(picture, steps, show) {
   const found = [...(picture ? picture.querySelectorAll("[data-node]") : [])]
     .map((element) => ({ element, own: numbers(element.dataset.node).filter(known).map((node) => stepOf.get(node)) }))
     .filter(({ own }) => own.length);
+  const svg = picture && picture.querySelector("svg");
+  if (svg) svg.style.minWidth = `${0.7 * svg.width.baseVal.value}px`; // a little smaller rather than cut off
   let now = 0;
   for (const { element, own } of found) {
     own.sort((a, b) => a - b);
