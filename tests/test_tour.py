@@ -16,6 +16,7 @@ SHOWS = {
     "setup": [],
     "formula": [SVG, "4 operations, 2 leaves, 12 B saved for backward"],
     "facts": ["#1  SinBackward0   reads x2", "#3  MulBackward0   reads x1, x2", "AccumulateGrad is where x1 waits"],
+    "ran": ["once:       2 operations", "five times: 10 operations", "◉─┘  0  Add"],
     "next-functions": ["MulBackward0\nAddBackward0\nPowBackward0\nAccumulateGrad"],
     "chain-rule": [
         "MulBackward0 #0 <- AddBackward0 #1 <- PowBackward0 #2 <- x",
@@ -39,8 +40,19 @@ SHOWS = {
     "many-paths": ["1,125,899,906,842,624 paths through 51 nodes", "51 steps, gradient 1,125,899,906,842,624"],
     "jacobian-shapes": [PLOT, "identity", "diagonal", "permutation", "a @ b         9×12 sparse"],
     "jacobian-check": ["node(g) = Jᵀ g by forward mode"],
-    "mse-walk": ["Mean  J is 1×8 dense", "Pow   J is 8×8 diagonal", "Sub   J is 8×8 identity", "is weight.grad: True"],
-    "mse-permuted": ["(4, 2, 3, 2)", "permuted:   True", "contracted: True"],
+    "mse-walk": [
+        "Mean  J is 1×8 dense",
+        "Pow   J is 8×8 diagonal",
+        "Sub   J is 8×8 identity",
+        "is weight.grad: True",
+        "48 numbers",
+    ],
+    "mse-permuted": [
+        "(4, 2, 3, 2)",
+        "permuted:   True",
+        "contracted: True",
+        "48 numbers, 24 of them not zero, 12 different",
+    ],
     "mse-page": [PAGE],
     "non-leaf": ["x.grad      tensor([8., 8., 8.])\nhidden.grad None", "not a leaf Tensor is being accessed"],
     "retain-grad": [
@@ -50,6 +62,7 @@ SHOWS = {
     "without": [
         "x * w                    reaches ['x', 'w']",
         "x.detach() * w           reaches ['w']",
+        "x.detach() * w + x       reaches ['w', 'x']",
         "x.requires_grad = False  reaches ['w']",
         "with torch.no_grad():    reaches nothing",
         "@torch.no_grad()         reaches nothing",
@@ -62,7 +75,7 @@ SHOWS = {
     "freed-asleep": ["not a word"],
     "freed-cured": ["7.6443,  43.7878, 289.0381"],
     "versions": ["saved: 0", "now:               1", "saved its result at version 0, now 1: modified"],
-    "audit": ["BS104", "backward will raise"],
+    "audit": ["BS104", "backward will raise", "has been modified by an inplace operation"],
     "in-place-harmless": ["tensor(["],
     "hooks": ["passing y:   tensor([12., 16.])\narriving at x: tensor([12., 12.])\nnow in x.grad: tensor([12., 12.])"],
     "hooks-walk": ["without the hooks: tensor([24., 32.])", "hooks do not run in a walk; x has some"],
@@ -74,8 +87,12 @@ SHOWS = {
         "Softplus gives x the gradient tensor([0.2689, 0.5000, 0.7311])",
         "Slipped  gives x the gradient tensor([0.2689, 0.5000, 0.7311])",
     ],
-    "custom-scaled": ["Softplus twice in, twice out", "Slipped  twice in, but NOT twice out"],
+    "custom-scaled": [
+        "Softplus twice in, twice out: True; nothing in, nothing out: True",
+        "Slipped  twice in, twice out: False; nothing in, nothing out: False",
+    ],
     "custom-jacobians": ["Softplus\n3×3 diagonal", "Slipped\n3×3 dense"],
+    "gradcheck": ["Softplus passes gradcheck: True", "Slipped  passes gradcheck: False"],
     "straight-through": ["tensor([0., 0., 0.])", "tensor([0., 2., 2.])"],
     "checkpoint": ["ordinary", "checkpointed"],
     "recomputed": [
@@ -83,6 +100,7 @@ SHOWS = {
         "checkpointed  the first block ran 2 times",
         "same gradients: True",
     ],
+    "looked": ["bs.graph:    0", "_saved_self: 1"],
     "higher-order": ["derivative 0: 8,", "derivative 1: 12,", "derivative 2: 12,", "derivative 3: 6,"],
     "higher-order-drawn": [SVG, ">gradient<"],
     "hessian": ["walked:         tensor([-8., 12.])", "Hessian times v: tensor([-8., 12.])"],
