@@ -96,8 +96,8 @@ SHOWS = {
     "straight-through": ["tensor([0., 0., 0.])", "tensor([0., 2., 2.])"],
     "checkpoint": ["ordinary", "checkpointed"],
     "recomputed": [
-        "ordinary      the first block ran 1 times",
-        "checkpointed  the first block ran 2 times",
+        "ordinary      runs of the first block: 1",
+        "checkpointed  runs of the first block: 2",
         "same gradients: True",
     ],
     "looked": ["bs.graph:    0", "_saved_self: 1"],

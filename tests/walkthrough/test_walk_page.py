@@ -143,6 +143,17 @@ def test_a_long_walk_has_its_norms_as_a_curve_and_a_click_goes_there(visit, erro
     assert page.evaluate("now") == 40
 
 
+def test_of_a_walk_of_many_steps_the_last_are_shown_and_what_ran_before_is_marked(visit, monkeypatch):
+    monkeypatch.setattr("backsight.walkthrough.page.MOST_STEPS", 3)
+    walk = bs.walk(programs.mean_squared_error())
+    walk.until("Mm")
+    page = visit(walk.to_html())
+    assert "the last 3 are shown" in page.locator("header").inner_text()
+    assert [title for _, title, *_ in page.evaluate(EACH)] == ["Add", "→ unnamed leaf of shape 4", "Mm"]
+    page = visit(walk.run().to_html())
+    assert page.evaluate(f"show(0), ({MARKED})('run')") == ["Add", "unnamed 4", "Sub", "Pow", "Mean"]
+
+
 def test_a_gradient_that_is_not_finite_is_marked_in_list_and_curve(visit):
     x = torch.tensor([4.0, -1.0], requires_grad=True)
     y = x

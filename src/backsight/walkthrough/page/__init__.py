@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 2000
 """Steps told on one page; of a longer walk the last so many."""
 
-GRID = 128
-"""A gradient of at most so many elements is shown as numbers."""
+GRID, FEW = 128, 16
+"""A gradient of at most so many elements is shown as numbers: in a short walk, and in one of many steps."""
 
 JACOBIAN = 4096
 """A Jacobian of at most so many entries is shown as a picture."""
@@ -90,7 +90,8 @@ def _data(walk: Walk) -> dict[str, Any]:
     full = len(walk) <= FORMULA
     shown = walk.steps[-MOST_STEPS:]
     steps = [{k: v for k, v in _told(step, full).items() if v not in ("", [], None)} for step in shown]
-    return {"ops": {step.node.name: _op(step) for step in shown if step.node.leaf is None}, "steps": steps}
+    ops = {step.node.name: _op(step) for step in shown if step.node.leaf is None}
+    return {"ops": ops, "steps": steps, "done": walk.done}
 
 
 def _op(step: Step) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _told(step: Step, full: bool) -> dict[str, Any]:
 
 def _gradient(name: str, gradient: Gradient, full: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"name": name, "shape": dimensions(gradient.shape), "norm": number(gradient.norm)}
-    if full and gradient.value is not None and gradient.elements <= GRID:
+    if gradient.value is not None and gradient.elements <= (GRID if full else FEW):
         told["grid"] = _grid(gradient.value)
     return told
 

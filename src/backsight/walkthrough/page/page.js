@@ -1,9 +1,9 @@
-const { ops, steps: told } = JSON.parse(document.getElementById("walk").textContent);
+const { ops, steps: told, done } = JSON.parse(document.getElementById("walk").textContent);
 const steps = told.map((step) => ({ ...ops[step.op], ...step }));
 const $ = (id) => document.getElementById(id);
 const CURVE = 12; // steps from which on their norms are drawn as a curve
 let now = 0;
-const light = lamps($("picture"), steps, show);
+const light = lamps($("picture"), steps, done, show);
 const mark = steps.length >= CURVE ? curve(steps, show) : () => {};
 
 function show(k, focus) {

@@ -7,12 +7,16 @@ function numbers(spelt) {
 }
 
 // Return what lights the node of a step in the picture and marks what has run; a click on a box goes to its next step.
-function lamps(picture, steps, show) {
+// Of a walk that is done, what has none of `steps` ran before them.
+function lamps(picture, steps, done, show) {
   const stepOf = new Map(steps.map((step, k) => [step.node, k]));
   const known = (node) => stepOf.has(node);
-  const found = [...(picture ? picture.querySelectorAll("[data-node]") : [])]
-    .map((element) => ({ element, own: numbers(element.dataset.node).filter(known).map((node) => stepOf.get(node)) }))
-    .filter(({ own }) => own.length);
+  const all = [...(picture ? picture.querySelectorAll("[data-node]") : [])].map((element) => {
+    const own = numbers(element.dataset.node).filter(known).map((node) => stepOf.get(node));
+    if (done && !own.length) element.classList.add("run");
+    return { element, own };
+  });
+  const found = all.filter(({ own }) => own.length);
   const svg = picture && picture.querySelector("svg");
   if (svg) svg.style.minWidth = `${0.7 * svg.width.baseVal.value}px`; // a little smaller rather than cut off
   let now = 0;
