@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
+    from backsight.verification import verify_graph
     from backsight.walkthrough import Walk, WalkError, walk
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "record",
     "release",
     "runs_in",
+    "verify_graph",
     "walk",
     "watch",
 ]
@@ -128,6 +130,7 @@ _HOME = {
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
+    "verify_graph": "verification",
     "walk": "walkthrough",
     "watch": "tracing",
 }

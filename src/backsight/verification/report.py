@@ -82,7 +82,8 @@ class Verification:
     ```
 
     `checked` holds every operation that was tested, the wrong ones included, `skipped` those that could not be, each
-    with the reason. `subject` names what was tested one by one, `claim` what was tested of it.
+    with the reason. `subject` names what was tested one by one, `claim` what was tested of it, `verdict` what it is
+    where nothing is wrong.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -90,6 +91,7 @@ class Verification:
     skipped: tuple[Skipped, ...] = ()
     subject: str = "operation"
     claim: str = "backward"
+    verdict: str = "right"
 
     @property
     def ok(self) -> bool:
@@ -154,7 +156,7 @@ def _headline(report: Verification) -> Text:
         return Text.assemble((f"backsight: {verdict}", "bold red"), (f": {names}", "red"))
     every = f"all {many}" if tested != 1 else f"the {report.subject} tested"
     names = _names(each.name for each in report.checked)
-    return Text.assemble((f"backsight: the {report.claim} of {every} is right", "green"), (f": {names}", "dim"))
+    return Text.assemble((f"backsight: the {report.claim} of {every} is {report.verdict}", "green"), (f": {names}", "dim"))
 
 
 def _names(names: Iterable[str]) -> str:
