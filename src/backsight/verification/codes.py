@@ -18,4 +18,9 @@ CODES = {
     "BS412": "a saved tensor was changed",
     "BS413": "the gradient lost precision",
     "BS414": "backward raises an error",
+    "BS415": "the cross terms of the Jacobian are missing",
+    "BS416": "a factor is missing, or there is one too many",
+    "BS417": "a gradient is returned where the forward does not change",
+    "BS418": "backward is not linear in grad_output",
+    "BS420": "the second derivative is silently wrong",
 }

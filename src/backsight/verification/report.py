@@ -156,7 +156,9 @@ def _headline(report: Verification) -> Text:
         return Text.assemble((f"backsight: {verdict}", "bold red"), (f": {names}", "red"))
     every = f"all {many}" if tested != 1 else f"the {report.subject} tested"
     names = _names(each.name for each in report.checked)
-    return Text.assemble((f"backsight: the {report.claim} of {every} is {report.verdict}", "green"), (f": {names}", "dim"))
+    return Text.assemble(
+        (f"backsight: the {report.claim} of {every} is {report.verdict}", "green"), (f": {names}", "dim")
+    )
 
 
 def _names(names: Iterable[str]) -> str:
@@ -187,6 +189,8 @@ def _places(finding: WrongGradient) -> Iterator[Text]:
     rows += [(role, place) for role, place in (("forward", finding.forward), ("backward", finding.backward)) if place]
     width = max((len(str(place)) for _, place in rows), default=0)
     for number, (role, place) in enumerate(rows, start=1):
-        yield Text.assemble((f"{role:<8}  ", "dim"), (f"{place!s:<{width}}", "cyan"), "  ", place.text)
+        line = Text.assemble((f"{role:<8}  ", "dim"), (f"{place!s:<{width}}", "cyan"), "  ", place.text)
+        line.no_wrap, line.overflow = True, "ellipsis"
+        yield line
         if number == len(shown) < len(finding.calls):
             yield Text(f"{'':10}and {len(finding.calls) - number} more", "dim")

@@ -1,0 +1,94 @@
+"""`checked`: one operation tested, and what is wrong with its backward put into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from backsight.source import Place
+from backsight.verification.case import Case
+from backsight.verification.conduct import HABITS, difference, of_error
+from backsight.verification.errors import CannotTest
+from backsight.verification.hypotheses import Explanation, explained
+from backsight.verification.operation import Operation
+from backsight.verification.point import Clock, Point
+from backsight.verification.report import WrongGradient
+from backsight.verification.trial import tried
+from backsight.verification.written import Written, forward_of, written
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the test of one operation found.
+
+    `judged` says whether anything could be said, `how` by what means; `unclear` why part of it could not be.
+    """
+
+    findings: tuple[WrongGradient, ...]
+    judged: bool
+    how: str = ""
+    unclear: str = ""
+
+
+def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> Outcome | None:
+    """Test the backward of one operation; None if it has nothing to differentiate.
+
+    Raises:
+        CannotTest: if it cannot be tested.
+    """
+    if "Checkpoint" in operation.name and operation.custom is not None and _is_torch(operation.custom):
+        raise CannotTest("what a reentrant checkpoint runs is not seen; use_reentrant=False shows it")
+    point = Point.of(operation, clock)
+    if not point.outputs or not any(each.numel() for each in point.inputs):
+        return None
+    trial = tried(point, generator)
+    if trial.pull is None:
+        assert trial.error is not None
+        return Outcome((_finding(operation, *of_error(operation, trial.error)),), judged=True)
+    findings = [
+        _finding(operation, code, explanation) for code, find in HABITS.items() for explanation in find(trial.pull)
+    ]
+    unsteady = trial.pull.repeated is None or bool(difference(trial.pull))
+    for wrong in trial.wrong:
+        case = Case(wrong, generator)
+        code, explanation = explained(case)
+        if code != "BS400" or not unsteady:  # what differs from call to call is wrong for that reason
+            findings.append(_finding(operation, code, explanation, case))
+    unclear = "; ".join(sorted(set(trial.unclear.values())))
+    judged = bool(findings) or len(trial.unclear) < len(point.inputs)
+    return Outcome(tuple(findings), judged, trial.how, unclear)
+
+
+def _finding(operation: Operation, code: str, explanation: Explanation, case: Case | None = None) -> WrongGradient:
+    source: Written | None = written(operation)
+    backward = explanation.line or (case.line if case else None) or (_line(source, code) if source else None)
+    called = operation.place
+    forward = _forward(operation)
+    at = backward or called
+    return WrongGradient(
+        code,
+        explanation.severity,
+        explanation.title,
+        explanation.evidence,
+        explanation.cure,
+        source=None if at is None else str(at),
+        operation=operation.name,
+        input=case.argument if case else "",
+        calls=(called,) if called else (),
+        forward=forward,
+        backward=backward,
+    )
+
+
+def _line(source: Written, code: str) -> Place:
+    """Where a bad habit stands in backward."""
+    return (source.in_place() if code == "BS410" else None) or source.end
+
+
+def _forward(operation: Operation) -> Place | None:
+    return None if operation.custom is None else forward_of(operation.custom)
+
+
+def _is_torch(custom: type) -> bool:
+    return custom.__module__.startswith("torch.")

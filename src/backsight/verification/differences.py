@@ -1,0 +1,121 @@
+"""<u, J v> by differences: how fast <u, f> changes when an input moves along v.
+
+One central difference of double precision is right to about 1e-10 for a tame function. `slope` finds the step at which
+differences agree best, says how far they still disagree (the noise floor), and whether the function has a kink here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+
+from backsight.verification.directions import products, size_of
+from backsight.verification.point import Point
+
+STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+"""Steps tried, relative to the size of the input."""
+
+SMALLEST_SIZE = 1e-3
+"""An input of smaller values, such as a bias near 0, is moved as if it were of this size."""
+
+
+class Difference(NamedTuple):
+    """A central difference, and the two one-sided ones. `size` is how large such a product is when signs are random."""
+
+    value: float
+    ahead: float
+    behind: float
+    size: float
+
+
+@dataclass(frozen=True)
+class Slope:
+    """<u, J v>, known to within `error`; `step` is the step at which it was found.
+
+    `kink` says that the differences ahead and behind disagree however small the step.
+    """
+
+    value: float
+    error: float
+    size: float
+    step: float
+    kink: bool
+
+    @property
+    def settled(self) -> bool:
+        """Whether differences of different steps agree to within a few per cent."""
+        return self.error <= 0.03 * max(self.size, abs(self.value))
+
+
+def step_for(point: Point, number: int) -> float:
+    """Return the step for one central difference: the cube root of the precision, a little less for kinks' sake."""
+    size = max(size_of(point.inputs[number]), SMALLEST_SIZE)
+    return size * (1e-6 if point.eps < 1e-10 else float(point.eps ** (1 / 3)))
+
+
+def central(
+    point: Point, number: int, direction: torch.Tensor, us: Sequence[torch.Tensor], step: float
+) -> tuple[float, float]:
+    """Return <u, J v> by one central difference, and the size of its terms (the root of their sum of squares)."""
+    by = direction * step
+    ahead, behind = point.moved(number, by), point.moved(number, -by)
+    value = size = 0.0
+    for u, a, b in zip(us, ahead, behind, strict=True):
+        terms = products(u, a - b)
+        value += float(terms.sum())
+        size += float(torch.linalg.vector_norm(terms)) ** 2
+    return value / (2 * step), size**0.5 / (2 * step)
+
+
+def slope(point: Point, number: int, direction: torch.Tensor, us: Sequence[torch.Tensor]) -> Slope:
+    """Return <u, J v> by the differences that agree best."""
+    here = point.moved(number, None)
+    size = max(size_of(point.inputs[number]), SMALLEST_SIZE)
+    tried: list[tuple[float, Difference]] = []
+    for step in STEPS:
+        found = _difference(point, number, direction, us, here, step * size)
+        if found is not None:
+            tried.append((step * size, found))
+    best: Slope | None = None
+    for (wide_step, wider), (step, narrower) in pairwise(tried):
+        error = abs(wider.value - narrower.value)
+        if best is None or error < best.error:
+            gaps = abs(wider.ahead - wider.behind), abs(narrower.ahead - narrower.behind)
+            # Where the function is smooth the gap shrinks with the step.
+            kink = gaps[1] > 1e-4 * narrower.size and gaps[1] > 0.5 * gaps[0] * step / wide_step * 5
+            best = Slope(narrower.value, error, narrower.size, step, kink)
+    return best or Slope(float("nan"), float("inf"), 1.0, STEPS[5] * size, False)
+
+
+def _difference(
+    point: Point,
+    number: int,
+    direction: torch.Tensor,
+    us: Sequence[torch.Tensor],
+    here: Sequence[torch.Tensor],
+    step: float,
+) -> Difference | None:
+    """Return the differences at one step; None where the function leaves its domain."""
+    by = direction * step
+    try:
+        ahead, behind = point.moved(number, by), point.moved(number, -by)
+    except RuntimeError:  # such as linalg.cholesky: the matrix is not positive definite there
+        return None
+    value = forth = back = size = 0.0
+    for u, a, b, h in zip(us, ahead, behind, here, strict=True):
+        terms = _where_moving(u, products(u, a - b))
+        value += float(terms.sum())
+        forth += float(_where_moving(u, products(u, a - h)).sum())
+        back += float(_where_moving(u, products(u, h - b)).sum())
+        size += float(torch.linalg.vector_norm(terms)) ** 2
+    found = Difference(value / (2 * step), forth / step, back / step, size**0.5 / (2 * step))
+    return found if found.value - found.value == 0 else None
+
+
+def _where_moving(u: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
+    """Leave out what u does not ask for: outputs that are infinite, as masked logits are."""
+    return terms.where(u != 0, 0.0)
