@@ -2,7 +2,9 @@
 
 from backsight.verification.codes import CODES
 from backsight.verification.errors import NothingToVerify
+from backsight.verification.live import verify_graph
 from backsight.verification.report import Checked, Skipped, Verification, VerificationFailed, WrongGradient
+from backsight.verification.second_order import verify_second_order
 from backsight.verification.verify import verify
 
 __all__ = [
@@ -14,4 +16,6 @@ __all__ = [
     "VerificationFailed",
     "WrongGradient",
     "verify",
+    "verify_graph",
+    "verify_second_order",
 ]
