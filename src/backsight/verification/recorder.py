@@ -20,7 +20,8 @@ from backsight.tape import next_sequence_number, no_torch_function
 from backsight.verification._torch import APPLY, FOLDER, INTERNAL
 from backsight.verification.operation import Kept, Operation, Site, flattened
 
-_OWN = os.path.dirname(__file__) + os.sep
+_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_COMMANDS = os.path.join(_OWN, "tables") + os.sep
 _LOCAL = 0x2  # CO_NEWLOCALS: a frame whose f_locals is a snapshot
 
 
@@ -149,5 +150,7 @@ def _name(function: Callable[..., Any]) -> str:
 def _site(frame: FrameType | None) -> Site | None:
     """Return the line of the user's code that is running."""
     while frame is not None and frame.f_code.co_filename.startswith((FOLDER, _OWN)):
+        if frame.f_code.co_filename.startswith(_COMMANDS):  # `backsight verify`: nobody's line called it
+            return None
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
 from backsight.tape._torch import grad_fn
@@ -33,6 +34,7 @@ class Pullback:
         recorded = torch.is_grad_enabled()
         wanted = self.operation.wanted
         own = list(arguments[: len(self.operation.arguments)])
+        _refuse_tangents(arguments)
         us = arguments[len(own) :]
         with torch.enable_grad():
             inputs = [own[k] if recorded else own[k].detach().requires_grad_() for k in wanted]
@@ -85,6 +87,18 @@ def differentiable_of(point: Point) -> list[torch.Tensor]:
         for k in point.wanted:
             values[k] = values[k].detach().requires_grad_().clone()
         return differentiable(point.operation.call(values))
+
+
+def _refuse_tangents(arguments: tuple[Any, ...]) -> None:
+    """Forward mode through a backward is as blind as double backward to what forward kept: it is no witness.
+
+    Raises:
+        NotImplementedError: where an argument has a tangent.
+    """
+    unpacked: Any = forward_ad.unpack_dual
+    for each in arguments:
+        if isinstance(each, torch.Tensor) and unpacked(each).tangent is not None:
+            raise NotImplementedError("a second derivative is tested by differences alone")
 
 
 def _delayed_error(gradient: torch.Tensor | None) -> bool:
