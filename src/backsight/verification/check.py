@@ -12,10 +12,17 @@ from backsight.verification.conduct import HABITS, difference, of_error
 from backsight.verification.errors import CannotTest
 from backsight.verification.hypotheses import Explanation, explained
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, Point
+from backsight.verification.point import Clock, Point, raised
 from backsight.verification.report import WrongGradient
 from backsight.verification.trial import tried
 from backsight.verification.written import Written, forward_of, written
+
+UNTESTABLE = {
+    "CheckpointFunction": "what a reentrant checkpoint runs is not seen; use_reentrant=False shows it",
+    "GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_default": "it is PyTorch's own, and returns "
+    "intermediate results that no program uses as outputs",
+}
+"""Functions of PyTorch that no test of one operation fits."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +44,18 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     Raises:
         CannotTest: if it cannot be tested.
     """
-    if "Checkpoint" in operation.name and operation.custom is not None and _is_torch(operation.custom):
-        raise CannotTest("what a reentrant checkpoint runs is not seen; use_reentrant=False shows it")
+    if operation.custom is not None and (why := UNTESTABLE.get(operation.name.partition(".")[0])):
+        raise CannotTest(why)
     point = Point.of(operation, clock)
-    if not point.outputs or not any(each.numel() for each in point.inputs):
+    if not point.outputs:
         return None
+    if not any(each.numel() for each in point.inputs):
+        raise CannotTest("its inputs hold no elements")
     trial = tried(point, generator)
     if trial.pull is None:
         assert trial.error is not None
+        if operation.custom is None:  # PyTorch refuses, as for eigenvectors, whose phase no gradient may depend on
+            raise CannotTest(f"its backward refuses a random grad_output: {raised(trial.error)}")
         return Outcome((_finding(operation, *of_error(operation, trial.error)),), judged=True)
     findings = [
         _finding(operation, code, explanation) for code, find in HABITS.items() for explanation in find(trial.pull)
@@ -88,7 +99,3 @@ def _line(source: Written, code: str) -> Place:
 
 def _forward(operation: Operation) -> Place | None:
     return None if operation.custom is None else forward_of(operation.custom)
-
-
-def _is_torch(custom: type) -> bool:
-    return custom.__module__.startswith("torch.")

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import torch
 
+from backsight.verification.directions import equal, size_of, wide
 from backsight.verification.errors import CannotTest
 from backsight.verification.hypotheses import Explanation
 from backsight.verification.hypotheses.wording import number
@@ -93,8 +94,10 @@ def loses_precision(pull: Pull) -> Iterator[Explanation]:
         return
     for k, gradient in enumerate(pull.gradients):
         narrow = _narrow(gradient) if gradient is not None else None
-        # A gradient of zeros and ones is exact in any type: look whether it depends on grad_output.
-        if gradient is None or narrow is None or torch.equal(gradient, _other(pull)[k]):
+        # Zeros and ones are exact in any type: look whether it depends on grad_output, and is more than rounding.
+        if gradient is None or narrow is None or float(gradient.abs().max()) < _faint(pull, k):
+            continue
+        if torch.equal(gradient, _other(pull)[k]):
             continue
         name = point.operation.argument(point.wanted[k])
         yield Explanation(
@@ -188,10 +191,10 @@ def _same_on_fresh_graph(pull: Pull) -> bool:
 def _gap(a: list[torch.Tensor | None], b: list[torch.Tensor | None], point: Point) -> float:
     widest = 0.0
     for x, y in zip(a, b, strict=False):
-        if x is None or y is None or not x.numel() or torch.equal(x, y):
+        if x is None or y is None or not x.numel() or equal(x, y):
             continue
-        gap = torch.nan_to_num((x - y).abs())
-        scale = float(torch.nan_to_num(x.abs(), posinf=0.0).max())
+        gap = torch.nan_to_num(wide(x - y).abs())
+        scale = float(torch.nan_to_num(wide(x).abs(), posinf=0.0).max())
         if float(gap.max()) > 1e6 * point.eps * scale:  # sums of many terms may be taken in another order
             widest = max(widest, float(gap.max()))
     return widest
@@ -207,6 +210,12 @@ def _narrow(tensor: torch.Tensor) -> str | None:
         if torch.equal(tensor, tensor.to(dtype).double()):
             return str(dtype).removeprefix("torch.")
     return "float32"
+
+
+def _faint(pull: Pull, number: int) -> float:
+    """What a gradient is that is zero but for rounding."""
+    out = max(size_of(u) * size_of(y) for u, y in zip(pull.us, pull.point.outputs, strict=True))
+    return 1e-10 * out / size_of(pull.point.inputs[number])
 
 
 def _other(pull: Pull) -> list[torch.Tensor]:

@@ -23,6 +23,10 @@ SMALLEST_SIZE = 1e-3
 """An input of smaller values, such as a bias near 0, is moved as if it were of this size."""
 
 
+STILL = 1e-6
+"""Relative to their sizes, an output that changes less than this with an input does not change."""
+
+
 class Difference(NamedTuple):
     """A central difference, and the two one-sided ones. `size` is how large such a product is when signs are random."""
 
@@ -36,19 +40,22 @@ class Difference(NamedTuple):
 class Slope:
     """<u, J v>, known to within `error`; `step` is the step at which it was found.
 
-    `kink` says that the differences ahead and behind disagree however small the step.
+    `size` is how large the product is when signs are random, `natural` how large it would be if the output changed by
+    as much as the input, both relative to their own sizes. `kink` says that the differences ahead and behind disagree
+    however small the step.
     """
 
     value: float
     error: float
     size: float
+    natural: float
     step: float
     kink: bool
 
     @property
     def settled(self) -> bool:
-        """Whether differences of different steps agree to within a few per cent."""
-        return self.error <= 0.03 * max(self.size, abs(self.value))
+        """Whether differences of different steps agree to within a few per cent, or show that there is no change."""
+        return self.error <= max(0.03 * max(self.size, abs(self.value)), STILL * self.natural)
 
 
 def step_for(point: Point, number: int) -> float:
@@ -75,20 +82,26 @@ def slope(point: Point, number: int, direction: torch.Tensor, us: Sequence[torch
     """Return <u, J v> by the differences that agree best."""
     here = point.moved(number, None)
     size = max(size_of(point.inputs[number]), SMALLEST_SIZE)
-    tried: list[tuple[float, Difference]] = []
-    for step in STEPS:
-        found = _difference(point, number, direction, us, here, step * size)
-        if found is not None:
-            tried.append((step * size, found))
-    best: Slope | None = None
+    level = sum(
+        float(torch.linalg.vector_norm(_where_moving(u, products(u, y)))) for u, y in zip(us, here, strict=True)
+    )
+    rounding = 4 * point.eps * level  # of the outputs
+    tried = [(step * size, _difference(point, number, direction, us, here, step * size)) for step in STEPS]
+    best = Slope(float("nan"), float("inf"), 1.0, level / size, STEPS[5] * size, False)
     for (wide_step, wider), (step, narrower) in pairwise(tried):
-        error = abs(wider.value - narrower.value)
-        if best is None or error < best.error:
-            gaps = abs(wider.ahead - wider.behind), abs(narrower.ahead - narrower.behind)
-            # Where the function is smooth the gap shrinks with the step.
-            kink = gaps[1] > 1e-4 * narrower.size and gaps[1] > 0.5 * gaps[0] * step / wide_step * 5
-            best = Slope(narrower.value, error, narrower.size, step, kink)
-    return best or Slope(float("nan"), float("inf"), 1.0, STEPS[5] * size, False)
+        if wider is None or narrower is None:
+            continue
+        error = abs(wider.value - narrower.value) + rounding / step
+        if error < best.error:
+            kink = _has_kink(wider, narrower, step / wide_step)
+            best = Slope(narrower.value, error, narrower.size, level / size, step, kink)
+    return best
+
+
+def _has_kink(wider: Difference, narrower: Difference, shrunk: float) -> bool:
+    """Where a function is smooth, the gap between the differences ahead and behind shrinks with the step."""
+    before, now = abs(wider.ahead - wider.behind), abs(narrower.ahead - narrower.behind)
+    return now > 1e-4 * narrower.size and now > 2.5 * before * shrunk
 
 
 def _difference(

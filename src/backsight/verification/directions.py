@@ -40,6 +40,13 @@ def inner(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(products(a, b).sum())
 
 
+def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors hold the same values."""
+    if a.dtype is torch.complex32:  # which torch.equal does not take
+        a, b = wide(a), wide(b)
+    return torch.equal(a, b)
+
+
 def size_of(tensor: torch.Tensor) -> float:
     """Return the root mean square of the finite values; 1 where there are none, or all are zero."""
     if not tensor.numel():

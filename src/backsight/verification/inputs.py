@@ -59,8 +59,8 @@ def nothing(function: Callable[..., Any], inputs: tuple[Any, ...], result: Any) 
             "nothing to differentiate with respect to. Pass a floating-point tensor."
         )
     return NothingToVerify(
-        f"verify() called {called}, and none of its operations has a backward: it ran under torch.no_grad(), or "
-        "detached its input, or does not use it."
+        f"verify() called {called}, and nothing that it ran has a backward: it hands its input on unchanged, does "
+        "not use it, detaches it, or computes under torch.no_grad()."
     )
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 from backsight.source import Place
 
 Site = tuple[str, int]
 """File and line."""
+
+_PLAIN = (torch.Tensor, int, float, str, torch.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +34,16 @@ class Operation:
     operation.call([kept.value for kept in operation.arguments])    # makes the call again
     ```
 
-    `arguments` are the leaves of the positional and keyword arguments, tensors as `Kept`, and `spec` is how they were
-    nested. `custom` is the `torch.autograd.Function`, if it is one's `apply`. `generators` are states of the random
-    generators among the arguments.
+    `arguments` are the leaves of the positional and keyword arguments, tensors as `Kept`, and `spec` is how
+    they were nested; None where each is a positional argument of its own. `custom` is the
+    `torch.autograd.Function`, if it is one's `apply`. `generators` are states of the random generators among
+    the arguments.
     """
 
     name: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    spec: TreeSpec
+    spec: TreeSpec | None
     site: Site | None = None
     custom: type | None = None
     generators: tuple[tuple[torch.Generator, torch.Tensor], ...] = ()
@@ -49,6 +52,8 @@ class Operation:
         """Call the function with these leaves in the place of those recorded."""
         for generator, state in self.generators:
             generator.set_state(state)
+        if self.spec is None:
+            return self.function(*arguments)
         args, kwargs = tree_unflatten(arguments, self.spec)
         return self.function(*args, **kwargs)
 
@@ -66,6 +71,8 @@ class Operation:
 
     def paths(self) -> list[tuple[Any, ...]]:
         """Where each leaf stands: the number or keyword of its argument, then the keys inside of it."""
+        if self.spec is None:
+            return [(k,) for k in range(len(self.arguments))]
         args, kwargs = tree_unflatten(list(range(len(self.arguments))), self.spec)
         found: dict[int, tuple[Any, ...]] = {}
         for head, value in [*enumerate(args), *kwargs.items()]:
@@ -99,9 +106,18 @@ def parameters(custom: type) -> list[str]:
     return [p.name for p in (signed if with_setup else signed[1:])]
 
 
-def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
-    """Return the leaves of the arguments of a call and how they are nested."""
+def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec | None]:
+    """Return the leaves of the arguments of a call and how they are nested; None where they are plainly in a row."""
+    if not kwargs and all(isinstance(each, _PLAIN) for each in args):
+        return list(args), None
     return tree_flatten((args, kwargs))
+
+
+def tensors_of(result: Any) -> list[torch.Tensor]:
+    """Return the tensors in what a call returned."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
 
 
 def called_at(file: str, line: int) -> Place:

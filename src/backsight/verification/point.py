@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from backsight.verification._torch import seed
-from backsight.verification.directions import precision, wide
+from backsight.verification.directions import equal, precision, wide
 from backsight.verification.errors import CannotTest, OutOfTime
-from backsight.verification.operation import Kept, Operation
+from backsight.verification.operation import Kept, Operation, tensors_of
 
 FORWARD_SEED = 0
 BACKWARD_SEED = 1000
@@ -113,7 +112,7 @@ class Point:
         seed(BACKWARD_SEED + self._calls, self.devices)
         given = [u.clone() for u in us]
         found = torch.autograd.grad(self._live, self._leaves, given, retain_graph=True, allow_unused=True)
-        self.changed_grad_output |= not all(torch.equal(a, b) for a, b in zip(given, us, strict=True))
+        self.changed_grad_output |= not all(equal(a, b) for a, b in zip(given, us, strict=True))
         return [g if g is None or g.layout is torch.strided else g.to_dense() for g in found]
 
     def moved(self, number: int, by: torch.Tensor | None) -> list[torch.Tensor]:
@@ -155,7 +154,7 @@ class Point:
             seed(FORWARD_SEED, self.devices)
             given = list(values)
             result = self.operation.call(values)
-        returned = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        returned = tensors_of(result)
         changed = [k for k, each in enumerate(given) if isinstance(each, torch.Tensor) and each._version]
         self._copy = bool(changed)
         silently = tuple(k for k in changed if not any(given[k] is each for each in returned))
@@ -168,8 +167,7 @@ class Point:
         self.outputs = [each.detach() for each in self._live]
 
     def _outputs(self, result: Any, given: Sequence[Any]) -> list[torch.Tensor]:
-        found = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
-        return [*found, *(given[k] for k in self._written)]
+        return [*tensors_of(result), *(given[k] for k in self._written)]
 
     def _passed(self) -> list[Any]:
         if not self._copy:
