@@ -8,12 +8,15 @@ def test_my_function():
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from backsight.verification import Verification, verify, verify_second_order
+import torch
 
-__all__ = ["assert_gradients_right"]
+from backsight.verification import Verification, verify, verify_second_order
+from backsight.verification.manual import manual_backward
+
+__all__ = ["assert_gradients_right", "assert_manual_backward"]
 
 
 def assert_gradients_right(
@@ -51,6 +54,57 @@ def assert_gradients_right(
     _assert(verify(function, *inputs, seconds=seconds, seed=seed, progress=False, **keywords))
     if second_order:
         _assert(verify_second_order(function, *inputs, seconds=seconds, seed=seed, progress=False, **keywords))
+
+
+def assert_manual_backward(
+    layer: torch.nn.Module,
+    x: Any,
+    grad_out: Any,
+    *,
+    weight_grad: Any = None,
+    bias_grad: Any = None,
+    input_grad: Any = None,
+    grads: Mapping[str, Any] | None = None,
+    tolerance: float | None = None,
+) -> None:
+    """Assert that gradients which were derived by hand are those of autograd.
+
+    ```python
+    layer, x, grad_out = torch.nn.Linear(3, 2), torch.randn(8, 3), torch.randn(8, 2)
+    bs.testing.assert_manual_backward(
+        layer, x, grad_out,
+        weight_grad=grad_out.T @ x, bias_grad=grad_out.sum(0), input_grad=grad_out @ layer.weight,
+    )
+    ```
+
+    What fails says how it is wrong: transposed, not summed over the batch, a mean instead of a sum, the wrong sign,
+    the derivative of an activation left out; or else which entries, and by what factor.
+
+    Args:
+        layer: any `torch.nn.Module` that returns one tensor: Linear, Conv2d, Embedding, LayerNorm, a Sequential.
+        x: its input; a tuple for several.
+        grad_out: the error signal, the gradient of the loss with respect to the output of the layer; its shape.
+        weight_grad: what you computed for the weight: a tensor or an array. What is not given is not compared.
+        bias_grad: for the bias.
+        input_grad: for `x`; a tuple for several.
+        grads: for other parameters, by their names in the layer: `{"0.weight": ...}`.
+        tolerance: the difference that is allowed, relative to the largest entry; by default what rounding explains.
+
+    Raises:
+        AssertionError: with the differences.
+        TypeError, ValueError: if nothing was given, or what was given does not fit the layer.
+    """
+    __tracebackhide__ = True
+    given = {"weight_grad": weight_grad, "bias_grad": bias_grad}
+    if isinstance(input_grad, tuple):
+        given |= {f"input_grad[{k}]": each for k, each in enumerate(input_grad)}
+    else:
+        given["input_grad"] = input_grad
+    given |= {f"{name}_grad": each for name, each in (grads or {}).items()}
+    given = {name: each for name, each in given.items() if each is not None}
+    if not given:
+        raise TypeError("give what you computed: weight_grad=, bias_grad=, input_grad=, or grads={name: gradient}.")
+    _assert(manual_backward(layer, x, grad_out, given, tolerance))
 
 
 def _assert(report: Verification) -> None:
