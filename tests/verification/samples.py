@@ -9,8 +9,10 @@ from itertools import islice
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from backsight.verification.operation import Kept, Operation, flattened
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -29,14 +31,14 @@ class Sample:
 
     def of_inputs(self) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
         """The call as a function of the tensors that require a gradient, and these."""
-        flat, spec = flattened(self.args, self.kwargs)
+        flat, spec = tree_flatten((self.args, self.kwargs))
         wanted = [k for k, t in enumerate(flat) if isinstance(t, torch.Tensor) and t.requires_grad]
 
         def call(*tensors: torch.Tensor) -> Any:
             leaves = list(flat)
             for k, tensor in zip(wanted, tensors, strict=True):
                 leaves[k] = tensor
-            args, kwargs = torch.utils._pytree.tree_unflatten(leaves, spec)
+            args, kwargs = tree_unflatten(leaves, spec)
             return self.function(*args, **kwargs)
 
         return call, tuple(flat[k] for k in wanted)

@@ -62,15 +62,41 @@ class Case:
         self.number = wrong.number
         self.point: Point = wrong.pull.point
         self.operation: Operation = self.point.operation
-        other = pulled(self.point, [drawn(u, generator).where(u != 0, 0.0) for u in wrong.pull.us])
-        self.pulls: tuple[Pull, Pull] = (wrong.pull, other)
         self.returned_none = wrong.pull.gradients[self.number] is None
         self.positions = self._positions(generator)
+        self.outputs = tuple(range(len(wrong.pull.us)))
+        other = pulled(self.point, [drawn(u, generator).where(u != 0, 0.0) for u in wrong.pull.us])
+        self._draw(wrong.pull, other)
+        if len(self.outputs) > 1:
+            self._narrow()
+
+    def _draw(self, *pulls: Pull) -> None:
+        self.pulls = pulls
         self._rights: dict[int, list[torch.Tensor]] = {}
-        self.draws = [
-            Draw(pull.us, self._gradient(pull), right)
-            for pull, right in zip(self.pulls, self.rights_of(self.number), strict=True)
-        ]
+        rights = self.rights_of(self.number)
+        self.draws = [Draw(self._seen(p.us), self._gradient(p), right) for p, right in zip(pulls, rights, strict=True)]
+
+    def _narrow(self) -> None:
+        """Of several outputs look at the first one whose part of the gradient is wrong, with no gradient to others."""
+        everything = self.pulls
+        for only in range(len(everything[0].us)):
+            us = [[u if k == only else torch.zeros_like(u) for k, u in enumerate(pull.us)] for pull in everything]
+            self.outputs = (only,)
+            self._draw(*[pulled(self.point, each) for each in us])
+            if bool(self.is_wrong.any()):
+                return
+        self.outputs = tuple(range(len(everything[0].us)))
+        self._draw(*everything)
+
+    def _seen(self, us: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [us[k] for k in self.outputs]
+
+    def whole(self, us: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return a grad_output for every output, zeros for those that are not looked at."""
+        full = [torch.zeros_like(u) for u in self.wrong.pull.us]
+        for k, u in zip(self.outputs, us, strict=True):
+            full[k] = u
+        return full
 
     @property
     def input(self) -> torch.Tensor:
@@ -88,6 +114,17 @@ class Case:
         return self.operation.argument(self.point.wanted[number])
 
     @property
+    def through(self) -> str:
+        """` through output 1` where an operation has several outputs and one part of the gradient is wrong."""
+        several = len(self.wrong.pull.us) > 1 and self.single
+        return f" through output {self.outputs[0]}" if several else ""
+
+    @property
+    def output(self) -> torch.Tensor:
+        """The values of the one output."""
+        return self.point.outputs[self.outputs[0]]
+
+    @property
     def subject(self) -> str:
         """`Poly.backward`, or `the backward of mul` for PyTorch's own."""
         return f"{self.operation.name}.backward" if self.operation.custom else f"the backward of {self.operation.name}"
@@ -100,12 +137,12 @@ class Case:
     @property
     def single(self) -> bool:
         """Whether there is one output, so that `grad_output` is one tensor."""
-        return len(self.wrong.pull.us) == 1
+        return len(self.outputs) == 1
 
     @property
     def elementwise(self) -> bool:
         """Whether the one output has the shape of this input."""
-        return self.single and self.wrong.pull.us[0].shape == self.input.shape
+        return self.single and self.draws[0].u.shape == self.input.shape
 
     @cached_property
     def at_zero(self) -> torch.Tensor:
@@ -115,8 +152,8 @@ class Case:
         return torch.zeros_like(self.input) if gradient is None else gradient
 
     def backward(self, us: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the gradient that backward returns for these."""
-        gradient = self.point.pulled(us)[self.number]
+        """Return the gradient that backward returns for these, one for each output that is looked at."""
+        gradient = self.point.pulled(self.whole(us))[self.number]
         return torch.zeros_like(self.input) if gradient is None else gradient
 
     def returned(self) -> ast.expr | None:
@@ -165,7 +202,7 @@ class Case:
         """Which entries are equal, as closely as can be told."""
         scale = max(float(b.abs().max()), 1e-12) if b.numel() else 1.0
         noise = 10 * self.wrong.slope.error / max(self.wrong.slope.size, 1e-300)
-        return (a - b).abs() <= max(CLOSE, min(noise, 0.1)) * scale
+        return (a - b).abs() <= max(CLOSE, min(noise, self.wrong.slope.enough)) * scale
 
     @property
     def is_wrong(self) -> torch.Tensor:
@@ -193,14 +230,15 @@ class Case:
 
     def right_for(self, us: Sequence[torch.Tensor]) -> torch.Tensor:
         """The right gradient of this input for another grad_output."""
-        return self._measured(self.number, [us])[0]
+        return self._measured(self.number, [self.whole(us)])[0]
 
     def diagonal(self) -> torch.Tensor:
         """d output / d input at the same place; the one output must have the shape of this input."""
         entries = []
         for position in self.positions.tolist():
             ahead, behind, step = self._around(self.number, position, self.wrong.slope.step)
-            entries.append((ahead[0] - behind[0]).reshape(-1)[position] / (2 * step))
+            change = ahead[self.outputs[0]] - behind[self.outputs[0]]
+            entries.append(change.reshape(-1)[position] / (2 * step))
         return torch.stack(entries)
 
     def _measured(self, number: int, draws: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:

@@ -9,18 +9,19 @@ import torch
 from backsight.source import Place
 from backsight.verification.case import Case
 from backsight.verification.conduct import HABITS, difference, of_error
+from backsight.verification.custom import place_of
 from backsight.verification.errors import CannotTest
 from backsight.verification.hypotheses import Explanation, explained
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point, raised
 from backsight.verification.report import WrongGradient
 from backsight.verification.trial import tried
-from backsight.verification.written import Written, forward_of, written
+from backsight.verification.written import Written, written
 
 UNTESTABLE = {
     "CheckpointFunction": "what a reentrant checkpoint runs is not seen; use_reentrant=False shows it",
-    "GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_default": "it is PyTorch's own, and returns "
-    "intermediate results that no program uses as outputs",
+    "torch_nn::_linear_cross_entropy_batch_chunked": "it is PyTorch's own, and returns intermediate results that no "
+    "program uses as outputs",
 }
 """Functions of PyTorch that no test of one operation fits."""
 
@@ -44,7 +45,7 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     Raises:
         CannotTest: if it cannot be tested.
     """
-    if operation.custom is not None and (why := UNTESTABLE.get(operation.name.partition(".")[0])):
+    if operation.definition is not None and (why := UNTESTABLE.get(operation.name)):
         raise CannotTest(why)
     point = Point.of(operation, clock)
     if not point.outputs:
@@ -54,7 +55,7 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     trial = tried(point, generator)
     if trial.pull is None:
         assert trial.error is not None
-        if operation.custom is None:  # PyTorch refuses, as for eigenvectors, whose phase no gradient may depend on
+        if operation.definition is None:  # PyTorch refuses, as for eigenvectors, whose phase no gradient may depend on
             raise CannotTest(f"its backward refuses a random grad_output: {raised(trial.error)}")
         return Outcome((_finding(operation, *of_error(operation, trial.error)),), judged=True)
     findings = [
@@ -98,4 +99,4 @@ def _line(source: Written, code: str) -> Place:
 
 
 def _forward(operation: Operation) -> Place | None:
-    return None if operation.custom is None else forward_of(operation.custom)
+    return place_of(operation.definition.forward) if operation.definition else None

@@ -82,7 +82,7 @@ def not_deterministic(pull: Pull) -> Iterator[Explanation]:
             "they are others.",
         ),
         "Draw them in forward and save them with ctx.save_for_backward.",
-        severity="error" if pull.point.operation.custom else "warning",
+        severity="error" if pull.point.operation.definition else "warning",
     )
 
 

@@ -16,6 +16,9 @@ import torch
 from backsight.verification.directions import products, size_of
 from backsight.verification.point import Point
 
+COARSE_STEPS = (0.4, 0.2, 0.1, 0.05)
+"""Steps tried in half precision, where smaller ones are lost in rounding."""
+
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 """Steps tried, relative to the size of the input."""
 
@@ -51,11 +54,12 @@ class Slope:
     natural: float
     step: float
     kink: bool
+    enough: float = 0.03
 
     @property
     def settled(self) -> bool:
-        """Whether differences of different steps agree to within a few per cent, or show that there is no change."""
-        return self.error <= max(0.03 * max(self.size, abs(self.value)), STILL * self.natural)
+        """Whether differences of different steps agree to within a part of their size, or show no change at all."""
+        return self.error <= max(self.enough * max(self.size, abs(self.value)), STILL * self.natural)
 
 
 def step_for(point: Point, number: int) -> float:
@@ -85,16 +89,18 @@ def slope(point: Point, number: int, direction: torch.Tensor, us: Sequence[torch
     level = sum(
         float(torch.linalg.vector_norm(_where_moving(u, products(u, y)))) for u, y in zip(us, here, strict=True)
     )
-    rounding = 4 * point.eps * level  # of the outputs
-    tried = [(step * size, _difference(point, number, direction, us, here, step * size)) for step in STEPS]
-    best = Slope(float("nan"), float("inf"), 1.0, level / size, STEPS[5] * size, False)
+    rounding = point.eps * level  # of the outputs
+    steps = COARSE_STEPS if point.eps > 1e-4 else STEPS
+    tried = [(step * size, _difference(point, number, direction, us, here, step * size)) for step in steps]
+    best = Slope(float("nan"), float("inf"), 1.0, level / size, steps[-1] * size, False)
+    enough = 0.3 if point.eps > 1e-4 else 0.03
     for (wide_step, wider), (step, narrower) in pairwise(tried):
         if wider is None or narrower is None:
             continue
         error = abs(wider.value - narrower.value) + rounding / step
         if error < best.error:
             kink = _has_kink(wider, narrower, step / wide_step)
-            best = Slope(narrower.value, error, narrower.size, level / size, step, kink)
+            best = Slope(narrower.value, error, narrower.size, level / size, step, kink, enough)
     return best
 
 

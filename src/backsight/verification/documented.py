@@ -27,11 +27,11 @@ SYMMETRIC = frozenset({"cholesky", "linalg_cholesky", "linalg_cholesky_ex", "lin
 def direction_of(point: Point, number: int, generator: torch.Generator) -> torch.Tensor:
     """Return a random direction in which an input of an operation may move."""
     direction = drawn(point.inputs[number], generator)
-    if number == 0 and point.operation.name in SYMMETRIC and point.operation.custom is None:
+    if number == 0 and point.operation.name in SYMMETRIC and point.operation.definition is None:
         direction = (direction + direction.mH) / 2
     return direction
 
 
 def documented(operation: Operation) -> str | None:
     """Return why a wrong gradient of this operation is none; None for all others, and for every custom Function."""
-    return None if operation.custom else DOCUMENTED.get(operation.name.rpartition(".")[2])
+    return None if operation.definition else DOCUMENTED.get(operation.name.rpartition(".")[2])

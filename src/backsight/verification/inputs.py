@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from backsight.tape.errors import describe
 from backsight.verification.errors import NothingToVerify
+from backsight.verification.operation import Kept, Operation, flattened
 
 
 def copied(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -34,7 +35,7 @@ def copied(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any
 
 
 def _copy(tensor: torch.Tensor, every: bool) -> torch.Tensor:
-    wanted = tensor.requires_grad or (every and (tensor.is_floating_point() or tensor.is_complex()))
+    wanted = _wanted(tensor, every)
     fresh = tensor.detach().clone()
     if not wanted:
         return fresh
@@ -42,24 +43,44 @@ def _copy(tensor: torch.Tensor, every: bool) -> torch.Tensor:
         return fresh.requires_grad_().clone()
 
 
+def _wanted(tensor: torch.Tensor, every: bool) -> bool:
+    return tensor.requires_grad or (every and (tensor.is_floating_point() or tensor.is_complex()))
+
+
+def whole(function: Callable[..., Any], inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Operation:
+    """Return the function itself as one operation, for what it does unseen."""
+    flat, spec = flattened(inputs, keywords)
+    every = not any(isinstance(each, torch.Tensor) and each.requires_grad for each in flat)
+    kept = [
+        Kept(each.detach().clone(), _wanted(each, every)) if isinstance(each, torch.Tensor) else each for each in flat
+    ]
+    return Operation(f"{called(function)} as a whole", function, tuple(kept), spec, differentiates=True)
+
+
+def called(function: Callable[..., Any]) -> str:
+    """What a function is called: `loss_fn`, `Linear`, `lambda`."""
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name.strip("<>")
+
+
 def nothing(function: Callable[..., Any], inputs: tuple[Any, ...], result: Any) -> NothingToVerify:
     """Say why nothing that ran has a gradient."""
-    called = getattr(function, "__qualname__", type(function).__name__)
+    name = called(function)
     tensors = [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
     outputs = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
     if outputs and not any(each.is_floating_point() or each.is_complex() for each in outputs):
         return NothingToVerify(
-            f"verify() called {called}, which returned {_a(outputs[0])}: integers and booleans have no gradient. "
+            f"verify() called {name}, which returned {_a(outputs[0])}: integers and booleans have no gradient. "
             "Return what they were made from."
         )
     if not any(each.is_floating_point() or each.is_complex() for each in tensors):
         given = _a(tensors[0]) if tensors else "no tensor"
         return NothingToVerify(
-            f"verify() called {called} with {given}, and no parameter that requires a gradient took part: there is "
+            f"verify() called {name} with {given}, and no parameter that requires a gradient took part: there is "
             "nothing to differentiate with respect to. Pass a floating-point tensor."
         )
     return NothingToVerify(
-        f"verify() called {called}, and nothing that it ran has a backward: it hands its input on unchanged, does "
+        f"verify() called {name}, and nothing that it ran has a backward: it hands its input on unchanged, does "
         "not use it, detaches it, or computes under torch.no_grad()."
     )
 

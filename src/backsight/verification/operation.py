@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 from backsight.source import Place
+from backsight.verification.definition import Definition
 
 Site = tuple[str, int]
 """File and line."""
@@ -34,10 +35,11 @@ class Operation:
     operation.call([kept.value for kept in operation.arguments])    # makes the call again
     ```
 
-    `arguments` are the leaves of the positional and keyword arguments, tensors as `Kept`, and `spec` is how
-    they were nested; None where each is a positional argument of its own. `custom` is the
-    `torch.autograd.Function`, if it is one's `apply`. `generators` are states of the random generators among
-    the arguments.
+    `arguments` are the leaves of the positional and keyword arguments, tensors as `Kept`, and `spec` is how they were
+    nested; None where each is a positional argument of its own. `custom` is the `torch.autograd.Function`, if it is
+    one's `apply`; `definition` tells where that, or an operator of `torch.library`, is written, and is None for
+    PyTorch's own. `generators` are states of the random generators among the arguments. `differentiates` says that it
+    may call autograd itself, and so needs inputs that require a gradient.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Operation:
     site: Site | None = None
     custom: type | None = None
     generators: tuple[tuple[torch.Generator, torch.Tensor], ...] = ()
+    definition: Definition | None = None
+    differentiates: bool = False
 
     def call(self, arguments: list[Any]) -> Any:
         """Call the function with these leaves in the place of those recorded."""
@@ -80,9 +84,8 @@ class Operation:
         return [found.get(k, (0,)) for k in range(len(self.arguments))]
 
     def _parameter(self, number: int) -> str:
-        if self.custom is not None:
-            names = parameters(self.custom)
-            return names[number] if number < len(names) else f"argument {number}"
+        if self.definition is not None:
+            return self.definition.parameters(number + 1)[number]
         try:
             positional = [p.name for p in inspect.signature(self.function).parameters.values() if p.kind in (0, 1)]
         except (TypeError, ValueError):  # builtins have no signature
@@ -93,17 +96,6 @@ class Operation:
     def place(self) -> Place | None:
         """The line that called it."""
         return None if self.site is None else called_at(*self.site)
-
-
-def parameters(custom: type) -> list[str]:
-    """Return the names of what a `torch.autograd.Function` takes, without `ctx`; `*tensors` as it stands."""
-    forward = inspect.unwrap(custom.forward)  # type: ignore[attr-defined]  # of a torch.autograd.Function
-    try:
-        signed = [p for p in inspect.signature(forward).parameters.values() if p.kind in (0, 1)]
-    except (TypeError, ValueError):
-        return []
-    with_setup = custom.setup_context is not torch.autograd.Function.setup_context  # type: ignore[attr-defined]
-    return [p.name for p in (signed if with_setup else signed[1:])]
 
 
 def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec | None]:

@@ -113,7 +113,7 @@ class Point:
         given = [u.clone() for u in us]
         found = torch.autograd.grad(self._live, self._leaves, given, retain_graph=True, allow_unused=True)
         self.changed_grad_output |= not all(equal(a, b) for a, b in zip(given, us, strict=True))
-        return [g if g is None or g.layout is torch.strided else g.to_dense() for g in found]
+        return [g if g is None else self._own(g) for g in found]
 
     def moved(self, number: int, by: torch.Tensor | None) -> list[torch.Tensor]:
         """Return the outputs with input number `number` moved by `by`."""
@@ -121,10 +121,14 @@ class Point:
         values = self._passed()
         if by is not None:
             values[self.wanted[number]] = self.inputs[number] + by
+        differentiates = self.operation.differentiates
+        if differentiates:
+            for k in self.wanted:
+                values[k] = values[k].detach().requires_grad_()
         seed(FORWARD_SEED, self.devices)
-        with torch.no_grad():
+        with torch.set_grad_enabled(differentiates):
             found = self._outputs(self.operation.call(values), values)
-        return [found[k] for k in self._carrying]
+        return [found[k].detach() if differentiates else found[k] for k in self._carrying]
 
     def tangent(self, number: int, direction: torch.Tensor) -> list[torch.Tensor]:
         """Return J v by forward-mode differentiation.
@@ -145,6 +149,12 @@ class Point:
             found = self._outputs(self.operation.call(values), values)
             pairs = [unpack_dual(found[k]) for k in self._carrying]
             return [torch.zeros_like(each.primal) if each.tangent is None else each.tangent for each in pairs]
+
+    def _own(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Make a gradient dense, and a user's one a copy: it may be a tensor that its next backward changes."""
+        if gradient.layout is not torch.strided:
+            return gradient.to_dense()
+        return gradient if self.operation.definition is None else gradient.clone()
 
     def _run(self) -> None:
         values = [each.clone() if isinstance(each, torch.Tensor) else each for each in self.values]

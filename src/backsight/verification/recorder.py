@@ -17,7 +17,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from backsight.tape import next_sequence_number, no_torch_function
-from backsight.verification._torch import APPLY, FOLDER, INTERNAL
+from backsight.verification._torch import APPLY, FOLDER, GENERATED, INTERNAL, operator_name, transforming
+from backsight.verification.definition import Definition
 from backsight.verification.operation import Kept, Operation, Site, flattened
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -53,28 +54,44 @@ class Copies:
 
 
 class Recorder(TorchFunctionMode):
-    """Keeps the operations that run while it is entered. `operations` are in the order in which they began."""
+    """Keeps the operations that run while it is entered.
+
+    `operations` are in the order in which they ended. `unseen` is the number of autograd nodes that none of them made:
+    those of torch.func, torch.vmap and of a backward with create_graph=True.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.operations: list[Operation] = []
         self.copies = Copies()
+        self.unseen = 0
         self._custom: list[tuple[Operation | None, int]] = []
+        self._running = False
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._custom or not torch.is_grad_enabled():
+        if self._custom or not torch.is_grad_enabled() or transforming():
             return func(*args, **kwargs)
-        taken = self._taken(_name(func), func, args, kwargs)
-        if taken is None:
+        taken = self._taken(_name(func), func, args, kwargs, Definition.of_operator(func))
+        if taken is None or taken.name in ("backward", "grad"):
             return func(*args, **kwargs)
-        before = next_sequence_number()
-        result = func(*args, **kwargs)
-        if next_sequence_number() != before and taken.name not in ("backward", "grad"):
-            self.operations.append(taken)
+        before, self._running = next_sequence_number(), True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self._running = False
+        self._made(taken, before)
         return result
+
+    def _made(self, operation: Operation | None, before: int) -> None:
+        """Keep an operation if it made nodes."""
+        made = next_sequence_number() - before
+        if made and not self._running:
+            self.unseen -= made
+        if made and operation is not None:
+            self.operations.append(operation)
 
     def profile(self, frame: FrameType, event: str, given: Any) -> None:
         """Notice calls of `Function.apply`; for `sys.setprofile`."""
@@ -84,16 +101,18 @@ class Recorder(TorchFunctionMode):
             self._custom.append((self._applied(frame), next_sequence_number()))
         elif event == "return" and self._custom:
             operation, before = self._custom.pop()
-            if operation is not None and given is not None and next_sequence_number() != before:
-                self.operations.append(operation)
+            if not self._custom:
+                self._made(None if given is None else operation, before)
 
     def _applied(self, frame: FrameType) -> Operation | None:
         held = frame.f_locals
         function = held["cls"]
-        if self._custom or not torch.is_grad_enabled() or function.__name__ in INTERNAL:
+        internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
+        if self._custom or internal or not torch.is_grad_enabled() or transforming():
             return None
+        written = Definition.of_function(function)
         with no_torch_function():
-            return self._taken(function.__qualname__, function.apply, held["args"], held["kwargs"], custom=function)
+            return self._taken(function.__qualname__, function.apply, held["args"], held["kwargs"], written, function)
 
     def _taken(
         self,
@@ -101,6 +120,7 @@ class Recorder(TorchFunctionMode):
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        definition: Definition | None,
         custom: type | None = None,
     ) -> Operation | None:
         """Return the call that is about to be made; None where nothing in it requires a gradient."""
@@ -111,7 +131,7 @@ class Recorder(TorchFunctionMode):
             Kept(self.copies.of(each), each.requires_grad) if isinstance(each, torch.Tensor) else each for each in flat
         ]
         generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
-        return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators)
+        return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators, definition)
 
 
 @contextmanager
@@ -129,6 +149,7 @@ def recording() -> Iterator[Recorder]:
         if theirs is not None:
             theirs(frame, event, given)
 
+    before = next_sequence_number()
     with recorder:
         if ours:
             sys.setprofile(both)
@@ -137,10 +158,14 @@ def recording() -> Iterator[Recorder]:
         finally:
             if ours:
                 sys.setprofile(theirs)
+            recorder.unseen += next_sequence_number() - before
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """`add` for `Tensor.__add__`, `T` for the getter of `Tensor.T`."""
+    """`add` for `Tensor.__add__`, `T` for the getter of `Tensor.T`, `mylib::sin` for an operator of `torch.library`."""
+    operator = operator_name(function)
+    if operator is not None:
+        return operator
     name = getattr(function, "__name__", type(function).__name__)
     if name in ("__get__", "__set__"):
         name = getattr(getattr(function, "__self__", None), "__name__", name)

@@ -13,11 +13,11 @@ from backsight.findings import SEVERITIES
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
 from backsight.verification.errors import CannotTest
-from backsight.verification.inputs import copied, nothing
+from backsight.verification.inputs import copied, nothing, whole
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, raised
 from backsight.verification.progress import progressing
-from backsight.verification.recorder import Recorder, recording
+from backsight.verification.recorder import recording
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
 from backsight.verification.state import kept, restore
 
@@ -48,9 +48,12 @@ def tested(
         with recording() as recorder:
             result = function(*args, **kwargs)
         try:
-            if not recorder.operations:
+            operations = recorder.operations
+            if recorder.unseen:
+                operations.append(whole(function, inputs, keywords))
+            if not operations:
                 raise nothing(function, (inputs, keywords), result)
-            return _verification(check, recorder, Clock(seconds), seed, progress, claim)
+            return _verification(check, operations, Clock(seconds), seed, progress, claim)
         finally:
             for tensor, before in recorder.copies.changed():
                 restore(tensor, before)
@@ -66,9 +69,8 @@ class _Entry:
 
 
 def _verification(
-    check: Check, recorder: Recorder, clock: Clock, seed: int, progress: bool | None, claim: str
+    check: Check, operations: list[Operation], clock: Clock, seed: int, progress: bool | None, claim: str
 ) -> Verification:
-    operations = recorder.operations
     entries: list[_Entry] = [_Entry() for _ in operations]
     generator = torch.Generator().manual_seed(seed)
     with warnings.catch_warnings(), progressing(len(operations), progress) as advance:
@@ -109,7 +111,7 @@ def _order(operations: list[Operation]) -> Iterator[int]:
     ranks = []
     for k, operation in enumerate(operations):
         kind = (operation.name, operation.site)
-        ranks.append((0 if operation.custom else 1 if kind not in seen else 2, k))
+        ranks.append((0 if operation.definition else 1 if kind not in seen else 2, k))
         seen.add(kind)
     yield from (k for _, k in sorted(ranks))
 

@@ -148,7 +148,7 @@ def _no_mistake(wrong: Wrong, generator: torch.Generator) -> str:
     nothing. Forward mode does not.
     """
     operation = wrong.pull.point.operation
-    if operation.custom is not None:
+    if operation.definition is not None:
         return ""
     if _by_tangents(wrong.pull, wrong.number, generator) is None:
         return FORWARD

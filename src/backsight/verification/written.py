@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from backsight.source import Body, Place
 from backsight.source.body import dotted, expressions, statements
-from backsight.verification.custom import backward_of, body_of, method, place_of
-from backsight.verification.operation import Operation, parameters
+from backsight.verification.custom import body_of, place_of
+from backsight.verification.operation import Operation
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,21 @@ class Written:
 
 def written(operation: Operation) -> Written | None:
     """Return the source behind an operation; None for PyTorch's own, and where there is none."""
-    body = body_of(backward_of(operation.custom)) if operation.custom is not None else None
-    if operation.custom is None or body is None or not isinstance(body.node, ast.FunctionDef):
+    definition = operation.definition
+    body = body_of(definition.backward) if definition else None
+    if definition is None or body is None or not isinstance(body.node, ast.FunctionDef):
         return None
     arguments = [each.arg for each in (*body.node.args.posonlyargs, *body.node.args.args)]
     grad_output = arguments[1] if len(arguments) > 1 else "grad_output"
-    return Written(forward_of(operation.custom), body.place(body.node), grad_output, body)
-
-
-def forward_of(custom: type) -> Place | None:
-    """Where the forward of a Function is defined."""
-    return place_of(method(custom, "forward"))
+    return Written(place_of(definition.forward), body.place(body.node), grad_output, body)
 
 
 def argument_number(operation: Operation, position: int) -> tuple[int, int] | None:
-    """Which of a Function's arguments the leaf at `position` is, and how many arguments there are."""
-    if operation.custom is None:
+    """Which of the arguments the leaf at `position` is, and how many arguments a user's operation has."""
+    if operation.definition is None:
         return None
     path = operation.paths()[position]
     if len(path) != 1 or not isinstance(path[0], int):
         return None
     args = {each[0] for each in operation.paths() if isinstance(each[0], int)}
-    return path[0], max(len(args), len(parameters(operation.custom)))
+    return path[0], max(len(args), len(operation.definition.parameters(0)))

@@ -52,8 +52,8 @@ def _hint(case: Case, factor: float) -> str:
     if abs(factor - 2) < 1e-5:
         return "Twice as much is what comes of counting one path of the gradient twice."
     counts = {"entries of the input": case.input.numel()}
-    counts |= {"entries of the output": case.point.outputs[0].numel()}
-    counts |= {f"entries along dimension {d} of the output": size for d, size in enumerate(case.point.outputs[0].shape)}
+    counts |= {"entries of the output": case.output.numel()}
+    counts |= {f"entries along dimension {d} of the output": size for d, size in enumerate(case.output.shape)}
     for what, count in counts.items():
         if count > 1 and abs(factor * count - 1) < 1e-4:
             return f"It is divided by {count}, the number of {what}: a mean where the sum belongs?"

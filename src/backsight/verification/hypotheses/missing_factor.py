@@ -46,7 +46,7 @@ def _tensors(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
         if isinstance(each, torch.Tensor) and each.dtype == case.input.dtype
     }
     if case.single:
-        output = case.point.outputs[0]
+        output = case.output
         known |= {"the output": output, "(1 - output)": 1 - output, "(1 - output²)": 1 - output * output}
     for name, each in known.items():
         try:

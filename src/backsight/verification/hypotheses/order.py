@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.wording import listed
@@ -38,8 +36,5 @@ def _fits_mine(case: Case, other: int) -> bool:
 
 
 def _parameters(case: Case) -> list[str]:
-    from backsight.verification.operation import parameters
-
-    tensors = [isinstance(each, torch.Tensor) for each in case.point.values]
-    names = parameters(case.operation.custom) if case.operation.custom else []
-    return names if len(names) == len(tensors) else []
+    definition, count = case.operation.definition, len(case.point.values)
+    return definition.parameters(count) if definition and case.operation.spec is None else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.broadcast import missing_sum
 from backsight.verification.hypotheses.constant_added import constant_added
@@ -40,5 +42,13 @@ def explained(case: Case) -> tuple[str, Explanation]:
     for code, hypothesis in HYPOTHESES.items():
         found = hypothesis(case)
         if found is not None:
-            return code, found
-    return "BS400", unexplained(case)
+            return code, _through(case, found)
+    return "BS400", _through(case, unexplained(case))
+
+
+def _through(case: Case, explanation: Explanation) -> Explanation:
+    """Say through which of several outputs the gradient is wrong."""
+    if not case.through:
+        return explanation
+    first = f"Only what arrives{case.through} is looked at here, counted from 0; there the gradient is wrong."
+    return replace(explanation, evidence=(first, *explanation.evidence))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import copy
+
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.wording import number
@@ -14,16 +17,31 @@ def wrong_sign(case: Case) -> Explanation | None:
     largest = case.draws[0].right.abs().argmax()
     got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
     evidence = (
-        f"{case.counted(case.is_wrong).capitalize()} are the right ones times -1; "
+        f"Every entry that it returns for `{case.argument}` is the right one times -1; "
         f"the largest is {number(got)} and must be {number(right)}.",
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )
-    expression = case.source_of_gradient()
-    cure = f"Negate it: `{_negated(expression)}`." if expression else "Negate it."
+    expression = case.returned()
+    cure = (
+        f"Negate it: `{_negated(expression)}`."
+        if expression and case.source_of_gradient() and not case.through
+        else "Negate it."
+    )
     return Explanation(f"{case.subject} returns the gradient of `{case.argument}` with the wrong sign.", evidence, cure)
 
 
-def _negated(expression: str) -> str:
-    if expression.startswith("-") and expression[1:].replace("_", "").isalnum():
-        return expression[1:]
-    return f"-{expression}" if expression.replace("_", "").isalnum() else f"-({expression})"
+def _negated(expression: ast.expr) -> str:
+    """`-g` for `g`, `g * x` for `-g * x`: the sign of the first factor."""
+    expression = copy.deepcopy(expression)
+    parent, factor = None, expression
+    while isinstance(factor, ast.BinOp) and isinstance(factor.op, ast.Mult | ast.Div | ast.MatMult):
+        parent, factor = factor, factor.left
+    turned = (
+        factor.operand
+        if isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub)
+        else ast.UnaryOp(ast.USub(), factor)
+    )
+    if parent is None:
+        return ast.unparse(turned)
+    parent.left = turned
+    return ast.unparse(expression)
