@@ -25,6 +25,9 @@ FAINT = 1e-11
 NOISE = 20
 """How many times the disagreement of two differences their mistake may be."""
 
+MOST = 0.5
+"""But no more of the size of the product: a wrong sign is seen in half precision too."""
+
 FORWARD = "by forward mode"
 
 _NEARBY = ((0.05, 0), (0.05, 1), (0.05, -1), (1e-3, 0), (1e-3, 1), (1e-3, -1))
@@ -175,7 +178,8 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     found = pull.along(number, direction)
     off = abs(found - known.value)
     allowed = min(max(FINE, NOISE * point.eps**0.6), 0.25)
-    if off <= NOISE * known.error + allowed * max(known.size, abs(known.value)) + FAINT * known.natural:
+    scale = max(known.size, abs(known.value))
+    if off <= min(NOISE * known.error, MOST * scale) + allowed * scale + FAINT * known.natural:
         return None
     if known.kink:
         return "its forward has a kink at these values"
