@@ -46,10 +46,10 @@ class Copies:
         self.bytes += copy.nbytes if copy.layout is torch.strided else 0
         return copy
 
-    def changed(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield each leaf that was changed in place after it was first copied, with that copy."""
+    def leaves(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield each leaf with its first copy: batch_norm changes running statistics without counting a version."""
         for tensor, version, copy in self._first.values():
-            if version >= 0 and tensor.is_leaf and tensor._version != version:
+            if version >= 0 and tensor.is_leaf:
                 yield tensor, copy
 
 

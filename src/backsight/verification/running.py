@@ -55,7 +55,7 @@ def tested(
                 raise nothing(function, (inputs, keywords), result)
             return _verification(check, operations, Clock(seconds), seed, progress, claim)
         finally:
-            for tensor, before in recorder.copies.changed():
+            for tensor, before in recorder.copies.leaves():
                 restore(tensor, before)
 
 
