@@ -70,7 +70,8 @@ def number(value: torch.Tensor) -> str:
 
 def percent(by: torch.Tensor) -> str:
     """Return the largest of relative differences."""
-    return f"{100 * float(by.max()):.2g} %"
+    largest = 100 * float(by.max())
+    return f"{largest:.0f} %" if largest >= 10 else f"{largest:.2g} %"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
