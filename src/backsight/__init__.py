@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from backsight._version import __version__
 
 if TYPE_CHECKING:
+    from backsight import testing
     from backsight.diagnosis import AuditFailed, Finding, Report, audit, explain, explaining
     from backsight.gradient_release import (
         AlreadyStepped,
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
+    from backsight.verification import (
+        NothingToVerify,
+        Verification,
+        VerificationFailed,
+        verify,
+        verify_graph,
+        verify_second_order,
+    )
     from backsight.walkthrough import Walk, WalkError, walk
 
 __all__ = [
@@ -54,6 +63,7 @@ __all__ = [
     "NotInGraph",
     "NotReleasable",
     "NothingToCapture",
+    "NothingToVerify",
     "Profile",
     "ProfilingError",
     "Recorder",
@@ -65,6 +75,8 @@ __all__ = [
     "Run",
     "RunError",
     "StepMemory",
+    "Verification",
+    "VerificationFailed",
     "Walk",
     "WalkError",
     "__version__",
@@ -82,6 +94,10 @@ __all__ = [
     "record",
     "release",
     "runs_in",
+    "testing",
+    "verify",
+    "verify_graph",
+    "verify_second_order",
     "walk",
     "watch",
 ]
@@ -101,6 +117,7 @@ _HOME = {
     "NotInGraph": "tape",
     "NotReleasable": "gradient_release",
     "NothingToCapture": "tape",
+    "NothingToVerify": "verification",
     "Profile": "profiling",
     "ProfilingError": "profiling",
     "Recorder": "recording",
@@ -112,6 +129,8 @@ _HOME = {
     "Run": "runs",
     "RunError": "runs",
     "StepMemory": "memory",
+    "Verification": "verification",
+    "VerificationFailed": "verification",
     "Walk": "walkthrough",
     "WalkError": "walkthrough",
     "audit": "diagnosis",
@@ -128,12 +147,17 @@ _HOME = {
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
+    "verify": "verification",
+    "verify_graph": "verification",
+    "verify_second_order": "verification",
     "walk": "walkthrough",
     "watch": "tracing",
 }
 
 
 def __getattr__(attribute: str) -> Any:
+    if attribute == "testing":
+        return import_module("backsight.testing")
     home = _HOME.get(attribute)
     if home is None:
         raise AttributeError(f"module 'backsight' has no attribute {attribute!r}")

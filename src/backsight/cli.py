@@ -1,4 +1,4 @@
-"""The command line: `backsight run`, `backsight runs`, `backsight forecast`, `backsight demo`."""
+"""The command line: `backsight run`, `backsight runs`, `backsight forecast`, `backsight verify`, `backsight demo`."""
 
 import argparse
 import sys
@@ -33,6 +33,14 @@ training step, or returns (model, batch) or (model, batch, optimizer). Exit stat
 memory that was given, 2 if there is no such step or it raises."""
 
 
+_VERIFY = """\
+Prove the gradients of a function, a module or a torch.autograd.Function, or say which is wrong and how. Of a file or
+module alone, every torch.autograd.Function in it is tested. Inputs are random, of the shapes that are given; without
+any, what verify_inputs() in the same file returns; else they are made up. A function without parameters may return
+what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient is wrong, 2 if nothing could be
+tested."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
     parser = argparse.ArgumentParser(
@@ -45,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_run(commands)
     _add_runs(commands)
     _add_forecast(commands)
+    _add_verify(commands)
     commands.add_parser("demo", help="see in a minute what backsight is for")
     options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
@@ -53,6 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
         return show()
     if options.command == "forecast":
         return _forecast(options)
+    if options.command == "verify":
+        return _verify(options)
     return _run(options) if options.command == "run" else _runs(options)
 
 
@@ -124,6 +135,23 @@ def _add_forecast(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     forecast.add_argument("--autocast", metavar="TYPE", type=_floating, help="of mixed precision, such as bfloat16")
 
 
+def _add_verify(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verify = commands.add_parser(
+        "verify", help="prove that gradients are right", description=_VERIFY, allow_abbrev=False
+    )
+    verify.add_argument("target", metavar="TARGET", help="such as layers.py:MyFunction, package.module:loss, layers.py")
+    verify.add_argument(
+        "--shape", metavar="4,3", type=_shape, action="append", help="of an input, once for each; 4:int64 for indices"
+    )
+    verify.add_argument(
+        "--dtype", metavar="TYPE", type=_any_dtype, help="of the inputs; float64, or a module's own, if not given"
+    )
+    verify.add_argument("--seed", metavar="N", type=int, default=0, help="of random inputs and directions")
+    verify.add_argument("--seconds", metavar="S", type=float, default=60.0, help="that it may take")
+    verify.add_argument("--second-order", action="store_true", help="second derivatives too, as of gradient penalties")
+    verify.add_argument("--json", action="store_true", help="print plain data")
+
+
 def _run(options: argparse.Namespace) -> int:
     if not options.program:
         options.parser.error("nothing to run: give a script, as in `backsight run train.py`, or -m and a module")
@@ -172,6 +200,14 @@ def _forecast(options: argparse.Namespace) -> int:
     )
 
 
+def _verify(options: argparse.Namespace) -> int:
+    from backsight.tables.verify import Options, verify_target
+
+    shapes = tuple(options.shape or ())
+    how = Options(shapes, options.dtype, options.seed, options.seconds, options.second_order)
+    return verify_target(options.target, how, options.json)
+
+
 def _split(given: list[str] | None) -> list[str] | None:
     """Return what was given by repeating an option, or with commas."""
     return None if given is None else [each.strip() for text in given for each in text.split(",") if each.strip()]
@@ -195,6 +231,18 @@ def _floating(text: str) -> Any:
     from backsight.memory.forecast import floating
 
     return _read(floating, text)
+
+
+def _shape(text: str) -> Any:
+    from backsight.tables.cases import Input
+
+    return _read(Input.read, text)
+
+
+def _any_dtype(text: str) -> Any:
+    from backsight.tables.cases import dtype_of
+
+    return _read(dtype_of, text)
 
 
 def _read(reader: Callable[[str], Any], text: str) -> Any:

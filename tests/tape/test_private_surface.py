@@ -162,3 +162,8 @@ def test_a_module_keeps_its_parts_in_three_dicts():
     assert list(_torch.registered(inner, "_buffers")) == ["running_mean", "running_var", "num_batches_tracked"]
     assert list(_torch.registered(outer[1], "_parameters")) == ["weight", "bias"]
     assert _torch.registered(torch.nn.Module.__new__(torch.nn.Module), "_modules") == {}
+
+
+def test_a_leaf_says_in_which_dtype_it_wants_its_gradient():
+    x = torch.ones(2, requires_grad=True)
+    assert _torch.leaf_dtype(x, torch.float32) == torch.float32

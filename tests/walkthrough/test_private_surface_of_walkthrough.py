@@ -14,11 +14,6 @@ def test_nodes_are_callable_and_say_what_they_expect():
     assert result[0].sum() == 12
 
 
-def test_a_leaf_says_in_which_dtype_it_wants_its_gradient():
-    x = torch.ones(2, requires_grad=True)
-    assert _torch.leaf_dtype(x, torch.float32) == torch.float32
-
-
 def test_hooks_of_a_leaf_are_seen():
     x = torch.ones(2, requires_grad=True)
     assert _torch.hooks_of(x) == 0

@@ -35,6 +35,12 @@ def input_metadata(node: Any) -> Any:
     return getattr(node, "_input_metadata", ())
 
 
+def leaf_dtype(leaf: torch.Tensor, otherwise: torch.dtype) -> torch.dtype | None:
+    """Return the dtype in which `leaf` wants its gradient: `grad_dtype`, where PyTorch has it; None for any."""
+    getter = getattr_static(torch.Tensor, "grad_dtype", None)
+    return otherwise if getter is None else getter.__get__(leaf)
+
+
 def forward_class(node_type: type) -> type | None:
     """Return the user's `torch.autograd.Function` class behind the type of a custom node."""
     return getattr(node_type, "_forward_cls", None)

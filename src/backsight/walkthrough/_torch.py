@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from inspect import getattr_static
 from typing import Any
 
 import torch
@@ -16,12 +15,6 @@ _WRAPPED = 2**63
 def arrivals(node: Any) -> Any:
     """Return what the engine expects of each gradient that comes into `node`: its shape, dtype and device."""
     return node._input_metadata
-
-
-def leaf_dtype(leaf: torch.Tensor, otherwise: torch.dtype) -> torch.dtype | None:
-    """Return the dtype in which `leaf` wants its gradient: `grad_dtype`, where PyTorch has it; None for any."""
-    getter = getattr_static(torch.Tensor, "grad_dtype", None)
-    return otherwise if getter is None else getter.__get__(leaf)
 
 
 def recompute_once() -> Any:

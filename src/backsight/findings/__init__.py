@@ -1,0 +1,5 @@
+"""`Finding`: one thing that a room has to say to the user, as data that prints itself well."""
+
+from backsight.findings.finding import SEVERITIES, Finding, Severity, graver_or_equal, plain_text
+
+__all__ = ["SEVERITIES", "Finding", "Severity", "graver_or_equal", "plain_text"]

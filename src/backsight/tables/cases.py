@@ -1,0 +1,207 @@
+"""What `backsight verify` tests: a function, and inputs for it, given or made up."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+
+INPUTS = "verify_inputs"
+"""The name of a function beside the one that is verified, or in its class, that returns the inputs."""
+
+GUESSES: tuple[tuple[int, ...], ...] = ((4, 3), (3, 3), (2, 3, 8, 8))
+"""Shapes tried in this order where nothing tells the shapes of inputs."""
+
+_PLAIN: dict[Any, Any] = {int: 2, float: 0.5, bool: True, "int": 2, "float": 0.5, "bool": True}
+"""What is given for a parameter that its annotation says to be a number."""
+
+
+class NoCase(Exception):
+    """There is nothing that could be called. The message says why and what to write."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that is to be verified. `made_up` says what its inputs are where nobody gave them."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    made_up: str = ""
+
+
+def cases(
+    name: str, target: Any, shapes: Sequence[Input], dtype: torch.dtype | None, seed: int, beside: ModuleType | None
+) -> list[Case]:
+    """Return the calls to try, the first that does not raise being the one: only guesses are several.
+
+    Without a dtype, the inputs of a module are of that of its parameters, others float64, or float32 if that raises.
+
+    `target` is a function, a `torch.autograd.Function`, a module or a class of modules. Its inputs are those of
+    `shapes`; else what `verify_inputs` returns, in its class or `beside` it; else made up. A function without
+    parameters may return `(function, *inputs)`.
+
+    Raises:
+        NoCase: if it cannot be called, or its number of inputs is another.
+    """
+    function = _callable(name, target)
+    generator = torch.Generator().manual_seed(seed)
+    dtypes = [dtype] if dtype is not None else _dtypes(function)
+    if shapes:
+        drawn = [tuple(each.tensor(kind, generator) for each in shapes) for kind in dtypes]
+        return [Case(name, function, inputs) for inputs in drawn]
+    maker = getattr(target, INPUTS, None) or getattr(beside, INPUTS, None)
+    if maker is not None:
+        return [_given(name, function, maker() if callable(maker) else maker)]
+    wanted = list(_parameters(function, target))
+    if not wanted:
+        return [_without_inputs(name, function)]
+    first = _of_layer(function)
+    guesses = [first] if first else [Input(shape) for shape in GUESSES]
+    return [_guessed(name, function, wanted, each, kind, generator) for kind in dtypes for each in guesses]
+
+
+def _dtypes(function: Callable[..., Any]) -> list[torch.dtype]:
+    parameters = function.parameters() if isinstance(function, torch.nn.Module) else ()
+    own = next((each.dtype for each in parameters if each.is_floating_point()), None)
+    return [torch.float64, torch.float32] if own is None else [own]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A random input: its shape, and a dtype other than that of all. Integers are 0 or 1, which any table has."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Input:
+        """Read `4,3`, `4x3`, `scalar` or `4:int64`.
+
+        Raises:
+            ValueError: if it is none of these.
+        """
+        sizes, _, dtype = text.partition(":")
+        kind = dtype_of(dtype) if dtype else None
+        if sizes in ("scalar", "()"):
+            return cls((), kind)
+        try:
+            shape = tuple(int(size) for size in sizes.replace("x", ",").strip(",()").split(","))
+        except ValueError:
+            raise ValueError(f"{text!r} is no shape; write 4,3 or scalar, or 4:int64 for integers") from None
+        if any(size < 0 for size in shape):
+            raise ValueError(f"{text!r} has a negative size")
+        return cls(shape, kind)
+
+    def tensor(self, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+        """Return a random tensor, of `dtype` unless it has one of its own."""
+        kind = self.dtype or dtype
+        if kind.is_floating_point or kind.is_complex:
+            wide = torch.complex128 if kind.is_complex else torch.float64
+            return torch.randn(self.shape, generator=generator, dtype=wide).to(kind)
+        return torch.randint(2, self.shape, generator=generator).to(kind)
+
+    def __str__(self) -> str:
+        return "×".join(map(str, self.shape)) or "scalar"
+
+
+def dtype_of(text: str) -> torch.dtype:
+    """Read the name of a dtype.
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    found = getattr(torch, text.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{text!r} is no dtype; write float64, float32, complex128 or int64, for instance")
+    return found
+
+
+def _callable(name: str, target: Any) -> Any:
+    """Return what is to be called: `apply` of a Function, an object of a class."""
+    if not isinstance(target, type):
+        if not callable(target):
+            raise NoCase(f"{name} is a {type(target).__name__}, and cannot be called.")
+        return target
+    if issubclass(target, torch.autograd.Function):
+        return target.apply
+    try:
+        made = target()
+    except TypeError as error:
+        raise NoCase(
+            f"{name} is a class, and making one without arguments raises {error}. Write a function that returns one "
+            f"and its input: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
+        ) from None
+    if not callable(made):
+        raise NoCase(f"{name} is a class whose objects cannot be called.")
+    return made
+
+
+def _given(name: str, function: Callable[..., Any], inputs: Any) -> Case:
+    if isinstance(inputs, dict):
+        return Case(name, function, (), inputs)
+    return Case(name, function, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+
+
+def _without_inputs(name: str, function: Callable[..., Any]) -> Case:
+    """Return the case that a function without parameters makes, or the function itself."""
+    made = function()
+    if isinstance(made, tuple) and made and callable(made[0]) and not isinstance(made[0], torch.Tensor):
+        return _given(name, made[0], made[1] if len(made) == 2 and isinstance(made[1], dict) else made[1:])
+    return Case(name, function)
+
+
+def _parameters(function: Callable[..., Any], target: Any) -> Iterator[inspect.Parameter]:
+    """Yield the positional parameters without a default: what has to be given."""
+    given = function
+    drop = 0
+    if isinstance(target, type) and issubclass(target, torch.autograd.Function):
+        given = target.forward
+        drop = int(target.setup_context is torch.autograd.Function.setup_context)  # ctx
+    elif isinstance(function, torch.nn.Module):
+        given = function.forward
+    try:
+        declared = list(inspect.signature(given).parameters.values())[drop:]
+    except (TypeError, ValueError):  # a builtin: one input is the best guess
+        declared = [inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)]
+    for each in declared:
+        if each.kind is each.VAR_POSITIONAL:
+            yield each.replace(kind=each.POSITIONAL_ONLY)
+        elif each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
+            yield each
+
+
+def _of_layer(function: Callable[..., Any]) -> Input | None:
+    """Return an input for a module, by the first of its layers whose sizes tell."""
+    for layer in function.modules() if isinstance(function, torch.nn.Module) else ():
+        if isinstance(layer, torch.nn.Linear):
+            return Input((4, layer.in_features))
+        if isinstance(layer, torch.nn.Embedding):
+            return Input((4,), torch.int64)
+        if isinstance(layer, torch.nn.LayerNorm):
+            return Input((4, *layer.normalized_shape))
+        for dimensions, kind in enumerate((torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d), start=1):
+            if isinstance(layer, kind):
+                return Input((2, layer.in_channels, *(8,) * dimensions))
+    return None
+
+
+def _guessed(
+    name: str,
+    function: Callable[..., Any],
+    wanted: list[inspect.Parameter],
+    each: Input,
+    dtype: torch.dtype,
+    generator: torch.Generator,
+) -> Case:
+    inputs = tuple(_PLAIN[p.annotation] if p.annotation in _PLAIN else each.tensor(dtype, generator) for p in wanted)
+    said = (
+        f"{p.name} {each}" if isinstance(value, torch.Tensor) else f"{p.name} = {value}"
+        for p, value in zip(wanted, inputs, strict=True)
+    )
+    return Case(name, function, inputs, made_up=", ".join(said))

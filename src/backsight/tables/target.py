@@ -1,0 +1,68 @@
+"""`module:function` or `file.py:function` on a command line: the object that it names."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from backsight.tables.text import printable
+
+
+class TargetNotFound(Exception):
+    """There is no such module or function."""
+
+
+def found(target: str, example: str, inside: ModuleType | None = None) -> Any:
+    """Return what a text such as `train:step` names. `example` is one that the message shows.
+
+    `inside` is its module, if that was imported already.
+
+    Raises:
+        TargetNotFound: if there is no such module, file or function.
+    """
+    place, _, path = target.rpartition(":")
+    if not place or not path:
+        raise TargetNotFound(f"{printable(target)} names no function. Write module:function, as in {example}.")
+    here: Any = inside or module(place)
+    for name in path.split("."):
+        owner = here
+        here = getattr(owner, name, None)
+        if here is None:
+            near = get_close_matches(name, dir(owner), 1)
+            raise TargetNotFound(f"There is no {name} in {printable(place)}." + (f" Is it {near[0]}?" if near else ""))
+    return here
+
+
+def module(place: str) -> ModuleType:
+    """Import a module from the current folder or the path, or run a file as one.
+
+    Raises:
+        TargetNotFound: if there is none.
+    """
+    if place.endswith(".py"):
+        return _run(Path(place))
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
+            raise  # the module is there, and something that it needs is not
+        raise TargetNotFound(f"There is no module {printable(place)} here or where Python looks for modules.") from None
+
+
+def _run(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise TargetNotFound(f"There is no file {printable(str(file))}.")
+    sys.path.insert(0, str(file.parent.resolve()))
+    spec = importlib.util.spec_from_file_location(f"_backsight_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise TargetNotFound(f"{printable(str(file))} is no Python file.")
+    made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made

@@ -1,0 +1,164 @@
+"""What `backsight verify` prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from backsight.tables.cases import Case, Input, NoCase, cases
+from backsight.tables.printing import show
+from backsight.tables.target import TargetNotFound, found, module
+from backsight.verification import NothingToVerify, Verification, verify, verify_second_order
+
+EXAMPLE = "layers.py:MyFunction"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify: what the options of the command say."""
+
+    shapes: tuple[Input, ...] = ()
+    dtype: torch.dtype | None = None
+    seed: int = 0
+    seconds: float = 60.0
+    second_order: bool = False
+
+
+def verify_target(target: str, options: Options, as_json: bool = False) -> int:
+    """Print whether the gradients of what `target` names are right: `file.py:Function`, or all Functions of a file.
+
+    Returns 0 if they are, 1 if one is wrong, and 2 if nothing could be tested.
+    """
+    told: list[_Told] = []
+    refused = False
+    try:
+        for name, each, beside in _named(target):
+            try:
+                told.append(_told(name, each, beside, options))
+            except (NoCase, NothingToVerify) as error:
+                refused = _say(error)
+    except TargetNotFound as error:
+        refused = _say(error)
+    except Exception:  # of the program; what Python itself exits with, 1, would say that a gradient is wrong
+        traceback.print_exc()
+        return 2
+    if as_json:
+        print(json.dumps([data for each in told for data in each.data()], indent=2))
+    else:
+        _show(told)
+    reports = [report for each in told for report in each.reports]
+    if any(report.checked and not report.ok for report in reports):
+        return 1
+    return 2 if refused or not all(report.checked for report in reports) else 0
+
+
+def _say(error: Exception) -> bool:
+    print(f"backsight: {error}", file=sys.stderr)
+    return True
+
+
+def _show(told: Sequence[_Told]) -> None:
+    for k, each in enumerate(told):
+        show(*([""] if k else []), *each.lines(len(told) > 1))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """One target with its reports: of first derivatives, and of second ones where they were asked for."""
+
+    case: Case
+    reports: tuple[Verification, ...]
+
+    def lines(self, named: bool) -> Iterator[Any]:
+        """Yield what is printed; the name where there are several."""
+        from rich.text import Text
+
+        if named:
+            yield Text(self.case.name, "bold underline")
+        if self.case.made_up:
+            yield Text(f"made-up inputs: {self.case.made_up} (--shape gives others)", "dim")
+        yield from self.reports
+
+    def data(self) -> Iterator[dict[str, Any]]:
+        """Yield the reports as plain data."""
+        for report in self.reports:
+            yield {
+                "target": self.case.name,
+                "claim": report.claim,
+                "ok": report.ok,
+                "made_up": self.case.made_up,
+                "checked": [vars(each) for each in report.checked],
+                "skipped": [vars(each) for each in report.skipped],
+                "findings": [
+                    {key: getattr(each, key, None) for key in _FINDING} | {"evidence": list(each.evidence)}
+                    for each in report.findings
+                ],
+            }
+
+
+_FINDING = ("code", "severity", "title", "cure", "source", "operation", "input")
+
+
+def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
+    """Yield what is to be verified: name, object, and the module in which it stands."""
+    place, _, path = target.rpartition(":")
+    if place and path:
+        beside = module(place)
+        yield path, found(target, EXAMPLE, beside), beside
+        return
+    beside = module(target)
+    functions = [
+        each for each in vars(beside).values() if _is_function_class(each) and each.__module__ == beside.__name__
+    ]
+    if not functions:
+        names = [name for name, each in vars(beside).items() if _is_defined_in(each, beside)]
+        defined = f" It defines {', '.join(names[:8])}." if names else ""
+        raise TargetNotFound(
+            f"{target} defines no torch.autograd.Function. Name what to verify, as in {EXAMPLE}.{defined}"
+        )
+    for each in functions:
+        yield each.__qualname__, each, beside
+
+
+def _is_function_class(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, torch.autograd.Function)
+
+
+def _is_defined_in(value: Any, beside: ModuleType) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == beside.__name__
+
+
+def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -> _Told:
+    tried: Sequence[Case] = cases(name, target, options.shapes, options.dtype, options.seed, beside)
+    failed: Exception | None = None
+    for case in tried:
+        try:
+            return _Told(case, tuple(_reports(case, options)))
+        except NothingToVerify:
+            raise
+        except Exception as error:
+            failed = failed or error
+    first = tried[0]
+    if not first.made_up and failed is not None:
+        raise failed
+    spelt = f"{name}()" if isinstance(target, type) and not _is_function_class(target) else name
+    said = next(iter(str(failed).strip().splitlines()), "").rstrip(".:, ")
+    raise NoCase(
+        f"{name} raises {type(failed).__name__} with made-up inputs ({first.made_up}): {said}. Give the shapes of its "
+        "inputs, --shape 4,3 for each; or write a function that returns it with its inputs: def case(): return "
+        f"{spelt}, torch.randn(4, 3)"
+    )
+
+
+def _reports(case: Case, options: Options) -> Iterator[Verification]:
+    given = {"seconds": options.seconds, "seed": options.seed, **case.keywords}
+    yield verify(case.function, *case.inputs, **given)
+    if options.second_order:
+        yield verify_second_order(case.function, *case.inputs, **given)

@@ -1,0 +1,21 @@
+"""Is this backward right? Each operation's gradient tested against its forward, and explained where it is wrong."""
+
+from backsight.verification.codes import CODES
+from backsight.verification.errors import NothingToVerify
+from backsight.verification.live import verify_graph
+from backsight.verification.report import Checked, Skipped, Verification, VerificationFailed, WrongGradient
+from backsight.verification.second_order import verify_second_order
+from backsight.verification.verify import verify
+
+__all__ = [
+    "CODES",
+    "Checked",
+    "NothingToVerify",
+    "Skipped",
+    "Verification",
+    "VerificationFailed",
+    "WrongGradient",
+    "verify",
+    "verify_graph",
+    "verify_second_order",
+]

@@ -1,0 +1,102 @@
+"""`checked`: one operation tested, and what is wrong with its backward put into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from backsight.source import Place
+from backsight.verification.case import Case
+from backsight.verification.conduct import HABITS, difference, of_error
+from backsight.verification.custom import place_of
+from backsight.verification.errors import CannotTest
+from backsight.verification.hypotheses import Explanation, explained
+from backsight.verification.operation import Operation
+from backsight.verification.point import Clock, Point, raised
+from backsight.verification.report import WrongGradient
+from backsight.verification.trial import tried
+from backsight.verification.written import Written, written
+
+UNTESTABLE = {
+    "CheckpointFunction": "what a reentrant checkpoint runs is not seen; use_reentrant=False shows it",
+    "torch_nn::_linear_cross_entropy_batch_chunked": "it is PyTorch's own, and returns intermediate results that no "
+    "program uses as outputs",
+}
+"""Functions of PyTorch that no test of one operation fits."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the test of one operation found.
+
+    `judged` says whether anything could be said, `how` by what means; `unclear` why part of it could not be.
+    """
+
+    findings: tuple[WrongGradient, ...]
+    judged: bool
+    how: str = ""
+    unclear: str = ""
+
+
+def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> Outcome | None:
+    """Test the backward of one operation; None if it has nothing to differentiate.
+
+    Raises:
+        CannotTest: if it cannot be tested.
+    """
+    if operation.definition is not None and (why := UNTESTABLE.get(operation.name)):
+        raise CannotTest(why)
+    point = Point.of(operation, clock)
+    if not point.outputs:
+        return None
+    if not any(each.numel() for each in point.inputs):
+        raise CannotTest("its inputs hold no elements")
+    trial = tried(point, generator)
+    if trial.pull is None:
+        assert trial.error is not None
+        if operation.definition is None:  # PyTorch refuses, as for eigenvectors, whose phase no gradient may depend on
+            raise CannotTest(f"its backward refuses a random grad_output: {raised(trial.error)}")
+        return Outcome((_finding(operation, *of_error(operation, trial.error)),), judged=True)
+    findings = [
+        _finding(operation, code, explanation) for code, find in HABITS.items() for explanation in find(trial.pull)
+    ]
+    unsteady = trial.pull.repeated is None or bool(difference(trial.pull))
+    for wrong in trial.wrong:
+        case = Case(wrong, generator)
+        code, explanation = explained(case)
+        if code != "BS400" or not unsteady:  # what differs from call to call is wrong for that reason
+            findings.append(_finding(operation, code, explanation, case))
+    unclear = "; ".join(sorted(set(trial.unclear.values())))
+    judged = bool(findings) or len(trial.unclear) < len(point.inputs)
+    return Outcome(tuple(findings), judged, trial.how, unclear)
+
+
+def _finding(operation: Operation, code: str, explanation: Explanation, case: Case | None = None) -> WrongGradient:
+    source: Written | None = written(operation)
+    backward = explanation.line or (case.line if case else None) or (_line(source, code) if source else None)
+    called = operation.place
+    forward = _forward(operation)
+    at = backward or called
+    return WrongGradient(
+        code,
+        explanation.severity,
+        explanation.title,
+        explanation.evidence,
+        explanation.cure,
+        source=None if at is None else str(at),
+        operation=operation.name,
+        input=case.argument if case else "",
+        calls=(called,) if called else (),
+        forward=forward,
+        backward=backward,
+    )
+
+
+def _line(source: Written, code: str) -> Place:
+    """Where a bad habit stands in backward."""
+    return (source.in_place() if code == "BS410" else None) or source.end
+
+
+def _forward(operation: Operation) -> Place | None:
+    return place_of(operation.definition.forward) if operation.definition else None

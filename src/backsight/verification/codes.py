@@ -1,0 +1,26 @@
+"""The codes of what `verify`, `verify_graph` and `verify_second_order` find, each with a page in `docs/codes/`."""
+
+from __future__ import annotations
+
+CODES = {
+    "BS400": "the gradient is wrong, in a way that no hypothesis explains",
+    "BS401": "backward ignores grad_output",
+    "BS402": "backward adds something that is not multiplied by grad_output",
+    "BS403": "the gradient has the wrong sign",
+    "BS404": "the gradient is off by a constant factor",
+    "BS405": "a transpose is missing",
+    "BS406": "a sum over broadcast dimensions is missing",
+    "BS407": "the gradients come in the wrong order",
+    "BS408": "the gradient is masked in the wrong places",
+    "BS409": "None is returned for an input that needs a gradient",
+    "BS410": "backward changes grad_output in place",
+    "BS411": "backward is not deterministic",
+    "BS412": "a saved tensor was changed",
+    "BS413": "the gradient lost precision",
+    "BS414": "backward raises an error",
+    "BS415": "the cross terms of the Jacobian are missing",
+    "BS416": "a factor is missing, or there is one too many",
+    "BS417": "a gradient is returned where the forward does not change",
+    "BS418": "backward is not linear in grad_output",
+    "BS420": "the second derivative is silently wrong",
+}

@@ -1,0 +1,15 @@
+"""What `verify` says when there is nothing to verify."""
+
+from __future__ import annotations
+
+
+class NothingToVerify(ValueError):
+    """The function has no gradient that could be right or wrong. The message says why and what to do."""
+
+
+class CannotTest(Exception):
+    """An operation cannot be tested; the message says why. Becomes a `Skipped`."""
+
+
+class OutOfTime(CannotTest):
+    """The time given to a verification is over."""

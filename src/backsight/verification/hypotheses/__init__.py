@@ -1,0 +1,6 @@
+"""How a gradient is wrong: small hypotheses, of which the first that fits explains it."""
+
+from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.registry import HYPOTHESES, explained
+
+__all__ = ["HYPOTHESES", "Explanation", "explained"]

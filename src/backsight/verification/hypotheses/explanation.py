@@ -1,0 +1,26 @@
+"""`Explanation`: how a gradient is wrong, in the words of a teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from backsight.findings import Severity
+from backsight.source import Place
+from backsight.verification.case import Case
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is wrong in one sentence, how we know, and what to do. `line` is where in backward, if that is known."""
+
+    title: str
+    evidence: tuple[str, ...]
+    cure: str
+    line: Place | None = None
+    severity: Severity = "error"
+
+
+Hypothesis: TypeAlias = Callable[[Case], Explanation | None]
+"""A function that explains a wrong gradient, or returns None where it does not fit."""

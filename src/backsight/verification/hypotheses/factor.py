@@ -1,0 +1,62 @@
+"""BS404: the gradient is off by a constant factor."""
+
+from __future__ import annotations
+
+import math
+
+from backsight.verification.case import Case
+from backsight.verification.hypotheses.broadcast import copies
+from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.wording import number, times
+
+
+def constant_factor(case: Case) -> Explanation | None:
+    """The gradient is the right one times a number, in every entry and for every grad_output."""
+    factor = factor_of(case)
+    if factor is None or abs(factor * copies(case) - 1) < 1e-4:  # a mean over copies is a missing sum
+        return None
+    largest = case.draws[0].right.abs().argmax()
+    got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
+    evidence = [
+        f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one; "
+        f"the largest is {number(got)} and must be {number(right)}."
+    ]
+    if hint := _hint(case, factor):
+        evidence.append(hint)
+    cure = f"Multiply the gradient of `{case.argument}` by {times(1 / factor, words=False)}."
+    return Explanation(
+        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", tuple(evidence), cure
+    )
+
+
+def factor_of(case: Case) -> float | None:
+    """Return the number that the right gradient is multiplied by; None if there is no such."""
+    draw = case.draws[0]
+    largest = draw.right.abs().argmax()
+    right, got = draw.right[largest], case.at(draw.got)[largest]
+    if not abs(right.item()) or not abs(got.item()):
+        return None
+    ratio = (got / right).item()
+    if isinstance(ratio, complex):
+        if abs(ratio.imag) > 1e-6 * abs(ratio):
+            return None
+        ratio = ratio.real
+    if abs(ratio - 1) < 1e-6 or not math.isfinite(ratio) or not case.fits(lambda each: each.got / ratio):
+        return None
+    return float(ratio)
+
+
+def _hint(case: Case, factor: float) -> str:
+    if abs(factor - 0.5) < 1e-5:
+        return "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten."
+    if abs(factor - 2) < 1e-5:
+        return "Twice as much is what comes of counting one path of the gradient twice."
+    counts = {"entries of the input": case.input.numel()}
+    counts |= {"entries of the output": case.output.numel()}
+    counts |= {f"entries along dimension {d} of the output": size for d, size in enumerate(case.output.shape)}
+    for what, count in counts.items():
+        if count > 1 and abs(factor * count - 1) < 1e-4:
+            return f"It is divided by {count}, the number of {what}: a mean where the sum belongs?"
+        if count > 1 and abs(factor / count - 1) < 1e-4:
+            return f"It is multiplied by {count}, the number of {what}: a sum where the mean belongs?"
+    return ""

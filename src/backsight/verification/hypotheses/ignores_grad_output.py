@@ -1,0 +1,59 @@
+"""BS401: backward ignores grad_output."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from backsight.source.body import statements
+from backsight.verification.case import Case, Draw
+from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.wording import number
+
+
+def ignores_grad_output(case: Case) -> Explanation | None:
+    """Some entries are the same whatever grad_output is, and are not zero."""
+    first, second = (draw.got for draw in case.draws)
+    same = (first == second) & (first != 0) & (first == case.at_zero)
+    here = case.at(same)
+    if not bool((here & case.is_wrong).any()):
+        return None
+    cured = case.elementwise and case.fits(lambda draw: _multiplied(draw, same))
+    if not cured and not bool(here.all()):
+        return None
+    example = number(case.at(first)[here][0])
+    evidence = [
+        f"{case.counted(here).capitalize()} of the gradient that it returns for `{case.argument}` stay the same, "
+        f"whatever grad_output is (the first stays {example}).",
+        "By the chain rule each entry is grad_output times the derivative of forward, "
+        "d loss/d input = d loss/d output · d output/d input; the first factor is missing.",
+    ]
+    if cured:
+        evidence.append(
+            "Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output "
+            "is 1 there."
+        )
+    statement, cure = _constant_written(case)
+    title = f"{case.subject} ignores grad_output."
+    return Explanation(title, tuple(evidence), cure, case.place_of(statement))
+
+
+def _multiplied(draw: Draw, entries: torch.Tensor) -> torch.Tensor:
+    return torch.where(entries, draw.got * draw.u, draw.got)
+
+
+def _constant_written(case: Case) -> tuple[ast.stmt | None, str]:
+    """Find `grad_input[mask] = 1`, and say what to write instead."""
+    source = case.written
+    general = "Multiply what backward returns by grad_output."
+    if source is None:
+        return None, general
+    name = source.grad_output
+    for statement in statements(source.body.node):
+        match statement:
+            case ast.Assign(targets=[ast.Subscript(slice=mask) as target], value=ast.Constant(value=value)) if value:
+                times = "" if value == 1 else f"{ast.unparse(statement.value)} * "
+                right = f"{ast.unparse(target)} = {times}{name}[{ast.unparse(mask)}]"
+                return statement, f"Write `{right}` instead of `{source.body.text(statement)}`."
+    return None, general.replace("grad_output", name)

@@ -1,0 +1,35 @@
+"""BS409: None, or zeros, are returned for an input that needs a gradient."""
+
+from __future__ import annotations
+
+from backsight.verification.case import Case
+from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.wording import number
+
+
+def nothing_returned(case: Case) -> Explanation | None:
+    """The gradient is None or zero everywhere, and the forward does depend on the input."""
+    if not case.returned_none and any(bool((draw.got != 0).any()) for draw in case.draws):
+        return None
+    path = case.operation.paths()[case.point.wanted[case.number]]
+    largest = number(case.draws[0].right.abs().max())
+    if case.operation.custom is not None and len(path) > 1:
+        name = case.argument.partition("[")[0]
+        return Explanation(
+            f"{case.operation.name}.apply gets `{name}` in a container, where autograd does not see it.",
+            (
+                "forward depends on it, but no gradient will ever arrive: Function.apply looks for tensors among its "
+                "direct arguments alone.",
+            ),
+            "Pass each tensor as an argument of its own, as in apply(*tensors), and return a gradient for each.",
+        )
+    what = "None" if case.returned_none else "zeros"
+    return Explanation(
+        f"{case.subject} returns {what} for `{case.argument}`, which needs a gradient.",
+        (
+            f"forward depends on `{case.argument}`: the right gradient reaches {largest}. As it is, `{case.argument}` "
+            "never learns, and nothing says so.",
+        ),
+        f"Return grad_output times the derivative of forward with respect to `{case.argument}`; None is only for "
+        "arguments that ctx.needs_input_grad does not ask for.",
+    )

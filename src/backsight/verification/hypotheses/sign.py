@@ -1,0 +1,47 @@
+"""BS403: the gradient has the wrong sign."""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+from backsight.verification.case import Case
+from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.wording import number
+
+
+def wrong_sign(case: Case) -> Explanation | None:
+    """The gradient is minus the right one."""
+    if not case.fits(lambda draw: -draw.got):
+        return None
+    largest = case.draws[0].right.abs().argmax()
+    got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
+    evidence = (
+        f"Every entry that it returns for `{case.argument}` is the right one times -1; "
+        f"the largest is {number(got)} and must be {number(right)}.",
+        f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
+    )
+    expression = case.returned()
+    cure = (
+        f"Negate it: `{_negated(expression)}`."
+        if expression and case.source_of_gradient() and not case.through
+        else "Negate it."
+    )
+    return Explanation(f"{case.subject} returns the gradient of `{case.argument}` with the wrong sign.", evidence, cure)
+
+
+def _negated(expression: ast.expr) -> str:
+    """`-g` for `g`, `g * x` for `-g * x`: the sign of the first factor."""
+    expression = copy.deepcopy(expression)
+    parent, factor = None, expression
+    while isinstance(factor, ast.BinOp) and isinstance(factor.op, ast.Mult | ast.Div | ast.MatMult):
+        parent, factor = factor, factor.left
+    turned = (
+        factor.operand
+        if isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub)
+        else ast.UnaryOp(ast.USub(), factor)
+    )
+    if parent is None:
+        return ast.unparse(turned)
+    parent.left = turned
+    return ast.unparse(expression)

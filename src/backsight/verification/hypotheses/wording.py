@@ -1,0 +1,41 @@
+"""Numbers and expressions as explanations show them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+_WORDS = {Fraction(1, 2): "half", Fraction(2): "twice", Fraction(3): "three times", Fraction(1, 3): "a third of"}
+
+
+def number(value: Any) -> str:
+    """Return `0.5`, `-1.234`, `1.2e-07`: four digits."""
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    if isinstance(value, complex):
+        return f"{value.real:.4g}{value.imag:+.4g}j"
+    return f"{value:.4g}"
+
+
+def times(factor: float, *, words: bool = True) -> str:
+    """Return `half`, `twice` or `1.01 times`; without words the number alone, `1/2`."""
+    fraction = Fraction(factor).limit_denominator(12)
+    if abs(float(fraction) - factor) < 1e-5 * abs(factor):
+        if fraction in _WORDS and words:
+            return _WORDS[fraction]
+        if fraction.denominator > 1:
+            return f"{fraction}{' times' * words}"
+    return f"{factor:.6g}{' times' * words}"
+
+
+def shape(tensor: torch.Tensor) -> str:
+    """Return `4×3`."""
+    return "×".join(map(str, tensor.shape)) or "()"
+
+
+def listed(names: list[str]) -> str:
+    """Return `a`, `a and b`, `a, b and c`, each in backquotes."""
+    quoted = [f"`{name}`" for name in names]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

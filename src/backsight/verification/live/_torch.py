@@ -1,0 +1,20 @@
+"""Every private attribute of PyTorch that testing live nodes touches, each with what we need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch.autograd import grad_mode
+
+
+def same_versions(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[Any]:
+    """Give tensors their version back at the end: putting their old values back must not look like a change."""
+    return grad_mode._unsafe_preserve_version_counter(tuple(tensors))
+
+
+def saved_handles(node: Any) -> tuple[Any, ...]:
+    """Return the handles on what a custom node saved; their `.data` runs no unpack hook."""
+    return tuple(handle for handle in node._raw_saved_tensors or () if handle is not None)

@@ -1,0 +1,181 @@
+"""`recorded`: run a function once and keep every operation that made autograd nodes.
+
+Operations of PyTorch are seen by a `TorchFunctionMode`. It does not see `Function.apply`, so calls of that are seen by
+a profile function, which Python runs at every call in this thread. Both are gone when the function returns.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from backsight.tape import next_sequence_number, no_torch_function
+from backsight.verification._torch import APPLY, FOLDER, GENERATED, INTERNAL, operator_name, transforming
+from backsight.verification.definition import Definition
+from backsight.verification.operation import Kept, Operation, Site, flattened
+
+_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_COMMANDS = os.path.join(_OWN, "tables") + os.sep
+_LOCAL = 0x2  # CO_NEWLOCALS: a frame whose f_locals is a snapshot
+
+
+class Copies:
+    """Copies of tensors as they are now; one that did not change since is copied once."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self._first: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self.bytes = 0
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy without a graph."""
+        version = -1 if tensor.is_inference() else tensor._version
+        known = self._made.get(id(tensor))
+        if known is not None and known[1] == version:
+            return known[2]
+        copy = tensor.detach().clone()
+        self._made[id(tensor)] = made = (tensor, version, copy)  # the tensor is held: its id must stay its own
+        self._first.setdefault(id(tensor), made)
+        self.bytes += copy.nbytes if copy.layout is torch.strided else 0
+        return copy
+
+    def leaves(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield each leaf with its first copy: batch_norm changes running statistics without counting a version."""
+        for tensor, version, copy in self._first.values():
+            if version >= 0 and tensor.is_leaf:
+                yield tensor, copy
+
+
+class Recorder(TorchFunctionMode):
+    """Keeps the operations that run while it is entered.
+
+    `operations` are in the order in which they ended. `unseen` is the number of autograd nodes that none of them made:
+    those of torch.func, torch.vmap and of a backward with create_graph=True.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[Operation] = []
+        self.copies = Copies()
+        self.unseen = 0
+        self._custom: list[tuple[Operation | None, int]] = []
+        self._running = False
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._custom or not torch.is_grad_enabled() or transforming():
+            return func(*args, **kwargs)
+        taken = self._taken(_name(func), func, args, kwargs, Definition.of_operator(func))
+        if taken is None or taken.name in ("backward", "grad"):
+            return func(*args, **kwargs)
+        before, self._running = next_sequence_number(), True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self._running = False
+        self._made(taken, before)
+        return result
+
+    def _made(self, operation: Operation | None, before: int) -> None:
+        """Keep an operation if it made nodes."""
+        made = next_sequence_number() - before
+        if made and not self._running:
+            self.unseen -= made
+        if made and operation is not None:
+            self.operations.append(operation)
+
+    def profile(self, frame: FrameType, event: str, given: Any) -> None:
+        """Notice calls of `Function.apply`; for `sys.setprofile`."""
+        if frame.f_code is not APPLY:
+            return
+        if event == "call":
+            self._custom.append((self._applied(frame), next_sequence_number()))
+        elif event == "return" and self._custom:
+            operation, before = self._custom.pop()
+            if not self._custom:
+                self._made(None if given is None else operation, before)
+
+    def _applied(self, frame: FrameType) -> Operation | None:
+        held = frame.f_locals
+        function = held["cls"]
+        internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
+        if self._custom or internal or not torch.is_grad_enabled() or transforming():
+            return None
+        written = Definition.of_function(function)
+        with no_torch_function():
+            return self._taken(function.__qualname__, function.apply, held["args"], held["kwargs"], written, function)
+
+    def _taken(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        definition: Definition | None,
+        custom: type | None = None,
+    ) -> Operation | None:
+        """Return the call that is about to be made; None where nothing in it requires a gradient."""
+        flat, spec = flattened(args, kwargs)
+        if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in flat):
+            return None
+        kept = [
+            Kept(self.copies.of(each), each.requires_grad) if isinstance(each, torch.Tensor) else each for each in flat
+        ]
+        generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
+        return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators, definition)
+
+
+@contextmanager
+def recording() -> Iterator[Recorder]:
+    """Record what runs inside. A profiler that is running, such as cProfile, is given its place back after.
+
+    One that cannot be put back stays, and calls of `Function.apply` are not seen.
+    """
+    recorder = Recorder()
+    theirs: Any = sys.getprofile()
+    ours = theirs is None or callable(theirs)
+
+    def both(frame: FrameType, event: str, given: Any) -> None:
+        recorder.profile(frame, event, given)
+        if theirs is not None:
+            theirs(frame, event, given)
+
+    before = next_sequence_number()
+    with recorder:
+        if ours:
+            sys.setprofile(both)
+        try:
+            yield recorder
+        finally:
+            if ours:
+                sys.setprofile(theirs)
+            recorder.unseen += next_sequence_number() - before
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """`add` for `Tensor.__add__`, `T` for the getter of `Tensor.T`, `mylib::sin` for an operator of `torch.library`."""
+    operator = operator_name(function)
+    if operator is not None:
+        return operator
+    name = getattr(function, "__name__", type(function).__name__)
+    if name in ("__get__", "__set__"):
+        name = getattr(getattr(function, "__self__", None), "__name__", name)
+    return name.strip("_") if name.startswith("__") else str(name)
+
+
+def _site(frame: FrameType | None) -> Site | None:
+    """Return the line of the user's code that is running."""
+    while frame is not None and frame.f_code.co_filename.startswith((FOLDER, _OWN)):
+        if frame.f_code.co_filename.startswith(_COMMANDS):  # `backsight verify`: nobody's line called it
+            return None
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,135 @@
+"""`tested`: run a function once, and test each operation that it ran."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import torch
+
+from backsight.findings import SEVERITIES
+from backsight.verification._torch import seed as set_seed
+from backsight.verification.check import Outcome
+from backsight.verification.errors import CannotTest
+from backsight.verification.inputs import copied, nothing, whole
+from backsight.verification.operation import Operation
+from backsight.verification.point import Clock, raised
+from backsight.verification.progress import progressing
+from backsight.verification.recorder import recording
+from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
+from backsight.verification.state import kept, restore
+
+Check: TypeAlias = Callable[[Operation, Clock, torch.Generator], Outcome | None]
+"""Tests one operation; None where there is nothing to test, CannotTest where it cannot be."""
+
+
+def tested(
+    check: Check,
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    keywords: dict[str, Any],
+    seconds: float,
+    seed: int,
+    progress: bool | None,
+    claim: str = "backward",
+) -> Verification:
+    """Run `function` on copies of its inputs, and `check` every operation in it.
+
+    Raises:
+        NothingToVerify: if no operation has a backward.
+    """
+    if isinstance(function, type) and issubclass(function, torch.autograd.Function):
+        function = function.apply  # what is meant by the class
+    with kept(function), torch.inference_mode(False), torch.enable_grad(), _eager():
+        args, kwargs = copied(inputs, keywords)
+        set_seed(seed)
+        with recording() as recorder:
+            result = function(*args, **kwargs)
+        try:
+            operations = recorder.operations
+            if recorder.unseen:
+                operations.append(whole(function, inputs, keywords))
+            if not operations:
+                raise nothing(function, (inputs, keywords), result)
+            return _verification(check, operations, Clock(seconds), seed, progress, claim)
+        finally:
+            for tensor, before in recorder.copies.leaves():
+                restore(tensor, before)
+
+
+@dataclass
+class _Entry:
+    """What became of one operation."""
+
+    checked: Checked | None = None
+    skipped: Skipped | None = None
+    findings: tuple[WrongGradient, ...] = ()
+
+
+def _verification(
+    check: Check, operations: list[Operation], clock: Clock, seed: int, progress: bool | None, claim: str
+) -> Verification:
+    entries: list[_Entry] = [_Entry() for _ in operations]
+    generator = torch.Generator().manual_seed(seed)
+    with warnings.catch_warnings(), progressing(len(operations), progress) as advance:
+        warnings.simplefilter("ignore")  # the user saw the warnings of the forward when it ran
+        for k in _order(operations):
+            entries[k] = _entry(check, operations[k], clock, generator)
+            advance(operations[k].name)
+    findings = _merged([finding for entry in entries for finding in entry.findings])
+    return Verification(
+        tuple(findings),
+        tuple(entry.checked for entry in entries if entry.checked),
+        tuple(entry.skipped for entry in entries if entry.skipped),
+        claim=claim,
+    )
+
+
+def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Generator) -> _Entry:
+    source = None if operation.site is None else str(operation.place)
+    try:
+        outcome = check(operation, clock, generator)
+    except CannotTest as reason:
+        return _Entry(skipped=Skipped(operation.name, str(reason), source))
+    except Exception as error:  # the user's code, called again at other values, may raise anything
+        return _Entry(skipped=Skipped(operation.name, f"its test raised {raised(error)}", source))
+    if outcome is None:
+        return _Entry()
+    right = not any(finding.severity != "note" for finding in outcome.findings)
+    return _Entry(
+        Checked(operation.name, right, source, outcome.how) if outcome.judged else None,
+        Skipped(operation.name, outcome.unclear, source) if outcome.unclear else None,
+        outcome.findings,
+    )
+
+
+def _order(operations: list[Operation]) -> Iterator[int]:
+    """Custom Functions first, then one operation of each kind, then the others: time may run out."""
+    seen: set[Any] = set()
+    ranks = []
+    for k, operation in enumerate(operations):
+        kind = (operation.name, operation.site)
+        ranks.append((0 if operation.definition else 1 if kind not in seen else 2, k))
+        seen.add(kind)
+    yield from (k for _, k in sorted(ranks))
+
+
+def _merged(findings: list[WrongGradient]) -> list[WrongGradient]:
+    """Make one finding of those that say the same of the same Function called at several lines."""
+    found: dict[Any, WrongGradient] = {}
+    for finding in findings:
+        # The same words; for PyTorch's own operations also the same line, since nothing else names them.
+        key = (finding.code, finding.title, finding.backward or finding.calls)
+        known = found.get(key)
+        if known is None:
+            found[key] = finding
+        elif not set(finding.calls) <= set(known.calls):
+            found[key] = replace(known, calls=(*known.calls, *finding.calls))
+    return sorted(found.values(), key=lambda f: SEVERITIES.index(f.severity))
+
+
+def _eager() -> Any:
+    """Compiled functions run as they are written: what they compile to has one backward for everything."""
+    return torch.compiler.set_stance("force_eager")

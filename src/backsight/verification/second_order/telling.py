@@ -1,0 +1,96 @@
+"""How a wrong second derivative is told: which Function, what it keeps, where, and what to keep instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from backsight.verification.custom import backward_of, method, place_of
+from backsight.verification.differences import SMALLEST_SIZE
+from backsight.verification.directions import size_of
+from backsight.verification.point import Point
+from backsight.verification.report import WrongGradient
+from backsight.verification.second_order.lost_links import Lost, lost_links
+from backsight.verification.second_order.pullback import argument
+from backsight.verification.trial import Wrong
+
+SMALL = 1e-6
+"""A second derivative is compared with what it is a derivative of, gradient over input, from this ratio on."""
+
+
+def told(point: Point, wrongs: Sequence[Wrong], generator: torch.Generator) -> tuple[WrongGradient, ...]:
+    """Return the findings about one operation: one for each thing that is lost, or one that says how wrong it is."""
+    wrongs = [wrong for wrong in wrongs if _matters(wrong)]
+    if not wrongs:
+        return ()
+    lost = lost_links(point, generator)
+    return tuple(_lost(point, wrongs, each) for each in lost) or (_unexplained(point, wrongs),)
+
+
+def _matters(wrong: Wrong) -> bool:
+    """Whether a mistake is larger than rounding in the gradient makes it: a second derivative may well be zero."""
+    point = wrong.pull.point
+    made = [each for each in point.outputs if each.numel()]
+    gradient = sum(float(torch.linalg.vector_norm(each)) for each in made)
+    moved = point.inputs[wrong.number]
+    return abs(wrong.found - wrong.slope.value) > SMALL * max(gradient, SMALL) / max(size_of(moved), SMALLEST_SIZE)
+
+
+def _lost(point: Point, wrongs: Sequence[Wrong], lost: Lost) -> WrongGradient:
+    name = point.operation.name
+    title = f"The second derivative of {name} is silently wrong: autograd cannot see through {lost.name}."
+    cure = (
+        f"Save the inputs of forward (ctx.save_for_backward) and compute {lost.name} from them again in backward; or "
+        "return it as one more output of forward and save that. If no second derivative is wanted, mark backward "
+        "@once_differentiable: then it raises."
+        if lost.kept
+        else "Leave it out, so that backward is made of differentiable operations; or mark backward "
+        "@once_differentiable: then a second derivative raises instead of being wrong."
+    )
+    return _finding(point, wrongs, title, lost.why, cure, lost)
+
+
+def _unexplained(point: Point, wrongs: Sequence[Wrong]) -> WrongGradient:
+    title = f"The second derivative of {point.operation.name} is silently wrong."
+    why = "What its backward computes changes with the input otherwise than autograd says."
+    cure = (
+        "Look in backward for what is a constant to autograd: values made in forward and kept on ctx, .detach(), "
+        ".data, NumPy. Or mark it @once_differentiable."
+    )
+    return _finding(point, wrongs, title, why, cure, None)
+
+
+def _finding(
+    point: Point, wrongs: Sequence[Wrong], title: str, why: str, cure: str, lost: Lost | None
+) -> WrongGradient:
+    operation = point.operation
+    custom = operation.custom
+    called = operation.place
+    backward = place_of(backward_of(custom)) if custom is not None else None
+    where = lost.place if lost is not None and lost.place is not None else backward or called
+    kept = (f"{where}  {where.text}",) if lost is not None and lost.place is not None and where is not None else ()
+    return WrongGradient(
+        "BS420",
+        "error",
+        title,
+        (*kept, why, _how_wrong(point, wrongs)),
+        cure,
+        None if where is None else str(where),
+        operation=operation.name,
+        input=argument(operation, wrongs[0].pull.point.wanted[wrongs[0].number]),
+        calls=(called,) if called else (),
+        forward=place_of(method(custom, "forward")) if custom is not None else None,
+        backward=backward,
+    )
+
+
+def _how_wrong(point: Point, wrongs: Sequence[Wrong]) -> str:
+    """Return `Along a random direction of x it is 1.2 by differences and 0 by autograd.`"""
+    worst = wrongs[0]
+    position = worst.pull.point.wanted[worst.number]
+    right, found = worst.slope.value, worst.found
+    return (
+        f"With respect to {argument(point.operation, position)}, along a random direction, it is {right:.4g} by "
+        f"differences of the gradient and {found:.4g} by double backward."
+    )

@@ -1,0 +1,247 @@
+"""`tried`: the test <u, J v> = <Jᵀ u, v> of one operation, cheap where all is right and careful where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from backsight.verification.differences import SMALLEST_SIZE, Slope, central, slope, step_for
+from backsight.verification.directions import drawn, equal, inner, size_of
+from backsight.verification.documented import direction_of, documented
+from backsight.verification.errors import CannotTest
+from backsight.verification.point import Point
+
+ROUGH = 1e-6
+"""Agreement, relative to the size of the product, at which one central difference of double precision settles it."""
+
+FINE = 1e-5
+"""Disagreement from which on a gradient is wrong, once the noise of the differences is known to be smaller."""
+
+FAINT = 1e-11
+"""A disagreement this small, relative to the sizes of input and output, is the rounding of a derivative of zero."""
+
+NOISE = 20
+"""How many times the disagreement of two differences their mistake may be."""
+
+MOST = 0.5
+"""But no more of the size of the product: a wrong sign is seen in half precision too."""
+
+FORWARD = "by forward mode"
+
+_NEARBY = ((0.05, 0), (0.05, 1), (0.05, -1), (1e-3, 0), (1e-3, 1), (1e-3, -1))
+"""How far and to which side to go from a kink or a singular point: to both sides, up, or down."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """What the backward made of one random grad_output at one point: `gradients` are one for each wanted input.
+
+    `repeated` are the gradients of a second backward through the same graph; None where that raised `complaint`.
+    """
+
+    point: Point
+    us: list[torch.Tensor]
+    gradients: list[torch.Tensor | None]
+    repeated: list[torch.Tensor | None] | None
+    complaint: Exception | None = None
+
+    def along(self, number: int, direction: torch.Tensor) -> float:
+        """<Jᵀ u, v> for input `number`."""
+        gradient = self.gradients[number]
+        return 0.0 if gradient is None else inner(gradient, direction)
+
+
+@dataclass(frozen=True, eq=False)
+class Wrong:
+    """A gradient that is not Jᵀ u: along one direction it gives `found` where the forward says `slope`."""
+
+    number: int
+    pull: Pull
+    found: float
+    slope: Slope
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What the test of one operation found.
+
+    `wrong` are the gradients that are wrong, `error` what the backward raised, `unclear` the inputs that could not be
+    judged, each with the reason. `how` says by what means the others were.
+    """
+
+    pull: Pull | None
+    wrong: list[Wrong] = field(default_factory=list)
+    error: Exception | None = None
+    unclear: dict[int, str] = field(default_factory=dict)
+    how: str = ""
+
+
+def tried(point: Point, generator: torch.Generator) -> Trial:
+    """Test the backward of an operation at a point; go near it for what cannot be judged there.
+
+    Raises:
+        CannotTest: if no gradient can be judged at this point, nor nearby.
+    """
+    us = [drawn(each, generator) for each in point.outputs]
+    try:
+        pull = pulled(point, us)
+    except CannotTest:
+        raise
+    except Exception as error:  # whatever the user's backward raises
+        return Trial(None, error=error)
+    doubtful = [k for k in range(len(point.inputs)) if not _agree(pull, k, generator)]
+    if not doubtful:
+        return Trial(pull, how=_precision(point))
+    return _carefully(pull, doubtful, generator)
+
+
+def pulled(point: Point, us: list[torch.Tensor]) -> Pull:
+    """Run the backward twice with the same grad_output."""
+    gradients = point.pulled(us)
+    try:
+        return Pull(point, us, gradients, point.pulled(us))
+    except CannotTest:
+        raise
+    except Exception as error:  # whatever a user's backward raises when it runs again
+        return Pull(point, us, gradients, None, error)
+
+
+def _agree(pull: Pull, number: int, generator: torch.Generator) -> bool:
+    """Whether one central difference settles that the gradient is right. False if anything is not finite."""
+    point = pull.point
+    if not point.inputs[number].numel():
+        return True
+    direction = direction_of(point, number, generator)
+    found = pull.along(number, direction)
+    try:
+        value, size = central(point, number, direction, pull.us, step_for(point, number))
+    except RuntimeError:  # the function leaves its domain
+        return False
+    allowed = ROUGH if point.eps < 1e-10 else 5 * float(point.eps ** (2 / 3))
+    return abs(value - found) <= allowed * max(size, abs(value))
+
+
+def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) -> Trial:
+    pull = _finite(pull)
+    wrong: list[Wrong] = []
+    unclear: dict[int, str] = {}
+    hows = {_precision(pull.point)}
+    for number in doubtful:
+        verdict = _judged(pull, number, generator)
+        if isinstance(verdict, str):
+            near = _nearby(pull, number, generator)
+            verdict, hows = (near, hows | {"at a point nearby"}) if not isinstance(near, str) else (verdict, hows)
+        if isinstance(verdict, str) and _by_tangents(pull, number, generator) is None:
+            verdict, hows = None, hows | {FORWARD}
+        if isinstance(verdict, Wrong) and (doubt := _no_mistake(verdict, generator)):
+            verdict, hows = (None, hows | {doubt}) if doubt == FORWARD else (doubt, hows)
+        if isinstance(verdict, str):
+            unclear[number] = verdict
+        elif isinstance(verdict, Wrong):
+            wrong.append(verdict)
+    return Trial(pull, wrong, unclear=unclear, how=", ".join(sorted(hows)))
+
+
+def _no_mistake(wrong: Wrong, generator: torch.Generator) -> str:
+    """Why PyTorch's own operation is not to be accused; "" where it is.
+
+    Some take their input from a subset, such as the symmetric matrices: a difference may leave it, and then says
+    nothing. Forward mode does not.
+    """
+    operation = wrong.pull.point.operation
+    if operation.definition is not None:
+        return ""
+    if _by_tangents(wrong.pull, wrong.number, generator) is None:
+        return FORWARD
+    return documented(operation) or ""
+
+
+def _judged(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str | None:
+    """Return what is wrong, None if nothing is, or why it cannot be told.
+
+    A small mistake may by chance be at right angles to a direction, but hardly to two.
+    """
+    return _judged_along(pull, number, generator) or _judged_along(pull, number, generator)
+
+
+def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str | None:
+    point = pull.point
+    gradient = pull.gradients[number]
+    direction = direction_of(point, number, generator)
+    known = slope(point, number, direction, pull.us)
+    if not known.settled:
+        return _unsettled(pull, number)
+    if gradient is not None and not bool(torch.isfinite(gradient).all()):
+        return "its gradient is infinite or NaN at these values"
+    found = pull.along(number, direction)
+    off = abs(found - known.value)
+    allowed = min(max(FINE, NOISE * point.eps**0.6), 0.25)
+    scale = max(known.size, abs(known.value))
+    if off <= min(NOISE * known.error, MOST * scale) + allowed * scale + FAINT * known.natural:
+        return None
+    if known.kink:
+        return "its forward has a kink at these values"
+    return Wrong(number, pull, found, known)
+
+
+def _unsettled(pull: Pull, number: int) -> str:
+    point = pull.point
+    first, second = point.moved(number, None), point.moved(number, None)
+    if any(not equal(a, b) and bool((a == a).all()) for a, b in zip(first, second, strict=True)):
+        return "its forward gives other values when it is called again with the same input and seed"
+    return "differences of its forward do not settle: it is coarse, jumps or is singular at these values"
+
+
+def _finite(pull: Pull) -> Pull:
+    """Ask no output for a gradient that is infinite, as masked logits are."""
+    point = pull.point
+    if all(bool(torch.isfinite(each).all()) for each in point.outputs):
+        return pull
+    us = [u.where(torch.isfinite(each), 0.0) for u, each in zip(pull.us, point.outputs, strict=True)]
+    return pulled(point, us)
+
+
+def _nearby(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str | None:
+    """Judge at a point beside this one, where a function with kinks is smooth and a singular one is not singular."""
+    for far, side in _NEARBY:
+        inputs = [_beside(each, far, side, generator) for each in pull.point.inputs]
+        try:
+            point = pull.point.at(inputs)
+            if len(point.outputs) != len(pull.us) or any(
+                a.shape != b.shape for a, b in zip(point.outputs, pull.us, strict=True)
+            ):
+                continue
+            verdict = _judged(_finite(pulled(point, pull.us)), number, generator)
+        except CannotTest:
+            raise
+        except Exception:  # the function leaves its domain there; another side may do
+            continue
+        if not isinstance(verdict, str):
+            return verdict
+    return "nor nearby"
+
+
+def _beside(tensor: torch.Tensor, far: float, side: int, generator: torch.Generator) -> torch.Tensor:
+    by = drawn(tensor, generator) * (far * max(size_of(tensor), SMALLEST_SIZE))
+    if side and not tensor.is_complex():
+        by = by.abs() * side
+    return tensor + by
+
+
+def _by_tangents(pull: Pull, number: int, generator: torch.Generator) -> str | None:
+    """Acquit by forward-mode differentiation where differences do not tell. It accuses nobody: at a kink the two modes
+    may choose different slopes, and both be right.
+    """
+    direction = direction_of(pull.point, number, generator)
+    try:
+        pushed = pull.point.tangent(number, direction)
+    except (RuntimeError, NotImplementedError):
+        return "no forward mode"
+    value = sum(inner(u, tangent) for u, tangent in zip(pull.us, pushed, strict=True))
+    return None if abs(value - pull.along(number, direction)) <= FINE * abs(value) else "unequal"
+
+
+def _precision(point: Point) -> str:
+    return {2.0**-52: "float64"}.get(point.eps, f"to about {point.eps ** (2 / 3):.0e}")

@@ -1,0 +1,77 @@
+"""`verify`: test the backward of every operation that a function runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from backsight.verification.check import checked
+from backsight.verification.report import Verification
+from backsight.verification.running import tested
+
+SECONDS, SEED = 60.0, 0
+
+
+def verify(
+    function: Callable[..., Any],
+    /,
+    *inputs: Any,
+    seconds: float | None = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **keywords: Any,
+) -> Verification:
+    """Prove the backward of every operation that a function runs, or say which is wrong, and how.
+
+    ```python
+    print(backsight.verify(model, x))               # a module
+    print(backsight.verify(MyFunction, x))    # a torch.autograd.Function
+    backsight.verify(loss_fn, prediction, target, reduction="sum").raise_if("error")
+    ```
+
+    The function runs once, on copies of the inputs, and each operation in it again for the test: along random
+    directions u and v, <u, J v> by differences of the forward in double precision must be <Jᵀ u, v> by the backward.
+    Nothing of the user's is changed: `.grad`, buffers and random generators are as before.
+
+    Args:
+        function: a module, a function, or a `torch.autograd.Function`.
+        inputs: its arguments. If no tensor among them requires a gradient, all floating-point ones are taken to.
+        seconds: the time after which operations that were not tested yet are skipped, custom Functions being first;
+            60 by default.
+        seed: of the random numbers that the function draws, and of the directions; 0 by default.
+        progress: whether to show a progress bar; by default in a terminal, where it takes longer than a second.
+        keywords: its keyword arguments.
+
+    Raises:
+        NothingToVerify: if no operation has a backward.
+        TypeError: if `function` cannot be called, or has a parameter of the name of an option that is given.
+        Exception: what the function itself raises.
+    """
+    options = {"seconds": seconds, "seed": seed, "progress": progress}
+    refuse(function, {name for name, given in options.items() if given is not None})
+    return tested(
+        checked,
+        function,
+        inputs,
+        keywords,
+        SECONDS if seconds is None else seconds,
+        SEED if seed is None else seed,
+        progress,
+    )
+
+
+def refuse(function: Callable[..., Any], options: set[str]) -> None:
+    """Raise TypeError for what cannot be called, and for options whose names are parameters of the function."""
+    if not callable(function):
+        raise TypeError(f"verify() expects a function or a module and its inputs, not {type(function).__name__}.")
+    called: Any = getattr(function, "forward", function)
+    try:
+        parameters = set(inspect.signature(called).parameters)
+    except (TypeError, ValueError):  # builtins have none
+        return
+    if clash := sorted(options & parameters):
+        raise TypeError(
+            f"verify({clash[0]}=...) is an option of verify, and a parameter of the function as well: "
+            f"wrap the function, as in verify(lambda x: f(x, {clash[0]}=...), x)."
+        )

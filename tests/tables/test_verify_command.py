@@ -1,0 +1,233 @@
+"""`backsight verify` finds a function and inputs for it, says whether its gradients are right, and exits by that."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backsight.cli import main
+
+LAYERS = """
+import torch
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, = ctx.saved_tensors
+        return grad * x
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return 2 * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.cosine = x.cos()
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.cosine
+"""
+
+PROGRAM = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+def loss(prediction, target):
+    return F.mse_loss(prediction, target)
+
+def product(a, b):
+    return a @ b
+
+def power(x, exponent: int):
+    return x**exponent
+
+def lookup(table, indices):
+    return table[indices]
+
+def rounded(x):
+    return x.long()
+
+def misshapen(x):
+    return x.reshape(7, 7)
+
+weight = torch.randn(3, 5)
+
+def single(x):
+    return x @ weight
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.last = nn.Linear(144, 2)
+
+    def forward(self, x):
+        return self.last(self.first(x).relu().flatten(1))
+
+class Sized(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+
+embedding = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 2))
+number = 3
+
+def case():
+    return nn.Linear(5, 2), torch.randn(3, 5)
+
+def keywords():
+    return F.mse_loss, {"input": torch.randn(3), "target": torch.randn(3)}
+"""
+
+WITH_INPUTS = """
+import torch
+
+def verify_inputs():
+    return torch.rand(3, 7), torch.rand(7)
+
+def weighted(x, w):
+    return (x * w).sum(-1).sqrt()
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in {"layers_of_mine": LAYERS, "program_of_mine": PROGRAM, "with_inputs": WITH_INPUTS}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def test_a_function_that_is_wrong(capsys):
+    assert main(["verify", "layers_of_mine.py:Square"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "made-up inputs: x 4×3 (--shape gives others)\n"
+        "backsight: 1 of 1 operation has a wrong backward: Square\n"
+        "\n"
+        "error BS404  Square.backward returns half the right gradient for `x`.\n"
+    )
+    assert f"layers_of_mine.py:{LAYERS.splitlines().index('        return grad * x') + 1}" in said
+    assert "called" not in said
+    assert not any(line.endswith(" ") for line in said.splitlines())
+
+
+def test_every_function_of_a_file_where_none_is_named(capsys):
+    assert main(["verify", "layers_of_mine.py"]) == 1
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if line in ("Square", "Twice", "Kept")] == ["Square", "Twice", "Kept"]
+    assert "backsight: the backward of the operation tested is right: Twice" in said
+    assert "backsight: the backward of the operation tested is right: Kept" in said
+
+
+def test_second_derivatives_where_they_are_asked_for(capsys):
+    assert main(["verify", "layers_of_mine:Kept"]) == 0
+    assert main(["verify", "layers_of_mine:Kept", "--second-order"]) == 1
+    assert "error BS420  The second derivative of Kept is silently wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        (["loss"], "made-up inputs: prediction 4×3, target 4×3 (--shape gives others)"),
+        (["product"], "made-up inputs: a 3×3, b 3×3 (--shape gives others)"),
+        (["power"], "made-up inputs: x 4×3, exponent = 2 (--shape gives others)"),
+        (["Net"], "made-up inputs: x 2×3×8×8 (--shape gives others)"),
+        (["embedding"], "made-up inputs: input 4 (--shape gives others)"),
+        (["single"], "made-up inputs: x 4×3 (--shape gives others)"),
+        (["product", "--shape", "2,3", "--shape", "3x5"], "backsight: the backward of"),
+        (["lookup", "--shape", "5,2", "--shape", "7:int64"], "backsight: the backward of"),
+        (["single", "--shape", "2,3"], "backsight: the backward of"),
+        (["single", "--shape", "2,3", "--dtype", "float32"], "backsight: the backward of"),
+        (["case"], "backsight: the backward of the operation tested is right: linear"),
+        (["keywords"], "backsight: the backward of the operation tested is right: mse_loss"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_inputs_are_given_or_made_up(words, first, capsys):
+    target, *options = words
+    assert main(["verify", f"program_of_mine.py:{target}", *options]) == 0
+    assert capsys.readouterr().out.startswith(first)
+
+
+def test_inputs_that_stand_beside_the_function(capsys):
+    assert main(["verify", "with_inputs.py:weighted"]) == 0
+    assert capsys.readouterr().out.startswith("backsight: the backward of all 3 operations is right: ")
+
+
+def test_plain_data(capsys):
+    assert main(["verify", "layers_of_mine.py:Square", "--json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["target"], report["claim"], report["ok"]) == ("Square", "backward", False)
+    assert [each["name"] for each in report["checked"]] == ["Square"]
+    (finding,) = report["findings"]
+    assert (finding["code"], finding["severity"], finding["operation"], finding["input"]) == (
+        "BS404",
+        "error",
+        "Square",
+        "x",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["program_of_mine.py"], "program_of_mine.py defines no torch.autograd.Function. Name what to verify, as in"),
+        (["program_of_mine.py"], "It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
+        (["program_of_mine:los"], "There is no los in program_of_mine. Is it loss?"),
+        (["programs.py:loss"], "There is no file programs.py."),
+        (["program_of_mine.py:number"], "number is a int, and cannot be called."),
+        (["program_of_mine.py:Sized"], "Sized is a class, and making one without arguments raises"),
+        (["program_of_mine.py:Sized"], "def case(): return Sized(...), torch.randn(4, 3)"),
+        (["program_of_mine.py:misshapen"], "misshapen raises RuntimeError with made-up inputs (x 4×3): shape '[7, 7]'"),
+        (["program_of_mine.py:misshapen"], "Give the shapes of its inputs, --shape 4,3 for each; or write a function"),
+        (["program_of_mine.py:rounded"], "integers and booleans have no gradient"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused_in_a_line(words, said, capsys):
+    assert main(["verify", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("backsight: ")
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_an_error_of_the_program_is_shown(capsys):
+    assert main(["verify", "program_of_mine.py:product", "--shape", "2,3", "--shape", "2,3"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback") and "return a @ b" in error
+
+
+@pytest.mark.parametrize("options", [["--shape", "bananas"], ["--shape", "-3"], ["--dtype", "bananas"]])
+def test_an_option_that_makes_no_sense_is_refused(options, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["verify", "program_of_mine.py:loss", *options])
+    assert f"argument {options[0]}" in capsys.readouterr().err
+
+
+def test_the_command_as_it_is_typed(folder):
+    words = [sys.executable, "-m", "backsight", "verify", "layers_of_mine.py:Twice"]
+    ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("backsight: the backward of the operation tested is right: Twice\n")

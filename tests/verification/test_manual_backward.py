@@ -1,0 +1,322 @@
+"""`assert_manual_backward`: right gradients pass, and what is wrong with the others is said as a teacher would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import backsight as bs
+
+check = bs.testing.assert_manual_backward
+
+
+def said(*args: object, **kwargs: object) -> str:
+    """What the assertion says."""
+    with pytest.raises(AssertionError) as raised:
+        check(*args, **kwargs)
+    return str(raised.value).strip()
+
+
+def title(*args: object, **kwargs: object) -> str:
+    """The first finding, without its severity."""
+    return re.search(r"error BS\d+  .*", said(*args, **kwargs))[0].removeprefix("error ")
+
+
+def linear(inputs: int = 3, outputs: int = 2, batch: int = 8) -> tuple[nn.Linear, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return nn.Linear(inputs, outputs), torch.randn(batch, inputs), torch.randn(batch, outputs)
+
+
+# ---- right ones
+
+
+def test_the_backward_of_a_linear_layer() -> None:
+    layer, x, g = linear()
+    check(layer, x, g, weight_grad=g.T @ x, bias_grad=g.sum(0), input_grad=g @ layer.weight)
+
+
+def test_the_backward_of_a_convolution() -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Conv2d(2, 3, 3, padding=1, stride=2), torch.randn(4, 2, 7, 7)
+    g = torch.randn_like(layer(x))
+    check(
+        layer,
+        x,
+        g,
+        weight_grad=nn.grad.conv2d_weight(x, layer.weight.shape, g, stride=2, padding=1),
+        bias_grad=g.sum((0, 2, 3)),
+        input_grad=nn.grad.conv2d_input(x.shape, layer.weight, g, stride=2, padding=1),
+    )
+
+
+def test_the_backward_of_an_embedding() -> None:
+    layer, x = nn.Embedding(5, 3), torch.tensor([[1, 1], [4, 0]])
+    g = torch.randn(2, 2, 3)
+    check(layer, x, g, weight_grad=torch.zeros(5, 3).index_add(0, x.flatten(), g.flatten(0, 1)))
+
+
+def layer_norm() -> tuple[nn.LayerNorm, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    layer, x, g = nn.LayerNorm(5), torch.randn(4, 5), torch.randn(4, 5)
+    nn.init.normal_(layer.weight)
+    std = (x.var(-1, correction=0, keepdim=True) + layer.eps).sqrt()
+    return layer, x, g, std, (x - x.mean(-1, keepdim=True)) / std
+
+
+def test_the_backward_of_a_layer_norm() -> None:
+    layer, x, g, std, normalised = layer_norm()
+    h = g * layer.weight
+    down = (h - h.mean(-1, True) - normalised * (h * normalised).mean(-1, True)) / std
+    check(layer, x, g, weight_grad=(g * normalised).sum(0), bias_grad=g.sum(0), input_grad=down)
+
+
+def test_the_parameters_of_a_sequence_by_name_and_arrays() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2))
+    x, g = torch.randn(6, 3), torch.randn(6, 2)
+    hidden = model[1](model[0](x))
+    delta = (g @ model[2].weight) * hidden * (1 - hidden)
+    grads = {
+        "0.weight": (delta.T @ x).detach().numpy(),
+        "0.bias": np.asarray(delta.detach()).sum(0).tolist(),
+        "2.weight": g.T @ hidden,
+    }
+    check(model, x, g, grads=grads, input_grad=delta @ model[0].weight)
+
+
+def test_several_inputs() -> None:
+    torch.manual_seed(0)
+    layer, a, b, g = nn.Bilinear(2, 3, 1), torch.randn(4, 2), torch.randn(4, 3), torch.randn(4, 1)
+    w = layer.weight[0]
+    check(layer, (a, b), g, input_grad=(g * (b @ w.T), g * (a @ w)), weight_grad=(a.T @ (g * b))[None])
+    assert title(layer, (a, b), g, input_grad=(g * (b @ w.T), -g * (a @ w))) == (
+        "BS403  input_grad[1] of Bilinear has the wrong sign."
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.complex64])
+def test_rounding_is_allowed(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    layer, x, g = nn.Linear(30, 20).to(dtype), torch.randn(50, 30, dtype=dtype), torch.randn(50, 20, dtype=dtype)
+    check(layer, x, g, weight_grad=g.T @ x.conj(), bias_grad=g.sum(0), input_grad=g @ layer.weight.conj())
+
+
+# ---- wrong ones
+
+
+def test_a_transpose_that_is_missing_in_full() -> None:
+    layer, x, g = linear()
+    assert said(layer, x, g, weight_grad=x.T @ g, bias_grad=g.sum(0), input_grad=g @ layer.weight) == (
+        "backsight: 1 of 3 gradients has a wrong value: weight_grad\n"
+        "\n"
+        "error BS405  weight_grad of Linear is transposed.\n"
+        "  Transposed it is right. It has the shape 3×2, and weight has 2×3.\n"
+        "  cure: Exchange the factors, or transpose the result. weight_grad = grad_out.T @ x."
+    )
+
+
+def test_a_sum_that_is_missing_in_full() -> None:
+    layer, x, g = linear()
+    assert said(layer, x, g, bias_grad=g) == (
+        "backsight: 1 of 1 gradient has a wrong value: bias_grad\n"
+        "\n"
+        "error BS406  bias_grad of Linear lacks the sum over the batch.\n"
+        "  It has the shape 8×2, and bias has 2: one gradient for each sample. Summed over dimension 0 it is right.\n"
+        "  All of them used the same bias, so all add to its gradient.\n"
+        "  cure: Add .sum(0). bias_grad = grad_out.sum(0)."
+    )
+
+
+Wrong = Callable[[torch.nn.Linear, torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (lambda l, x, g: {"weight_grad": -g.T @ x}, "BS403  weight_grad of Linear has the wrong sign."),
+        (
+            lambda l, x, g: {"weight_grad": g.T @ x / 8},
+            "BS404  weight_grad of Linear is a mean over the batch instead of the sum.",
+        ),
+        (
+            lambda l, x, g: {"bias_grad": g.sum(0) * 8},
+            "BS404  bias_grad of Linear is larger than right by the size of the batch.",
+        ),
+        (lambda l, x, g: {"weight_grad": g.T @ x * 2}, "BS404  weight_grad of Linear is 2 times the right one."),
+        (lambda l, x, g: {"bias_grad": g.sum(0, keepdim=True)}, "BS406  bias_grad of Linear has another shape."),
+        (
+            lambda l, x, g: {"weight_grad": g[:, :, None] * x[:, None]},
+            "BS406  weight_grad of Linear lacks the sum over the batch.",
+        ),
+        (
+            lambda l, x, g: {"weight_grad": torch.outer(g[-1], x[-1])},
+            "BS406  weight_grad of Linear is that of the last sample alone.",
+        ),
+        (
+            lambda l, x, g: {"weight_grad": torch.ones_like(g).T @ x},
+            "BS401  weight_grad of Linear ignores grad_out.",
+        ),
+        (lambda l, x, g: {"input_grad": torch.zeros_like(x)}, "BS416  input_grad of Linear is all zero."),
+        (lambda l, x, g: {"input_grad": g}, "BS406  input_grad of Linear has the wrong shape."),
+        (
+            lambda l, x, g: {"input_grad": g @ l.weight / 0},
+            "BS400  input_grad of Linear holds 24 values that are NaN or infinite.",
+        ),
+        (lambda l, x, g: {"input_grad": g @ l.weight * 1.001 + 0.0005}, "BS400  input_grad of Linear is right to"),
+        (
+            lambda l, x, g: {"input_grad": (g @ l.weight).index_fill(1, torch.tensor([2]), 7)},
+            "BS400  input_grad of Linear is wrong in 8 of its 24 entries: all of column 2.",
+        ),
+    ],
+)
+def test_each_kind_of_mistake(wrong: Wrong, expected: str) -> None:
+    layer, x, g = linear()
+    assert title(layer, x, g, **wrong(layer, x, g)).startswith(expected)
+
+
+def test_a_square_weight_hides_nothing() -> None:
+    layer, x, g = linear(3, 3)
+    assert title(layer, x, g, weight_grad=x.T @ g) == "BS405  weight_grad of Linear is transposed."
+    assert title(layer, x, g, input_grad=g @ layer.weight.T).startswith("BS400  input_grad of Linear is wrong in every")
+
+
+def test_two_that_are_exchanged() -> None:
+    torch.manual_seed(0)
+    layer, a, b, g = nn.Bilinear(3, 3, 1), torch.randn(4, 3), torch.randn(4, 3), torch.randn(4, 1)
+    w = layer.weight[0]
+    assert title(layer, (a, b), g, input_grad=(g * (a @ w), g * (b @ w.T))) == (
+        "BS407  input_grad[0] of Bilinear is the input_grad[1]."
+    )
+
+
+def activated(activation: nn.Module) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), activation), torch.randn(6, 3), torch.randn(6, 4)
+
+
+@pytest.mark.parametrize("activation", [nn.Sigmoid(), nn.Tanh(), nn.ReLU(), nn.GELU()], ids=lambda a: type(a).__name__)
+def test_the_derivative_of_an_activation_that_was_left_out(activation: nn.Module) -> None:
+    layer, x, g = activated(activation)
+    kind = type(activation).__name__
+    assert title(layer, x, g, weight_grad=g.T @ x) == (
+        f"BS416  weight_grad of Sequential lacks the derivative of {kind}."
+    )
+    assert title(activation, x, g[:, :3], input_grad=g[:, :3]) == (
+        f"BS416  input_grad of {kind} lacks the derivative of {kind}."
+    )
+
+
+def test_the_derivative_of_an_activation_in_the_wrong_place() -> None:
+    layer, x, g = activated(nn.Sigmoid())
+    y = layer(x).sigmoid()
+    wrong = said(layer, x, g, bias_grad=(g * y * (1 - y)).sum(0))
+    assert "BS400  bias_grad of Sequential takes the derivative of Sigmoid in the wrong place." in wrong
+    assert "at the output of Sigmoid; it has to be taken at its input." in " ".join(wrong.split())
+
+
+def test_repeated_indices_of_an_embedding() -> None:
+    layer, x, g = nn.Embedding(5, 3), torch.tensor([1, 1, 4]), torch.randn(3, 3)
+    grad = torch.zeros(5, 3)
+    grad[x] = g
+    assert title(layer, x, g, weight_grad=grad) == "BS406  weight_grad of Embedding lacks a sum over repeated indices."
+
+
+def test_mean_and_variance_taken_for_constants() -> None:
+    layer, x, g, std, _ = layer_norm()
+    assert title(layer, x, g, input_grad=g * layer.weight / std) == (
+        "BS415  input_grad of LayerNorm takes the mean and the variance of LayerNorm for constants."
+    )
+    torch.manual_seed(0)
+    batch = nn.BatchNorm2d(3)
+    images, signal = torch.randn(4, 3, 2, 2), torch.randn(4, 3, 2, 2)
+    scale = (images.var((0, 2, 3), correction=0, keepdim=True) + batch.eps).rsqrt()
+    assert "mean and the variance of BatchNorm2d" in title(batch, images, signal, input_grad=signal * scale)
+    assert int(batch.num_batches_tracked) == 0
+
+
+def test_the_cross_terms_of_a_softmax() -> None:
+    torch.manual_seed(0)
+    x, g = torch.randn(4, 3), torch.randn(4, 3)
+    y = x.softmax(-1)
+    check(nn.Softmax(-1), x, g, input_grad=y * (g - (g * y).sum(-1, keepdim=True)))
+    assert title(nn.Softmax(-1), x, g, input_grad=g * y * (1 - y)) == (
+        "BS415  input_grad of Softmax lacks the cross terms of Softmax."
+    )
+
+
+def test_a_kernel_that_is_turned_round_and_a_sum_over_places() -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Conv2d(2, 3, 3), torch.randn(4, 2, 6, 6)
+    g = torch.randn_like(layer(x))
+    right = nn.grad.conv2d_weight(x, layer.weight.shape, g)
+    assert title(layer, x, g, weight_grad=right.flip(-1, -2)) == "BS400  weight_grad of Conv2d is turned round."
+    assert title(layer, x, g, bias_grad=g) == "BS406  bias_grad of Conv2d lacks a sum over dimensions 0, 2 and 3."
+
+
+def test_every_wrong_gradient_is_told_of() -> None:
+    layer, x, g = linear()
+    text = said(layer, x, g, weight_grad=-g.T @ x, bias_grad=2 * g.sum(0), input_grad=g @ layer.weight)
+    assert text.startswith("backsight: 2 of 3 gradients have a wrong value: weight_grad, bias_grad\n")
+
+
+# ---- what cannot be compared
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, TypeError, "give what you computed: weight_grad=, bias_grad=, input_grad=, or grads={name: gradient}."),
+        ({"weight_grad": "x"}, TypeError, "weight_grad has to be a tensor or an array, not a str."),
+        (
+            {"grads": {"wieght": torch.ones(2, 3)}},
+            ValueError,
+            "there is no wieght_grad: what has a gradient here is weight_grad, bias_grad, input_grad.",
+        ),
+    ],
+)
+def test_what_is_given_has_to_make_sense(arguments: dict[str, object], error: type, message: str) -> None:
+    layer, x, g = linear()
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        check(layer, x, g, **arguments)
+
+
+def test_a_name_that_several_have() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    with pytest.raises(ValueError, match=r"^weight_grad may be that of several: 0.weight_grad, 1.weight_grad\. Give"):
+        check(model, torch.ones(2, 3), torch.ones(2, 3), weight_grad=torch.ones(3, 3))
+
+
+def test_a_grad_out_of_another_shape() -> None:
+    layer, x, g = linear()
+    with pytest.raises(
+        ValueError, match=r"^grad_out is a float32 tensor of shape 2×8, and the layer returns a float64"
+    ):
+        check(layer, x, g.T, bias_grad=g.sum(0))
+
+
+def test_a_layer_that_is_random() -> None:
+    layer = nn.Sequential(nn.Linear(3, 2), nn.Dropout())
+    with pytest.raises(ValueError, match=r"^the layer is random .* Call layer\.eval\(\) before\.$"):
+        check(layer, torch.ones(4, 3), torch.ones(4, 2), bias_grad=torch.ones(2))
+    layer.eval()
+    check(layer, torch.ones(4, 3), torch.ones(4, 2), bias_grad=4 * torch.ones(2))
+
+
+def test_what_is_no_module() -> None:
+    with pytest.raises(TypeError, match=r"^the layer has to be a torch\.nn\.Module, not a function\.$"):
+        check(lambda x: x, torch.ones(2), torch.ones(2), input_grad=torch.ones(2))
+
+
+def test_nothing_is_left_behind() -> None:
+    layer, x, g = linear()
+    x.requires_grad_()
+    before, random = {name: value.clone() for name, value in layer.state_dict().items()}, torch.get_rng_state()
+    said(layer, x, g, weight_grad=x.T @ g)
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+    assert layer.weight.grad is None and x.grad is None and not layer._forward_hooks
+    assert torch.equal(torch.get_rng_state(), random)

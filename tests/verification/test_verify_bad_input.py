@@ -1,0 +1,329 @@
+"""Input on which a test of gradients stumbles: none at all, integers, aliases, kinks, singular points, too much of it."""
+
+from __future__ import annotations
+
+import cProfile
+import random
+import sys
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import wrong
+from torch import nn
+from torch.autograd import Function
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import backsight as bs
+
+
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def index(x: torch.Tensor) -> torch.Tensor:
+    return x.argmax()
+
+
+# ---- nothing to verify
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            (index, normal(3)),
+            "verify() called index, which returned an int64 tensor of shape (): integers and booleans have no "
+            "gradient. Return what they were made from.",
+        ),
+        (
+            (torch.neg, torch.arange(3)),
+            "verify() called neg, which returned an int64 tensor of shape 3: integers and booleans have no gradient. "
+            "Return what they were made from.",
+        ),
+        (
+            (lambda i: torch.ones(3)[i], torch.arange(3)),
+            "verify() called lambda with an int64 tensor of shape 3, and no parameter that requires a gradient took "
+            "part: there is nothing to differentiate with respect to. Pass a floating-point tensor.",
+        ),
+        (
+            (lambda: None,),
+            "verify() called lambda with no tensor, and no parameter that requires a gradient took part: there is "
+            "nothing to differentiate with respect to. Pass a floating-point tensor.",
+        ),
+        (
+            (nn.Identity(), normal(3)),
+            "verify() called Identity, and nothing that it ran has a backward: it hands its input on unchanged, does "
+            "not use it, detaches it, or computes under torch.no_grad().",
+        ),
+    ],
+    ids=["integer output", "integers", "integer input", "no input", "identity"],
+)
+def test_nothing_to_verify(call: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(bs.NothingToVerify) as error:
+        bs.verify(*call)
+    assert str(error.value) == message
+
+
+def test_what_is_no_function() -> None:
+    with pytest.raises(TypeError, match=r"^verify\(\) expects a function or a module and its inputs, not Tensor\.$"):
+        bs.verify(normal(3))
+
+
+def test_a_parameter_of_the_name_of_an_option() -> None:
+    def noisy(x: torch.Tensor, seed: int = 0) -> torch.Tensor:
+        return x * seed
+
+    assert bs.verify(noisy, normal(2)).ok
+    with pytest.raises(TypeError, match=r"wrap the function, as in verify\(lambda x: f\(x, seed=\.\.\.\), x\)"):
+        bs.verify(noisy, normal(2), seed=3)
+
+
+def test_what_the_function_raises_is_raised_and_nothing_stays_behind() -> None:
+    before = sys.getprofile()
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes"):
+        bs.verify(lambda x: x @ x, normal(2, 3))
+    assert sys.getprofile() is before
+    assert torch.overrides._get_current_function_mode() is None
+    with pytest.raises(ZeroDivisionError):
+        bs.verify(lambda x: 1 / 0, normal(2))
+
+
+# ---- what is changed or shared
+
+
+def test_inputs_changed_in_place_are_copies() -> None:
+    x = normal(3).requires_grad_()
+    before = x.detach().clone()
+    report = bs.verify(lambda x: x.mul_(2).sin_(), x)
+    assert [each.name for each in report.checked] == ["mul_", "sin_"]
+    assert torch.equal(x, before) and x.grad is None and x.is_leaf
+
+
+def test_entries_assigned() -> None:
+    def assign(x: torch.Tensor) -> torch.Tensor:
+        x[0] = x[1] * 2
+        return x
+
+    report = bs.verify(assign, normal(3))
+    assert report.ok and [each.name for each in report.checked] == ["getitem", "mul", "setitem"]
+
+
+def test_outputs_that_are_views_of_inputs() -> None:
+    assert bs.verify(lambda x: (x.view(-1), x[0], x.T), normal(3, 3)).ok
+
+
+def test_tensors_that_the_function_only_closes_over_are_put_back() -> None:
+    running = torch.zeros(4)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = F.batch_norm(x, running, torch.ones(4), training=True)
+        return y.sum()
+
+    assert bs.verify(step, normal(5, 4)).ok
+    assert torch.equal(running, torch.zeros(4))
+
+
+def test_buffers_that_forward_replaces_are_put_back() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls = self.calls + 1
+            return x.sin()
+
+    model = Counting()
+    calls = model.calls
+    assert bs.verify(model, normal(3)).ok
+    assert model.calls is calls and calls == 0
+    assert bs.verify(lambda x: model(x), normal(3)).ok
+    assert model.calls is calls and calls == 0
+
+
+def test_gradients_that_are_there_stay() -> None:
+    model = nn.Linear(3, 2)
+    model(normal(4, 3)).sum().backward()
+    held = {name: (each.grad, each.grad.clone()) for name, each in model.named_parameters()}
+    assert bs.verify(model, normal(4, 3)).ok
+    assert all(p.grad is held[name][0] and torch.equal(p.grad, held[name][1]) for name, p in model.named_parameters())
+
+
+# ---- kinks and singular points
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (F.relu, torch.tensor([0.0, 0.0, 1.0, -1.0])),
+        (torch.abs, torch.zeros(4)),
+        (lambda x: x.amax(), torch.ones(5)),
+        (lambda x: x.sort().values[1], torch.zeros(3)),
+        (lambda x: F.max_pool1d(x, 2), torch.zeros(1, 1, 4)),
+        (torch.sqrt, torch.tensor([0.0, 1.0])),
+        (torch.norm, torch.zeros(3)),
+        (lambda x: x.pow(0.5), torch.zeros(2)),
+        (lambda x: x.clamp(0, 1), torch.tensor([0.0, 0.5, 1.0])),
+        (lambda x: F.softmax(x.masked_fill(torch.tensor([True, False, False]), float("-inf")), -1), torch.zeros(3)),
+        (lambda x: x / x.norm(dim=-1, keepdim=True), torch.zeros(2, 3)),
+    ],
+    ids=["relu", "abs", "amax", "sort", "pool", "sqrt", "norm", "pow", "clamp", "masked", "normalised"],
+)
+def test_right_operations_at_kinks_and_singular_points(function: Any, x: torch.Tensor) -> None:
+    report = bs.verify(function, x)
+    assert not report.findings
+
+
+def test_a_wrong_one_is_found_at_its_kink() -> None:
+    (finding,) = bs.verify(wrong.BadReLU, torch.tensor([0.0, 0.0, 1.0, -1.0])).findings
+    assert finding.code == "BS401"
+
+
+def test_a_kink_is_tested_nearby_and_the_report_says_so() -> None:
+    (tested,) = bs.verify(F.relu, torch.zeros(4)).checked
+    assert tested.how == "at a point nearby, float64"
+
+
+# ---- what cannot be called again
+
+
+class Once(Function):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        Once.calls += 1
+        if Once.calls > 1:
+            raise RuntimeError("only once")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        return grad_output * 2
+
+
+def test_a_forward_that_raises_at_its_second_call() -> None:
+    report = bs.verify(lambda x: Once.apply(x).sin(), normal(2))
+    assert not report.findings and [each.name for each in report.checked] == ["sin"]
+    assert str(report) == (
+        "backsight: the backward of the operation tested is right: sin\n"
+        "not tested: Once (called a second time, it raises RuntimeError: only once)"
+    )
+
+
+class Unsteady(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * random.random()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        return grad_output
+
+
+def test_a_forward_that_no_seed_makes_repeatable() -> None:
+    report = bs.verify(Unsteady, normal(2))
+    assert not report.findings and not report.ok
+    assert str(report) == (
+        "backsight: nothing could be tested\n"
+        "not tested: Unsteady (its forward gives other values when it is called again with the same input and seed)"
+    )
+
+
+def test_a_reentrant_checkpoint_hides_what_it_runs() -> None:
+    report = bs.verify(lambda x: checkpoint(wrong.Square.apply, x, use_reentrant=True), normal(3))
+    assert [(each.name, each.why) for each in report.skipped] == [
+        ("CheckpointFunction", "what a reentrant checkpoint runs is not seen; use_reentrant=False shows it")
+    ]
+
+
+def test_sparse_inputs_and_inputs_without_elements_are_skipped_with_the_reason() -> None:
+    why = [each.why for each in bs.verify(torch.sin, torch.ones(0, 3)).skipped]
+    assert why == ["its inputs hold no elements"]
+    why = [each.why for each in bs.verify(lambda x: x.to_sparse().to_dense(), torch.eye(3)).skipped]
+    assert why == ["an input is sparse_coo, which has no directions to move in"]
+
+
+def test_a_backward_that_raises_what_it_wants() -> None:
+    class Broken(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+            raise KeyError("weights")
+
+    (finding,) = bs.verify(Broken, normal(2)).findings
+    assert (finding.code, finding.evidence) == ("BS414", ("KeyError: 'weights'",))
+
+
+# ---- too much
+
+
+def test_a_huge_tensor_is_tested_along_single_directions() -> None:
+    report = bs.verify(lambda x: wrong.Square.apply(x).sum(), normal(500, 1000))
+    (finding,) = report.findings
+    assert finding.code == "BS404" and len(report.checked) == 2
+
+
+def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_come_first() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(300):
+            x = x.sin()
+        return wrong.Square.apply(x)
+
+    report = bs.verify(model, normal(100), seconds=0.05)
+    assert [each.operation for each in report] == ["Square"]
+    assert {each.why for each in report.skipped} == {
+        "the 0.05 s given to verify were over; give it more with seconds="
+    }
+    assert len(report.checked) + len(report.skipped) == 301
+
+
+def test_two_hundred_layers() -> None:
+    layers = [layer for _ in range(100) for layer in (nn.Linear(8, 8), nn.Tanh())]
+    assert len(bs.verify(nn.Sequential(*layers), normal(2, 8)).checked) == 200
+
+
+def test_a_bar_shows_progress_on_stderr_only_where_it_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
+    slow = nn.Sequential(*[nn.Linear(400, 400) for _ in range(40)])
+    bs.verify(slow, normal(400, 400), progress=False, seconds=1.5)
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "")
+
+
+# ---- other tools at work
+
+
+def test_under_a_profiler() -> None:
+    """cProfile holds the place at which calls of Function.apply are noticed, and cannot be put back there by Python."""
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        held = sys.getprofile()
+        report = bs.verify(lambda x: wrong.Square.apply(x).sin(), normal(3))
+        assert sys.getprofile() is held
+    finally:
+        profiler.disable()
+    assert not report.ok
+
+
+def test_warnings_are_shown_once() -> None:
+    def warn(x: torch.Tensor) -> torch.Tensor:
+        warnings.warn("mind the gap", stacklevel=1)
+        return x.sin()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert bs.verify(warn, normal(2)).ok
+    assert [str(each.message) for each in caught] == ["mind the gap"]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
+def test_where_gradients_are_off(mode: Any) -> None:
+    with mode():
+        assert bs.verify(torch.sin, normal(3)).ok

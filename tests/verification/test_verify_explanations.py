@@ -1,0 +1,257 @@
+"""Each way in which a gradient is wrong, and how `verify` puts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import wrong
+
+import backsight as bs
+from backsight.verification.hypotheses import HYPOTHESES
+
+
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+x, y = normal(5, 5), normal(5, 5) + 1
+c = torch.complex(normal(4), normal(4) + 1)
+
+EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
+    (
+        "BS403",
+        (wrong.Difference, x, y),
+        "Difference.backward returns the gradient of `b` with the wrong sign.",
+        "Where `b` grows, the loss moves the other way: training would climb instead of descend.",
+        "Negate it: `-grad_output`.",
+    ),
+    (
+        "BS404",
+        (wrong.Square, x),
+        "Square.backward returns half the right gradient for `x`.",
+        "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten.",
+        "Multiply the gradient of `x` by 2.",
+    ),
+    (
+        "BS405",
+        (wrong.Product, x, y),
+        "Product.backward lacks a transpose in the gradient of `a`.",
+        "What it returns for `a` is grad_output @ b, and must be grad_output @ b.T.",
+        "Return `grad_output @ b.T`.",
+    ),
+    (
+        "BS405",
+        (wrong.Transposed, x),
+        "Transposed.backward lacks a transpose in the gradient of `x`.",
+        "What it returns for `x` is the transpose of the right gradient.",
+        "Transpose it.",
+    ),
+    (
+        "BS405",
+        (wrong.Unconjugated, c, c * 2j),
+        "Unconjugated.backward lacks a conjugate in the gradient of `x`.",
+        "It is right with the conjugate of `w` in the place of `w`.",
+        "Multiply by w.conj().",
+    ),
+    (
+        "BS406",
+        (wrong.FirstRowBias, normal(3, 4), normal(4)),
+        "FirstRowBias.backward lacks the sum over broadcast dimension 0 in the gradient of `bias`.",
+        "`bias` (4) is broadcast to the output (3×4): each entry is used 3 times. Backward hands on the gradient of "
+        "the first of 3 copies alone.",
+        "Sum over dimension 0: `.sum(0)`.",
+    ),
+    (
+        "BS406",
+        (wrong.MeanBias, normal(3, 4), normal(4)),
+        "MeanBias.backward lacks the sum over broadcast dimension 0 in the gradient of `bias`.",
+        "`bias` (4) is broadcast to the output (3×4): each entry is used 3 times. Backward returns the mean over "
+        "them, and must return the sum.",
+        "Sum over dimension 0: `.sum(0)`.",
+    ),
+    (
+        "BS406",
+        (wrong.OtherDimensionBias, x, normal(5)),
+        "OtherDimensionBias.backward lacks the sum over broadcast dimension 0 in the gradient of `bias`.",
+        "`bias` (5) is broadcast to the output (5×5): each entry is used 5 times. Backward sums over dimension 1 "
+        "instead.",
+        "Sum over dimension 0: `.sum(0)`.",
+    ),
+    (
+        "BS406",
+        (wrong.Unsummed, normal(5, 3), normal(5)),
+        "Unsummed.backward lacks a sum in the gradient of `scale`.",
+        "It has the shape 5×3, and `scale` the shape 5.",
+        "Sum it over the dimensions along which `scale` is repeated in forward.",
+    ),
+    (
+        "BS407",
+        (wrong.Swapped, x, y),
+        "Swapped.backward returns the gradients of `a` and `b` in the wrong order.",
+        "The gradient returned for `a` is the right one for `b`, and the other way round.",
+        "Return them in the order of forward's arguments: a, b.",
+    ),
+    (
+        "BS408",
+        (wrong.WrongMask, torch.tensor([-2.0, -0.5, 0.5, 2.0, 3.0])),
+        "WrongMask.backward masks the gradient of `x` in the wrong places.",
+        "It lets the gradient through at 2 of 5 entries, where forward does not change with `x` (it lies between 2 "
+        "and 3 there).",
+        "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
+    ),
+    (
+        "BS409",
+        (wrong.Nothing, x, y),
+        "Nothing.backward returns None for `weight`, which needs a gradient.",
+        "forward depends on `weight`: the right gradient reaches 2.601. As it is, `weight` never learns, and nothing "
+        "says so.",
+        "Return grad_output times the derivative of forward with respect to `weight`; None is only for arguments that "
+        "ctx.needs_input_grad does not ask for.",
+    ),
+    (
+        "BS409",
+        (wrong.Zeros, torch.ones(3)),
+        "Zeros.backward returns zeros for `x`, which needs a gradient.",
+        "forward depends on `x`: the right gradient reaches 6.536. As it is, `x` never learns, and nothing says so.",
+        "Return grad_output times the derivative of forward with respect to `x`; None is only for arguments that "
+        "ctx.needs_input_grad does not ask for.",
+    ),
+    (
+        "BS409",
+        (wrong.Total, x, [x, y]),
+        "Total.apply gets `more` in a container, where autograd does not see it.",
+        "forward depends on it, but no gradient will ever arrive: Function.apply looks for tensors among its direct "
+        "arguments alone.",
+        "Pass each tensor as an argument of its own, as in apply(*tensors), and return a gradient for each.",
+    ),
+    (
+        "BS410",
+        (wrong.Mutating, x),
+        "Mutating.backward changes grad_output in place.",
+        "grad_output holds other values after the call. Where the output is used twice, or a hook keeps it, another "
+        "part of the graph gets the changed values.",
+        "Compute with new tensors: `grad_output * x` instead of `grad_output.mul_(x)`; clone it first where it is "
+        "indexed into.",
+    ),
+    (
+        "BS411",
+        (wrong.Noisy, torch.zeros(3)),
+        "Noisy.backward is not deterministic.",
+        "Random numbers that belong to the derivative must be drawn in forward and saved: drawn anew in backward they "
+        "are others.",
+        "Draw them in forward and save them with ctx.save_for_backward.",
+    ),
+    (
+        "BS412",
+        (wrong.ChangingSaved, x),
+        "ChangingSaved.backward changes a tensor that forward saved.",
+        "retain_graph=True, or a second loss over the same forward, would compute with the changed values.",
+        "Compute with new tensors: no in-place operation on what comes out of ctx.",
+    ),
+    (
+        "BS412",
+        (wrong.Dirty, x),
+        "Dirty.forward changes its argument `x` in place and does not tell autograd.",
+        "Whoever saved the tensor before, this Function included, computes with the changed values in backward, and "
+        "the gradient of what came before is wrong.",
+        "Call ctx.mark_dirty(x) and return it, or compute with a copy.",
+    ),
+    (
+        "BS413",
+        (wrong.Single, x),
+        "Single.backward computes the gradient of `x` in float32, forward in float64.",
+        "Of a float64 grad_output it makes a gradient whose every entry is a float32 number.",
+        "Take dtypes from the tensors, as in torch.zeros_like(x) or .to(grad_output.dtype), instead of naming one.",
+    ),
+    (
+        "BS414",
+        (wrong.Raising, x, y),
+        "Raising.backward returns 1 gradients for 2 arguments.",
+        "RuntimeError: function RaisingBackward returned an incorrect number of gradients (expected 2, got 1)",
+        "Return one for each argument of forward, None for those that need none.",
+    ),
+    (
+        "BS415",
+        (wrong.Softmax, x),
+        "Softmax.backward leaves out the cross terms in the gradient of `x`.",
+        "Each entry that it returns is grad_output times the derivative of the output entry at the same place: the "
+        "diagonal of the Jacobian.",
+        "Add the terms with j ≠ i. For y = softmax(x) the whole is y * (grad_output - (grad_output * y).sum(-1, "
+        "keepdim=True)).",
+    ),
+    (
+        "BS416",
+        (wrong.Sigmoid, x),
+        "Sigmoid.backward lacks the factor (1 - output) in the gradient of `x`.",
+        "Every entry that it returns for `x` would be right if it were multiplied by (1 - output).",
+        "Multiply the derivatives of all steps of forward, from its output back to this input: the chain rule.",
+    ),
+    (
+        "BS417",
+        (wrong.Rounding, x),
+        "Rounding.backward returns grad_output itself for `x`, on which forward does not depend.",
+        "Around these values the output does not change with `x` (a rounding, a comparison, a detached value): the "
+        "derivative is 0.",
+        "If it is meant, as a straight-through estimator or a surrogate gradient is, leave it: it is not a derivative, "
+        "and no test of derivatives can pass. Otherwise return zeros.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "title", "evidence", "cure"), EXPLAINED, ids=[f"{row[0]}-{row[1][0].__name__}" for row in EXPLAINED]
+)
+def test_an_explanation(code: str, call: tuple[Any, ...], title: str, evidence: str, cure: str) -> None:
+    (finding,) = bs.verify(*call).findings
+    assert (finding.code, finding.title) == (code, title)
+    assert evidence in finding.evidence
+    assert finding.cure == cure
+
+
+def test_what_no_hypothesis_explains_is_shown_entry_by_entry() -> None:
+    (finding,) = bs.verify(wrong.Odd, torch.tensor([0.0, 2.0])).findings
+    assert (finding.code, finding.title) == ("BS400", "Odd.backward returns a wrong gradient for `x`.")
+    assert finding.evidence[0] == "1 of 2 entries are wrong. The worst:"
+    assert finding.evidence[1].startswith("  x[1] = 2: returned ")
+
+
+def test_every_hypothesis_is_tested_here_or_with_the_tutorial() -> None:
+    assert set(HYPOTHESES) - {row[0] for row in EXPLAINED} == {"BS401", "BS402"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_explanations_do_not_depend_on_the_draw(seed: int) -> None:
+    for code, call, title, _, _ in EXPLAINED:
+        assert [(each.code, each.title) for each in bs.verify(*call, seed=seed)] == [(code, title)]
+
+
+def test_a_gradient_of_one_entry_is_not_a_constant_times_the_right_one_by_default() -> None:
+    """With one draw of grad_output any number is a constant times any other."""
+
+    class Squared(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 3
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+            return 3 * grad_output**2
+
+    (finding,) = bs.verify(Squared, torch.tensor(2.0)).findings
+    assert finding.title.endswith("has grad_output as a factor too many in the gradient of `x`.")
+
+
+def test_brackets_are_only_proposed_where_they_help() -> None:
+    class Surplus(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 3
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+            return grad_output * 3 + 1
+
+    (finding,) = bs.verify(Surplus, normal(4)).findings
+    assert (finding.code, finding.cure) == ("BS402", "Leave the added term out.")
