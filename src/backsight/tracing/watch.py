@@ -5,15 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from backsight.tape import CallLog, announce, modules_in
+from backsight.tape import CallLog, Node, announce, modules_in
 from backsight.tracing.compiled import Hushed
+from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
 from backsight.tracing.steps import StepLog
+
+Level = Literal["calls", "lines", "exact"]
 
 _current: list[Watch] = []
 
@@ -26,9 +29,11 @@ class Watch:
         steps: the optimizer steps.
     """
 
-    def __init__(self, model: torch.nn.Module | None = None):
+    def __init__(self, model: torch.nn.Module | None = None, *, level: Level = "calls", nonfinite: bool = False):
         if model is not None and not issubclass(type(model), torch.nn.Module):
             raise TypeError(f"watch(model=...) expects a torch.nn.Module or nothing, not {type(model).__name__}.")
+        self.level = level
+        self.notes: tuple[str, ...] = ()
         self.calls = CallLog()
         self.steps = StepLog()
         self._model = model
@@ -71,6 +76,41 @@ class Watch:
         self.calls.close()
         _current.remove(self)
 
+    def line_of(self, node: Node | int, thread: int | None = None) -> Line | None:
+        """Return the line that made `node`; None where that was not seen."""
+        return None
+
+    def operation_of(self, node: Node | int, thread: int | None = None) -> Operation | None:
+        """Return the operation that made `node`, with its operands; None below the exact level."""
+        return None
+
+    def changes(self, tensor: torch.Tensor | int, since: int | None = None) -> tuple[Change, ...]:
+        """Return the changes in place of the memory of `tensor`, oldest first; `since` a version of it, if given."""
+        return ()
+
+    @property
+    def backwards(self) -> tuple[Backward, ...]:
+        """The calls of `backward()` and `torch.autograd.grad()`, oldest first."""
+        return ()
+
+    def backward_before(self, node: Node | int, thread: int | None = None) -> Backward | None:
+        """Return the first backward that began after `node` was made; None if there was none."""
+        return None
+
+    def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
+        """Return what cut `tensor`, which requires no gradient, off from what did, the nearest first."""
+        return ()
+
+    @property
+    def departures(self) -> tuple[Severed, ...]:
+        """Where tensors that required a gradient were handed to Python: `.item()`, `.tolist()`, `.numpy()`."""
+        return ()
+
+    @property
+    def nonfinite(self) -> tuple[NonFinite, ...]:
+        """The births of NaN and infinities, in order."""
+        return ()
+
     def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Keep a failure of ours from the training: it is told once, and nothing more is noted."""
 
@@ -96,7 +136,7 @@ class Watch:
             return
 
 
-def watch(model: torch.nn.Module | None = None) -> Watch:
+def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfinite: bool = False) -> Watch:
     """Take notes while the program runs, so that what is asked afterwards is exact.
 
     ```python
@@ -112,7 +152,7 @@ def watch(model: torch.nn.Module | None = None) -> Watch:
     Raises:
         TypeError: if `model` is not a module.
     """
-    return Watch(model)
+    return Watch(model, level=level, nonfinite=nonfinite)
 
 
 def current() -> Watch | None:
