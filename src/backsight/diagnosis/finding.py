@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,8 +14,6 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 UNKNOWN = "BS200"
 """The code of a finding that only says that an error is not known."""
-
-_STYLE = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,13 @@ class Finding:
         from rich.padding import Padding
         from rich.text import Text
 
+        from backsight.diagnosis.printing.terminal import STYLES, framed
+
+        if console.is_terminal:
+            yield from framed(self, console, options)
+            return
         head = Text.assemble(
-            (f"{self.severity} ", _STYLE[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
+            (f"{self.severity} ", STYLES[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
         for line in "\n".join(self.evidence).split("\n"):
@@ -53,6 +56,20 @@ class Finding:
 
     def __str__(self) -> str:
         return plain_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data for `json.dumps`, in the shape of docs/json.md."""
+        from backsight.diagnosis.printing.data import to_data
+
+        return to_data(self)
+
+    def _repr_html_(self) -> str:
+        from backsight.diagnosis.printing.page import to_html
+
+        return to_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # IPython would print the fields
 
 
 @dataclass(frozen=True)
@@ -107,6 +124,18 @@ class Report:
 
     def __str__(self) -> str:
         return plain_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data for `json.dumps`, in the shape of docs/json.md."""
+        return {"findings": [finding.to_dict() for finding in self.findings], "looked_at": self.looked_at}
+
+    def _repr_html_(self) -> str:
+        from backsight.diagnosis.printing.page import nothing_found, to_html
+
+        return "".join(to_html(finding) for finding in self.findings) or nothing_found(self.looked_at)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
 
 class AuditFailed(RuntimeError):
