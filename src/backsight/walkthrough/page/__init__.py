@@ -93,7 +93,7 @@ def _op(step: Step) -> dict[str, Any]:
     """Return what is told of every step of an operation."""
     return {
         "words": step.words,
-        "signature": step.formula.signature if step.formula else step.node.source or "",
+        "signature": step.formula.signature if step.formula else step.node.definition or "",
         "formula": [[name, text] for name, text in step.formula.of.items()] if step.formula else [],
     }
 
