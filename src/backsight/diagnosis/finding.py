@@ -151,5 +151,15 @@ def plain_text(renderable: object, width: int = 110) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    Console(file=out, width=width, color_system=None, highlight=False, emoji=False, markup=False).print(renderable)
+    console = Console(
+        file=out,
+        width=width,
+        color_system=None,
+        force_terminal=False,  # also where FORCE_COLOR is set, as it is in kernels of notebooks
+        force_jupyter=False,  # which would display it there, and return nothing
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))

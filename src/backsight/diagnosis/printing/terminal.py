@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
 from backsight.diagnosis.printing.excerpt import Excerpt, Row, told
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
+    from rich.console import ConsoleOptions
 
     from backsight.diagnosis.finding import Finding
 
@@ -31,6 +33,23 @@ class Signs:
 
 _SIGNS = Signs("❱", "•", "│", "╰╴", "⋮")
 _ASCII = Signs(">", "*", "|", "`- ", ":")
+
+
+def as_text(finding: Finding, *, width: int, color: bool = False) -> str:
+    """Return a finding with its frames as text, for what prints it later."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        color_system="standard" if color else None,
+        force_terminal=True,
+        force_jupyter=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    with console.capture() as captured:
+        console.print(finding)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
 
 
 def framed(finding: Finding, console: Console, options: ConsoleOptions) -> Iterator[Text]:
