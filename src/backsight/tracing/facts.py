@@ -80,7 +80,7 @@ class Change:
 
     `before` and `after` are the versions of the tensor through which it was made. A change that was made again and
     again by one line is told once, with the first `before`, the last `after` and the `count`. `op` is what changed it:
-    `add_`, `__setitem__`, `optimizer.step()`, `copy_`; `kind` is "in place"; "out" for an `out=` argument; "optimizer";
+    `add_`, `__setitem__`, `copy_`, `Adam.step()`; `kind` is "in place"; "out" for an `out=` argument; "optimizer";
     "data" where it was made through `.data` or a detached alias, so that the tensor's own version does not show it;
     "backward" for gradients accumulated by a backward; "unseen" where versions show that something the watch cannot see
     changed it between two changes that it saw. `line` is None for what is unseen. `via` is as in `Operation`.
@@ -159,8 +159,8 @@ class Values:
 class NonFinite:
     """The birth of a NaN or an infinity: an operation that was given finite values and returned others.
 
-    `phase` is "forward" or "backward"; in the backward, `op` is the node that returned it and `line` where its operation
-    ran in the forward pass; `incoming` holds values of the gradient that came in at the offending places, and
+    `phase` is "forward" or "backward"; in the backward, `op` is the node that returned it and `line` where its
+    operation ran in the forward pass; `incoming` holds values of the gradient that came in at the offending places, and
     `operands` the values that the operation had saved there. `kind` is "nan" or "inf"; `bad` of `total` values are.
     `node` is the sequence number of the node in `thread`, None without one; `backward` the index of the backward.
     """

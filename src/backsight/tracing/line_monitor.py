@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -45,7 +46,7 @@ class LineMonitor:
         events = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]  # Python 3.12
         self._of_program = events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_RESUME
         self._of_backward = events.PY_START | events.PY_RETURN
-        callbacks = {
+        callbacks: dict[int, Callable[..., Any]] = {
             events.PY_START: self._started,
             events.LINE: self._line,
             events.PY_RESUME: self._resumed,

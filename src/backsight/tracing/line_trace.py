@@ -58,7 +58,7 @@ class LineTrace:
             sys.settrace(None)
         self._running = False
         if threading.gettrace() == self._arrive:
-            threading.settrace(None)  # type: ignore[arg-type]  # how it is taken away
+            threading.settrace(None)
         for frame in _frames(sys._getframe(1)):
             if any(frame.f_trace is local for local in self._locals):
                 frame.f_trace = None

@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 
 from backsight.naming.roots import qualname
 from backsight.source import function_at, statement_at
-from backsight.source.body import Body, body_around, one_line
+from backsight.source.body import body_around
 from backsight.tracing.facts import Line, Operand
 
 MOST = 50_000
@@ -19,7 +19,7 @@ MOST = 50_000
 
 @dataclass(frozen=True)
 class Site:
-    """A line (`lasti` is -1) or an instruction of a code object; at an instruction, what was called, and through what."""
+    """A line of a code object, or (`lasti` is not -1) an instruction: then also what was called, and through what."""
 
     code: CodeType
     line: int
@@ -74,15 +74,18 @@ class Sites:
         return () if site is None else operands_of(site)
 
 
-_WRAPPERS = frozenset({"_wrapped_call_impl", "_call_impl", "handle_torch_function", "redispatch_function", "decorate_context"})
+_WRAPPERS = ("Module._", "handle_torch_function", "redispatch_function", "Function.apply")
 
 
 def _via(frame: FrameType, caller: FrameType | None) -> str:
     """Return PyTorch's function through which `frame` called, nearest to it, if there is one: `Linear.forward`."""
     nearest = ""
     while caller is not None and caller is not frame:
-        if caller.f_code.co_name not in _WRAPPERS:  # of what is around every forward, the forward is what people know
-            nearest = qualname(caller.f_code)
+        name = qualname(caller.f_code)
+        if (
+            not name.startswith(_WRAPPERS) and "<locals>" not in name
+        ):  # of what is around every forward, the forward is what people know
+            nearest = name
         caller = caller.f_back
     return nearest
 
@@ -95,7 +98,8 @@ def line_of(site: Site) -> Line:
     line, end, column, end_column = positions(site)
     statement = statement_at(body, line, column if column >= 0 else None) if body else None
     text = body.text(statement) if body and statement else ""
-    segment = "" if body is None or column < 0 else one_line(_segment(body, line, end, column, end_column))
+    node = _expression(statement, line, end, column, end_column) if statement else None
+    segment = "" if body is None or node is None else body.text(node)
     if column < 0 and isinstance(statement, ast.stmt):
         end = _end_of_header(statement)
     return Line(code.co_filename, line, max(end, line), function, segment, text, column, end_column)
@@ -120,14 +124,18 @@ def _end_of_header(statement: ast.stmt) -> int:
     return max(statement.lineno, getattr(first, "lineno", statement.lineno + 1) - 1)
 
 
-def _segment(body: Body, line: int, end: int, column: int, end_column: int) -> str:
-    """Return the source between two positions. Columns count UTF-8 bytes."""
-    lines = [text.encode("utf-8", "replace") for text in body.lines[line - 1 : end]]
-    if not lines:
-        return ""
-    lines[-1] = lines[-1][:end_column]
-    lines[0] = lines[0][column:]
-    return " ".join(part.decode("utf-8", "replace").strip() for part in lines)
+def _expression(statement: ast.stmt, line: int, end: int, column: int, end_column: int) -> ast.expr | ast.stmt | None:
+    """Return the smallest expression of a statement that ends at the one position and covers the other.
+
+    Of a chain of methods over several lines, the interpreter's positions begin at the last.
+    """
+    found: ast.expr | ast.stmt | None = None
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.expr, ast.stmt)) and (node.end_lineno, node.end_col_offset) == (end, end_column):
+            covers = (node.lineno, node.col_offset) <= (line, column)
+            if covers and (found is None or (node.lineno, node.col_offset) >= (found.lineno, found.col_offset)):
+                found = node
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
@@ -137,13 +145,9 @@ def operands_of(site: Site) -> tuple[Operand, ...]:
     line, end, column, end_column = positions(site)
     if body is None or column < 0:
         return ()
-    try:
-        tree = ast.parse(_segment(body, line, end, column, end_column))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the source is another by now, or nested too deeply
-        return ()
-    statement = tree.body[0] if len(tree.body) == 1 else None
-    node = statement.value if isinstance(statement, ast.Expr) else statement
-    return tuple(Operand(one_line(ast.unparse(each)), None, at) for at, each in _parts(node, site))
+    statement = statement_at(body, line, column)
+    node = _expression(statement, line, end, column, end_column) if statement else None
+    return tuple(Operand(body.text(each), None, at) for at, each in _parts(node, site))
 
 
 def _parts(node: ast.AST | None, site: Site) -> list[tuple[int | str, ast.expr]]:

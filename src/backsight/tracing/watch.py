@@ -12,10 +12,13 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from backsight.tape import CallLog, Node, announce, announce_lines
+from backsight.tracing.births import Births
+from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
 from backsight.tracing.hooks import Hooks
 from backsight.tracing.log import Log
 from backsight.tracing.steps import StepLog
+from backsight.tracing.traces import cleaned
 
 Level = Literal["calls", "lines", "exact"]
 LEVELS = ("calls", "lines", "exact")
@@ -49,7 +52,7 @@ class Watch:
         self.steps = StepLog()
         self._log = Log(self._give_up)
         self._model = model
-        self._nonfinite = nonfinite
+        self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
         self._parts: list[Any] = []
         self._used = self._failed = False
 
@@ -58,10 +61,17 @@ class Watch:
             raise RuntimeError("this watch is running or has ended; make another with backsight.watch().")
         self._used = True
         announce(self.calls)
-        self._parts.append(Hooks(self.calls, self.steps, self._guarded, self._model))
         if self.level != "calls":
             announce_lines(self._log)
+        exact = None
+        if self.level == "exact":
+            exact = Exact(self._log, self._births)
+            self._start(exact)
+        elif self.level == "lines":
             self._start(_tracer(self._log))
+        hooks = Hooks(self.calls, self.steps, self._log, self._model, exact)
+        hooks.start(self._guarded)
+        self._parts.append(hooks)
         _current.append(self)
         return self
 
@@ -70,6 +80,8 @@ class Watch:
     ) -> None:
         for part in reversed(self._parts):
             self._note(part.stop())
+        if error is not None and self.level == "exact":
+            cleaned(error)
         self._parts.clear()
         self.calls.close()
         _current.remove(self)
@@ -79,7 +91,7 @@ class Watch:
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            with Watch(self._model, level=self.level, nonfinite=self._nonfinite):
+            with Watch(self._model, level=self.level, nonfinite=self._births is not None):
                 return function(*args, **kwargs)
 
         return watched  # type: ignore[return-value]  # of the same signature
@@ -93,7 +105,7 @@ class Watch:
 
     def operation_of(self, node: Node | int, thread: int | None = None) -> Operation | None:
         """Return the operation that made a node, with its operands; None below the exact level."""
-        return None
+        return self._log.operation_of(_number(node), thread)
 
     def changes(self, tensor: torch.Tensor | int, since: int | None = None) -> tuple[Change, ...]:
         """Return the changes in place of a tensor's memory, oldest first.
@@ -102,7 +114,7 @@ class Watch:
             tensor: a tensor, or the `storage` of a `Saved` or `Leaf`.
             since: only what came after the tensor had this version.
         """
-        return ()
+        return self._log.changes.told(tensor, since)
 
     @property
     def backwards(self) -> tuple[Backward, ...]:
@@ -116,17 +128,25 @@ class Watch:
 
     def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
         """Return what cut `tensor`, which requires no gradient, off from what did, the nearest first."""
-        return ()
+        return self._log.flow.severed(tensor)
 
     @property
     def departures(self) -> tuple[Severed, ...]:
         """Where tensors that required a gradient were handed to Python: `.item()`, `.tolist()`, `.numpy()`."""
-        return ()
+        return self._log.flow.departures()
 
     @property
     def nonfinite(self) -> tuple[NonFinite, ...]:
         """The births of NaN and infinities, in order."""
-        return ()
+        return tuple(self._births.found.values()) if self._births is not None else ()
+
+    def _operands_of(self, sequence: int) -> tuple[Line, list[str], int] | None:
+        """Return the line of a node, how its operands are written, and its thread."""
+        operation = self._log.operation_of(sequence)
+        if operation is None:
+            return None
+        texts = [operation.line.segment, *(each.text for each in operation.operands)]
+        return operation.line, texts, operation.thread
 
     def _start(self, part: Any) -> None:
         """Start a part; where that is not possible, say so and go on with less."""
