@@ -1,6 +1,6 @@
 # code: BS203
 # variable: net
-# cause: for p in model.parameters():
+# cause: p.requires_grad = False
 # cure: requires_grad
 import torch
 from torch import nn
