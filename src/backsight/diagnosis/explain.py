@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
+from backsight.diagnosis.around import Function, around
 from backsight.diagnosis.explained import culprit, explained_error, unknown, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.heeding import Heeding
@@ -46,6 +47,9 @@ class explaining:
     ```python
     with backsight.explaining():
         train()                  # an autograd error still raises, with its explanation below the traceback
+
+    @backsight.explaining()      # or every call of a function, generator or coroutine
+    def train(): ...
     ```
 
     The explanation is a note (`BaseException.add_note`), which Python 3.11 and later print; on 3.10 it is only in the
@@ -60,6 +64,10 @@ class explaining:
         self.findings: tuple[Finding, ...] = ()
         self._heeding: Heeding | None = None
 
+    def __call__(self, function: Function) -> Function:
+        """Return a function that is run in such a context each time."""
+        return around(function, type(self))
+
     def __enter__(self) -> explaining:
         self._heeding = Heeding(self._warned)
         return self
@@ -69,19 +77,31 @@ class explaining:
     ) -> None:
         if self._heeding is not None:
             self._heeding.remove()
-        if error is None:
+        if error is None or not issubclass(type(error), Exception):  # an interrupt asks for an end, and for no more
             return
         try:
-            if culprit(error) is not None and not _is_explained(error):
-                self.findings += (explain(error),)
-                _add_note(error, f"{_HEAD}{self.findings[-1]}")
+            if culprit(error) is None or _is_explained(error):
+                return
+            self.findings += (explain(error),)
+            text = f"{_HEAD}{self.findings[-1]}"
         except Exception as ours:  # the user's own error must pass, whatever is wrong with us
-            _add_note(error, f"\nbacksight could not explain this error: {type(ours).__name__} in {where(ours)}")
+            text = f"\nbacksight could not explain this error: {type(ours).__name__} in {where(ours)}"
+        try:
+            _add_note(error, text)
+        except Exception:  # its class does not let it have one
+            _say(text.lstrip("\n"))
 
     def _warned(self, finding: Finding) -> None:
         self.findings += (finding,)
-        if sys.stderr is not None:  # print(file=None) would write to stdout
-            print(f"backsight: {finding}", file=sys.stderr)
+        _say(f"backsight: {finding}")
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:  # print(file=None) would write to stdout
+        try:
+            print(text, file=sys.stderr)
+        except (OSError, ValueError):  # closed or broken, and there is no other place to say so
+            return
 
 
 _HEAD = "\nbacksight: "

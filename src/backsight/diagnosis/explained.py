@@ -7,8 +7,10 @@ from dataclasses import replace
 from types import FrameType
 
 from backsight.diagnosis.errors import Known, known
+from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
 from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of, message_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.wording import shown
 from backsight.tape import no_torch_function
 
 
@@ -18,11 +20,23 @@ def explained_error(error: BaseException) -> Finding | None:
     if found is None:
         return None
     first, entry = found
+    if (other := elsewhere(first)) is not None:
+        return _told(first, entry, other)
     finding = _explained(failure_of(first), entry)
     if first.__traceback__ is None:
         said = "The exception has no traceback, so this rests on its text alone."
         return replace(finding, evidence=(*finding.evidence, said), exact=False)
     return finding
+
+
+def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
+    """Explain an error of which there is only the text: its frames here are those of who passed it on."""
+    finding = _explained(Failure(error, message_of(error), (), ()), entry)
+    place = other.place
+    raised = (shown(place, f"raised the error, {other.where}."),) if place else ()
+    said = f"(Read from the text of the error: it was raised {other.where}, whose variables cannot be seen from here.)"
+    source = str(place) if place else None
+    return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
 
 
 def explained_warning(warning: Warning, frame: FrameType) -> Finding | None:
