@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
 import torch
 from torch import nn
+
+next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The number that the next node of this thread will get; the function itself, because it is called at every line."""
 
 APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a class method
 """The code of `Function.apply`: no mode sees it, though it makes a node."""
@@ -45,6 +49,16 @@ def remove(mode: Any) -> bool:
     for other in reversed(above):
         torch._C._push_on_torch_function_stack(other)
     return found
+
+
+def compiled_wrapper() -> CodeType | None:
+    """Return the code that is around every compiled function; None while no compiler is imported."""
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    context = getattr(frames, "_TorchDynamoContext", None)
+    if context is None:
+        return None
+    inner = (each for each in vars(context)["__call__"].__code__.co_consts if type(each) is CodeType)
+    return next((code for code in inner if code.co_name in ("compile_wrapper", "_fn")), None)
 
 
 _FAST = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)

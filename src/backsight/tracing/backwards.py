@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from backsight.tape import next_sequence_number
+from backsight.tracing._torch import next_number
 from backsight.tracing.facts import Backward
 from backsight.tracing.intervals import Threads
 from backsight.tracing.sites import Sites
@@ -60,7 +60,7 @@ class BackwardLog:
             return None
         self._running.depth = 1
         thread = threading.get_ident()
-        marks = {**self._threads.marks(), thread: next_sequence_number()}
+        marks = {**self._threads.marks(), thread: next_number()}
         entry = Entry(
             self.count, call, site, thread, marks, _flag(given, "retain_graph"), _flag(given, "create_graph") or False
         )

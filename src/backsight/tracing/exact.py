@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from backsight.snapshot import groups
-from backsight.tape import next_sequence_number
-from backsight.tracing._torch import must_not_see_a_mode, push, remove
+from backsight.tracing._torch import must_not_see_a_mode, next_number, push, remove
 from backsight.tracing.births import Births
 from backsight.tracing.functions import Functions
 from backsight.tracing.log import Log
@@ -19,11 +18,10 @@ from backsight.tracing.program import innermost
 
 
 class _Here(threading.local):
-    """The modules, by id, within whose calls the mode is off in a thread, and the number of the first node of them."""
+    """Within which calls the mode is off in a thread, outermost first."""
 
     def __init__(self) -> None:
-        self.off: list[int] = []
-        self.first = 0
+        self.off: list[object] = []
 
 
 class Exact:
@@ -33,6 +31,7 @@ class Exact:
         self._log = log
         self._mode = Functions(log, births)
         self._here = _Here()
+        self._regions: Any = None
 
     def start(self) -> str:
         """Begin."""
@@ -40,6 +39,11 @@ class Exact:
         push(self._mode)
         if threading.gettrace() is None:
             threading.settrace(self._arrive)
+        if sys.version_info >= (3, 12):
+            from backsight.tracing.regions import Regions
+
+            self._regions = Regions(self._log, self)
+            return self._regions.start()
         return ""
 
     def stop(self) -> str:
@@ -48,7 +52,7 @@ class Exact:
             threading.settrace(None)
         remove(self._mode)
         self._mode.log = None
-        return ""
+        return self._regions.stop() if self._regions is not None else ""
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> None:
         """Be called once in a new thread, at its first line, and be its tracer no more."""
@@ -56,33 +60,48 @@ class Exact:
         if self._mode.log is not None:
             push(self._mode)
 
-    def enter(self, module: torch.nn.Module) -> None:
-        """Note that a call of `module` begins."""
+    def off(self, token: object) -> None:
+        """Take the mode off in this thread, unless it is off already, until `on` is called with this `token`."""
         here = self._here
-        self._mode.here.stepping = False  # left behind by a step that raised
-        if must_not_see_a_mode(module) and (here.off or remove(self._mode)):
-            if not here.off:
-                here.first = next_sequence_number()
-            here.off.append(id(module))
+        if here.off or remove(self._mode):
+            here.off.append(token)
 
-    def leave(self, module: torch.nn.Module) -> None:
-        """Note that a call of `module` ends; what it made counts as made by the line that called it."""
+    def on(self, token: object, name: str = "") -> None:
+        """Put the mode on again. What was made meanwhile counts as made by the line that is now running, as `name`."""
         here = self._here
-        if not here.off or here.off[-1] != id(module):
+        if not any(each is token for each in here.off):
             return
-        here.off.pop()
+        while here.off.pop() is not token:
+            pass  # a call that an exception ended without our being told
         if here.off:
             return
-        push(self._mode)
-        table, now = self._log.threads.here(), next_sequence_number()
+        if self._mode.log is not None:
+            push(self._mode)
+        table, now = self._log.threads.here(), next_number()
         frame = innermost(sys._getframe(1))
         if now != table.known and frame is not None:
-            table.add(max(here.first, table.known), now, self._log.sites.of_call(frame, type(module).__name__, None))
+            table.add(table.known, now, self._log.sites.of_call(frame, name, None))
+
+    def enter(self, module: torch.nn.Module) -> None:
+        """Note that a call of `module` begins."""
+        self.end_step()  # one that raised has not ended
+        if must_not_see_a_mode(module):
+            self.off(module)
+
+    def leave(self, module: torch.nn.Module) -> None:
+        """Note that a call of `module` ends."""
+        if self._here.off:
+            self.on(module, type(module).__name__)
 
     def begin_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that an optimizer steps: what it does is told as one."""
-        self._mode.here.stepping = not any(group.get("differentiable") for group in groups(optimizer))
+        if not any(group.get("differentiable") for group in groups(optimizer)):
+            self.off(_STEP)
 
     def end_step(self) -> None:
         """Note that the step has ended."""
-        self._mode.here.stepping = False
+        if self._here.off:
+            self.on(_STEP)
+
+
+_STEP = object()

@@ -18,8 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from backsight.naming.frames import locals_of
-from backsight.tape import next_sequence_number
-from backsight.tracing._torch import APPLY, redispatched
+from backsight.tracing._torch import APPLY, next_number, redispatched
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_from
 from backsight.tracing.changes import version
@@ -36,10 +35,9 @@ SILENT, PLAIN = Kind.SILENT, Kind.PLAIN
 
 
 class _Here(threading.local):
-    """The intervals of a thread, and whether an optimizer is stepping in it, whose work is told as one."""
+    """The intervals of a thread."""
 
     table: Intervals | None = None
-    stepping = False
 
 
 class Functions(TorchFunctionMode):
@@ -54,7 +52,7 @@ class Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if torch.compiler.is_compiling() or self.log is None or self.here.stepping:
+        if torch.compiler.is_compiling() or self.log is None:
             return func(*args, **(kwargs or {}))
         kind = _kinds.get(func)
         if kind is SILENT:
@@ -65,14 +63,14 @@ class Functions(TorchFunctionMode):
         table = self.here.table
         if table is None:
             table = self.here.table = log.threads.here()
-        first = next_sequence_number()
+        first = next_number()
         if first != table.known:
             self._gap(table, first)
         if kind is not PLAIN or kwargs or self._births is not None:
             return self._special(kind, func, types, args, kwargs or {}, table, first)
         result = func(*args)
         try:
-            end = next_sequence_number()
+            end = next_number()
             if end != first:
                 self._made(table, first, end, func, sys._getframe(1))
             elif type(result) is torch.Tensor and not result.requires_grad:
@@ -171,7 +169,7 @@ class Functions(TorchFunctionMode):
         log = self.log
         if log is None:
             return
-        end = next_sequence_number()
+        end = next_number()
         site = self._made(table, first, end, func, caller) if end != first else 0
         for tensor, before in written:
             if version(tensor) != before:
@@ -227,7 +225,7 @@ class Functions(TorchFunctionMode):
             if hooks is not None:
                 hooks()
             table = log.threads.here()
-            now = next_sequence_number()
+            now = next_number()
             if now != table.known and site:  # a backward that can be differentiated makes nodes
                 table.add(table.known, now, site)
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import torch
 
-from backsight.tape import grad_fn, next_sequence_number, no_torch_function, sequence_number
+from backsight.tape import grad_fn, no_torch_function, sequence_number
+from backsight.tracing._torch import next_number
 
 LIMIT = 400_000
 """Intervals of a thread at which those are dropped that no live graph needs: 9 MB."""
@@ -25,7 +26,7 @@ class Intervals:
     def __init__(self, limit: int = LIMIT):
         self.limit = limit
         self.first, self.end, self.site = array("Q"), array("Q"), array("L")
-        self.begin = self.known = next_sequence_number()
+        self.begin = self.known = next_number()
 
     def __len__(self) -> int:
         return len(self.first)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from backsight.tape import next_sequence_number
+from backsight.tracing._torch import next_number
 from backsight.tracing.backwards import CODES, NAMES, Entry
 from backsight.tracing.intervals import Intervals
 from backsight.tracing.log import Log
@@ -83,7 +83,7 @@ class LineMonitor:
         table = here.table
         if table is None:
             table = here.table = self._log.threads.here()
-        now = next_sequence_number()
+        now = next_number()
         if now != table.known:
             if here.code is not None:
                 table.add(table.known, now, self._log.sites.of_line(here.code, here.line))

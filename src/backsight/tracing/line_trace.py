@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from backsight.naming.frames import is_function, locals_of
-from backsight.tape import next_sequence_number
+from backsight.tracing._torch import next_number
 from backsight.tracing.backwards import CODES, NAMES
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost, is_programs, known
@@ -77,7 +77,7 @@ class LineTrace:
 
     def _tracer(self) -> tuple[Trace, Trace]:
         """Return the global and the local trace function of this thread. Closures: they run at every line."""
-        log, table, of_line, number = self._log, self._log.threads.here(), self._log.sites.of_line, next_sequence_number
+        log, table, of_line, number = self._log, self._log.threads.here(), self._log.sites.of_line, next_number
         here = innermost(sys._getframe(2))
         code, line = (here.f_code, here.f_lineno) if here else (None, 0)
 
