@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Level, follow
+from backsight.diagnosis.evidence.failure import follow
 from backsight.naming.plain import namespace
 from backsight.source.body import dotted
 
 _TABLES = ("_modules", "_parameters", "_buffers")
 
 
-def value_of(level: Level, node: ast.expr | None) -> object:
+class Variables(Protocol):
+    """What knows the variables of a function: a level of a traceback, a function that has returned."""
+
+    def value(self, name: str) -> object: ...
+
+
+def value_of(level: Variables, node: ast.expr | None) -> object:
     """The value of a name, of attributes, and of items of plain containers: `layers[0].weight`; else None."""
     name = dotted(node)
     if name is not None:

@@ -62,7 +62,9 @@ def _joint(case: Case) -> Joint | None:
     if old is None:
         return None
     consumers = [
-        node for node in nodes if node.index not in case.old and any(e and e.node.index == old.index for e in node.inputs)
+        node
+        for node in nodes
+        if node.index not in case.old and any(e and e.node.index == old.index for e in node.inputs)
     ]
     new = min(consumers, key=lambda node: node.sequence or 0)
     return Joint(old, new, case.watch.line_of(old), case.watch.line_of(new), _holder(case, old))
@@ -155,7 +157,9 @@ def _is_module(joint: Joint) -> bool:
 def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
-    again = earlier is not None and earlier.line is not None and level is not None and earlier.line.file == level.place.file
+    again = (
+        earlier is not None and earlier.line is not None and level is not None and earlier.line.file == level.place.file
+    )
     return Finding(
         "BS201",
         "error",
@@ -174,7 +178,9 @@ def _all_of_it(case: Case) -> Finding:
 def _operand(case: Case, joint: Joint) -> str:
     """What the program wrote for it where it was used."""
     operation = case.watch.operation_of(joint.new) if case.watch else None
-    fitting = [each.text for each in (operation.operands if operation else ()) if each.text and each.shape == joint.old.shape]
+    fitting = [
+        each.text for each in (operation.operands if operation else ()) if each.text and each.shape == joint.old.shape
+    ]
     return fitting[0] if len(fitting) == 1 else ""
 
 
