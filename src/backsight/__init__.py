@@ -5,6 +5,7 @@
     print(bs.graph(loss))     # the autograd graph, named, as text
     print(bs.audit(loss))     # what is wrong with this step, before backward
     bs.name(tensor).text      # what the program calls a tensor
+    print(bs.graphs())        # every graph that is alive, and the variable that holds it
     bs.explain()              # the last autograd error, with variable, line and cure
     bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
     bs.release(optimizer)     # optimizer steps inside backward: gradients never exist all at once
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from backsight._version import __version__
 
 if TYPE_CHECKING:
-    from backsight.diagnosis import AuditFailed, Finding, Report, audit, explain, explaining
+    from backsight.diagnosis import AuditFailed, Finding, LiveGraphs, Report, audit, explain, explaining, graphs
     from backsight.gradient_release import (
         AlreadyStepped,
         CoupledOptimizer,
@@ -49,6 +50,7 @@ __all__ = [
     "Forecast",
     "GradientGone",
     "Graph",
+    "LiveGraphs",
     "Name",
     "NotAStep",
     "NotInGraph",
@@ -73,6 +75,7 @@ __all__ = [
     "explaining",
     "forecast",
     "graph",
+    "graphs",
     "measure_memory",
     "name",
     "names",
@@ -96,6 +99,7 @@ _HOME = {
     "Forecast": "memory",
     "GradientGone": "gradient_release",
     "Graph": "tape",
+    "LiveGraphs": "diagnosis",
     "Name": "naming",
     "NotAStep": "memory",
     "NotInGraph": "tape",
@@ -119,6 +123,8 @@ _HOME = {
     "explaining": "diagnosis",
     "forecast": "memory",
     "graph": "snapshot",
+    "graphs": "diagnosis",
+    "load_ipython_extension": "integrations",
     "measure_memory": "memory",
     "name": "snapshot",
     "names": "snapshot",
@@ -128,6 +134,7 @@ _HOME = {
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
+    "unload_ipython_extension": "integrations",
     "walk": "walkthrough",
     "watch": "tracing",
 }

@@ -9,7 +9,9 @@ from backsight.launch.ranks import rank
 from backsight.launch.voice import failed, say, show
 
 if TYPE_CHECKING:
+    from backsight.diagnosis import Finding
     from backsight.launch.first_steps import FirstSteps
+    from backsight.launch.leaks import LeakWatch
     from backsight.launch.threads import ThreadErrors
 
 
@@ -19,8 +21,9 @@ class TrainingObserver:
     What it has to say goes to stderr, after the program's own output.
     """
 
-    def __init__(self, *, quiet: bool = False, notes: bool = False):
-        self.quiet, self.notes = quiet, notes
+    def __init__(self, *, quiet: bool = False, notes: bool = False, leaks: bool = False):
+        self.quiet, self.notes, self.leaks = quiet, notes, leaks
+        self._leaks: LeakWatch | None = None
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
         self._failed = False
@@ -35,6 +38,10 @@ class TrainingObserver:
 
             self._steps = FirstSteps()
             self._threads = ThreadErrors(self._explain)
+            if self.leaks:
+                from backsight.launch.leaks import LeakWatch
+
+                self._leaks = LeakWatch()
         except Exception as failure:  # a failure of ours is not a failure of the program
             failed("not watching", failure)
 
@@ -60,9 +67,15 @@ class TrainingObserver:
         if self._steps is None:
             return
         self._steps.stop()
+        from backsight.diagnosis import Report
+
+        leaks = self._found_leaks()
         if self._failed or self._steps.failed:
+            if leaks:  # as when a leak ends a program by filling the memory
+                show(Report(leaks), title="backsight found")
             return
-        report = self._steps.report()
+        audited = self._steps.report()
+        report = Report((*audited.findings, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()
         if shown.findings:
             show(shown, title="backsight found")
@@ -70,3 +83,9 @@ class TrainingObserver:
             from backsight.launch.summary import summary
 
             say(summary(self._steps, notes=len(report) - len(shown)))
+
+    def _found_leaks(self) -> tuple[Finding, ...]:
+        if self._leaks is None:
+            return ()
+        self._leaks.stop()
+        return self._leaks.findings

@@ -114,6 +114,14 @@ def body_around(file: str, line: int) -> Body | None:
     return Body(file, max(covering, key=_first), lines) if covering else None
 
 
+def functions(file: str) -> Iterator[Body]:
+    """The module of a file, and every function in it."""
+    lines = _lines(file)
+    found = _scopes("".join(lines)).values() if lines else ()
+    for scope in {id(scope): scope for scope in found if not isinstance(scope, ast.ClassDef)}.values():
+        yield Body(file, scope, lines)
+
+
 def statement_at(body: Body, line: int, column: int | None = None) -> ast.stmt | None:
     """The innermost statement that covers `line`, nested functions included.
 
