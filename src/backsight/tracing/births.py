@@ -37,6 +37,8 @@ class Births:
     def __init__(self, sites: Sites, lines: Callable[[int], Any], fail: Callable[[Exception], None]):
         self._sites, self._line_of, self._fail = sites, lines, fail
         self.found: dict[tuple[Any, ...], NonFinite] = {}
+        self.lost: dict[int, None] = {}
+        """The backwards that began from a loss that was not finite, the first ones."""
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}  # what is not finite, by the id of the tensor
 
     def look(
@@ -109,11 +111,15 @@ class Births:
             bad.numel(),
             thread=threading.get_ident(),
             node=node,
+            dtype=_dtype(out),
         )
 
     def before_backward(self, roots: Any, backward: int) -> Callable[[], None]:
         """Look at every gradient of a backward that begins; return what ends that."""
-        starts = [t.grad_fn for _, t in tensors((roots,), {}) if t.grad_fn is not None]
+        given = [t for _, t in tensors((roots,), {})]
+        if len(self.lost) < KEPT and any(map(what_is, given)):
+            self.lost[backward] = None
+        starts = [t.grad_fn for t in given if t.grad_fn is not None]
         if not starts:
             return lambda: None
         nodes = walk(starts).nodes
@@ -162,7 +168,17 @@ class Births:
             line[2] if line else 0,
             number,
             backward,
+            dtype=_dtype(out),
         )
+
+    def forget(self) -> None:
+        """Forget what was found: it has done no harm, and is not to keep others from being told."""
+        self.found.clear()
+        self.lost.clear()
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def what_is(tensor: torch.Tensor) -> int:

@@ -163,6 +163,7 @@ class NonFinite:
     operation ran in the forward pass; `incoming` holds values of the gradient that came in at the offending places, and
     `operands` the values that the operation had saved there. `kind` is "nan" or "inf"; `bad` of `total` values are.
     `node` is the sequence number of the node in `thread`, None without one; `backward` the index of the backward.
+    `dtype` is that of the result: `float16`.
     """
 
     phase: Literal["forward", "backward"]
@@ -177,3 +178,4 @@ class NonFinite:
     node: int | None = None
     backward: int | None = None
     module: str = ""
+    dtype: str = ""

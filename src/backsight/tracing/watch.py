@@ -140,6 +140,16 @@ class Watch:
         """The births of NaN and infinities, in order."""
         return tuple(self._births.found.values()) if self._births is not None else ()
 
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The backwards, by index, that began from a loss that was not finite; with `nonfinite=True`."""
+        return tuple(self._births.lost) if self._births is not None else ()
+
+    def forget_births(self) -> None:
+        """Forget the births so far, as those that a gradient scaler has dealt with: only so many are kept."""
+        if self._births is not None:
+            self._births.forget()
+
     def _operands_of(self, sequence: int) -> tuple[Line, list[str], int] | None:
         """Return the line of a node, how its operands are written, and its thread."""
         operation = self._log.operation_of(sequence)
