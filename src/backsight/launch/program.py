@@ -87,6 +87,7 @@ def _run(program: Callable[[], object], observer: Observer) -> int:
         raise
     except BaseException as caught:
         error = BaseException.with_traceback(caught, _of_program(caught.__traceback__))
+    _tidy(error)
     try:
         report(error)
     finally:  # the program's hook may call sys.exit()
@@ -101,6 +102,16 @@ def _of_program(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
     return trace
+
+
+def _tidy(error: BaseException) -> None:
+    """Take out of a traceback the frames that a watch has put between the program and PyTorch."""
+    traces = sys.modules.get("backsight.tracing.traces")
+    if traces is not None:
+        try:
+            traces.cleaned(error)
+        except Exception:
+            pass  # the traceback is then longer than it need be
 
 
 def _execute(code: CodeType, namespace: dict[str, Any]) -> None:

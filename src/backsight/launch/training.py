@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from backsight.launch.first_steps import FirstSteps
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.threads import ThreadErrors
+    from backsight.tracing import Level
 
 
 class TrainingObserver:
@@ -21,8 +22,9 @@ class TrainingObserver:
     What it has to say goes to stderr, after the program's own output.
     """
 
-    def __init__(self, *, quiet: bool = False, notes: bool = False, leaks: bool = False):
+    def __init__(self, *, quiet: bool = False, notes: bool = False, leaks: bool = False, level: Level = "exact"):
         self.quiet, self.notes, self.leaks = quiet, notes, leaks
+        self._level: Level = level
         self._leaks: LeakWatch | None = None
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
@@ -36,7 +38,7 @@ class TrainingObserver:
             from backsight.launch.first_steps import FirstSteps
             from backsight.launch.threads import ThreadErrors
 
-            self._steps = FirstSteps()
+            self._steps = FirstSteps(self._level)
             self._threads = ThreadErrors(self._explain)
             if self.leaks:
                 from backsight.launch.leaks import LeakWatch

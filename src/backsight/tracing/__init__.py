@@ -2,11 +2,12 @@
 
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
-from backsight.tracing.watch import Watch, current, watch
+from backsight.tracing.watch import Level, Watch, current, watch
 
 __all__ = [
     "Backward",
     "Change",
+    "Level",
     "Line",
     "NonFinite",
     "Operand",
