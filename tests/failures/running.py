@@ -17,6 +17,7 @@ import torch
 from scripts import Script
 
 import backsight as bs
+from backsight.diagnosis.evidence.failure import failure_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Told:
 
     script: Script
     finding: bs.Finding | None
+    failed_at: str = ""
 
     @property
     def missing(self) -> list[str]:
@@ -56,12 +58,14 @@ def told(script: Script, watched: bool) -> Told:
         if watched:
             around.enter_context(bs.watch(level="exact"))
         listening = around.enter_context(bs.explaining())
+        failed_at = ""
         try:
             with listening:
                 runpy.run_path(str(script.path), run_name="__main__")
-        except Exception:
-            pass
-    return Told(script, listening.findings[-1] if listening.findings else None)
+        except Exception as error:
+            source = failure_of(error).source
+            failed_at = source or ""
+    return Told(script, listening.findings[-1] if listening.findings else None, failed_at)
 
 
 @contextlib.contextmanager
@@ -74,6 +78,7 @@ def _alone(script: Script) -> Iterator[None]:
     try:
         with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("always")
+            warnings.showwarning = lambda *given: None
             torch.manual_seed(0)
             with contextlib.redirect_stderr(io.StringIO()):
                 yield

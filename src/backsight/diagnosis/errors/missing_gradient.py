@@ -14,12 +14,12 @@ from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.failure import Failure, failure_of
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
-from backsight.diagnosis.evidence.memory import gradient_of, needs_gradient, shape_of
+from backsight.diagnosis.evidence.memory import gradient_of, is_tensor, needs_gradient, shape_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
-from backsight.source import Body, Cut, Place, backward_calls, cuts, receiver_of_backward
+from backsight.source import Body, Cut, Place, backward_calls, cuts, receiver_of_backward, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import prefixes
+from backsight.source.bindings import bound, prefixes
 from backsight.source.body import callee, expressions, statements
 from backsight.tracing import current
 
@@ -146,8 +146,22 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         if reason
         else f"Let the loss depend on {read.name}; or skip what has no gradient: `if {read.text}.grad is not None`.",
         source=str(reason.place if reason else read.place),
-        exact=others,
+        exact=others or (reason is not None and _was_seen(failure, reason)),
     )
+
+
+def _was_seen(failure: Failure, reason: Reason) -> bool:
+    """Whether a watch has seen that statement cut off a tensor which a variable still holds."""
+    watch = current()
+    for level in failure.users if watch is not None else ():
+        statement = statement_at(level.body, *reason.place.position) if level.body else None
+        if statement is None or level.body is None or level.body.file != reason.place.file or watch is None:
+            continue
+        tensors = [value for name in bound(statement) if is_tensor(value := level.value(name))]
+        cuts_seen = [each.line for tensor in tensors for each in watch.severed(tensor)]
+        if any(line is not None and line.line == reason.place.line for line in cuts_seen):
+            return True
+    return False
 
 
 def _in_module(failure: Failure, read: Read) -> Reason | None:

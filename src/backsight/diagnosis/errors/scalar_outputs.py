@@ -79,7 +79,7 @@ def _left_open(failure: Failure, root: torch.Tensor) -> Line | None:
     watch = current()
     if watch is None or watch.level == "calls":
         return None
-    graph = survey([root], frames=failure.frames).graph
+    graph = survey((root,), frames=failure.frames).graph
     shape, node = graph.roots[0].shape, graph.roots[0]
     for each in graph.nodes:  # consumers come before producers
         sources = [edge.node for edge in each.inputs if edge is not None]

@@ -74,11 +74,11 @@ class Applied:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the arguments that need a gradient, by name."""
-        found = {}
+        found: dict[str, tuple[int, ...]] = {}
         for index, (node, output) in enumerate(self.node.next_functions):
             name = self.argument_at(index) if node is not None else ""
             given = input_metadata(node)[output : output + 1] if name else ()
-            found |= {name: tuple(each.shape) for each in given}
+            found.update((name, tuple(each.shape)) for each in given)
         return found
 
     @property

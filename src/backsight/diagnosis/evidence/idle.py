@@ -14,7 +14,7 @@ from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, backward_calls, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, target_names, uses
-from backsight.source.body import dotted, expressions
+from backsight.source.body import body_around, callee, dotted, expressions
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,9 @@ def reason_for(failure: Failure, idle: Idle) -> Reason | None:
     body, place = next(_reads_of(idle), (None, None))
     if body is None or place is None:
         return None
-    return _lost_result(failure, idle, place) or _conditional(idle, body, place)
+    return (
+        _lost_result(failure, idle, place) or _lost_entry(failure, idle, body, place) or _conditional(idle, body, place)
+    )
 
 
 def _reads_of(idle: Idle) -> Iterator[tuple[Body, Place]]:
@@ -149,6 +151,38 @@ def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
                 f"Use {listed(unused)} in {loss}, or remove {idle.path} from the model.",
             )
     return None
+
+
+def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reason | None:
+    """The model returns its result in a dict, under a key that nothing reads."""
+    spot = next(each for each in spots(body.node) if each.node.lineno == place.line)
+    returned = spot.node.value if isinstance(spot.node, ast.Return) else None
+    if not isinstance(returned, ast.Dict):
+        return None
+    for key, value in zip(returned.keys, returned.values, strict=True):
+        uses_it = any(use.name == idle.attribute for use in uses(value))
+        if uses_it and isinstance(key, ast.Constant) and type(key.value) is str and not _is_read(failure, key.value):
+            return Reason(
+                (shown(place, f'returns what {idle.attribute} computes under "{key.value}", and nothing reads that.'),),
+                failure.user.place if failure.user else place,
+                f'Use the entry "{key.value}" in the loss, or remove {idle.path} from the model.',
+            )
+    return None
+
+
+def _is_read(failure: Failure, key: str) -> bool:
+    """Whether the files of the functions that run read an entry by this key, or an attribute of this name."""
+    for file in dict.fromkeys(level.frame.f_code.co_filename for level in failure.users):
+        module = body_around(file, 0)
+        for node in ast.walk(module.node) if module else ():
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == key:
+                return True
+            if isinstance(node, ast.Attribute) and node.attr == key and dotted(node.value) != "self":
+                return True
+            got = node.args[:1] if isinstance(node, ast.Call) and callee(node)[1] in ("get", "pop") else []
+            if any(isinstance(each, ast.Constant) and each.value == key for each in got):
+                return True
+    return False
 
 
 def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:

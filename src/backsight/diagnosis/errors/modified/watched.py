@@ -153,9 +153,8 @@ def _cure(case: Case, change: Change, line: Line, name: str, module: str) -> str
         return f"{_later(case, line)} below every backward() that needs {name} as it was."
     if "." in case.holder and not case.saved.requires_grad:
         written = _written(line) or name
-        return (
-            f"Compute with a copy, {written}.clone(): then {written} may change. Or update {written} after backward()."
-        )
+        later = f"Or update {written} after backward()."
+        return f"Compute with a copy, {written}.clone(): then {written} may change. {later}"
     return _rewritten(line) or f"Change a copy: put {name} = {name}.clone() before line {line.line}."
 
 

@@ -61,12 +61,8 @@ def _joint(case: Case) -> Joint | None:
     old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
     if old is None:
         return None
-    consumers = [
-        node
-        for node in nodes
-        if node.index not in case.old and any(e and e.node.index == old.index for e in node.inputs)
-    ]
-    new = min(consumers, key=lambda node: node.sequence or 0)
+    consumers = (node for node, edge in case.graph.edges if edge.node.index == old.index)
+    new = min((node for node in consumers if node.index not in case.old), key=lambda node: node.sequence or 0)
     return Joint(old, new, case.watch.line_of(old), case.watch.line_of(new), _holder(case, old))
 
 
@@ -90,8 +86,8 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
             shown(joint.used, f"reads {name} as the pass before left it, with its history, and assigns it anew."),
             *_freed(case),
         ),
-        f"Cut the history after each step: {name} = {name}.detach(). retain_graph=True is no cure: the graph would grow "
-        "with every pass.",
+        f"Cut the history after each step: {name} = {name}.detach(). retain_graph=True is no cure: the graph would "
+        "grow with every pass.",
         source=str(joint.used),
     )
 
@@ -157,9 +153,8 @@ def _is_module(joint: Joint) -> bool:
 def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
-    again = (
-        earlier is not None and earlier.line is not None and level is not None and earlier.line.file == level.place.file
-    )
+    seen = earlier.line if earlier is not None else None
+    again = seen is not None and level is not None and seen.file == level.place.file
     return Finding(
         "BS201",
         "error",
@@ -178,9 +173,8 @@ def _all_of_it(case: Case) -> Finding:
 def _operand(case: Case, joint: Joint) -> str:
     """What the program wrote for it where it was used."""
     operation = case.watch.operation_of(joint.new) if case.watch else None
-    fitting = [
-        each.text for each in (operation.operands if operation else ()) if each.text and each.shape == joint.old.shape
-    ]
+    given = operation.operands if operation else ()
+    fitting = [each.text for each in given if each.text and each.shape == joint.old.shape]
     return fitting[0] if len(fitting) == 1 else ""
 
 
