@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import sequence_number
+from backsight.tape import no_torch_function, sequence_number
 from backsight.tape._torch import RAW, can_read, forward_class
 from backsight.tape.walk import walk
 from backsight.tracing.facts import NonFinite, Values
@@ -53,13 +53,11 @@ class Births:
     ) -> None:
         """Look at the result of a call that made the nodes from `first` up to `end`."""
         for out in result if type(result) in (tuple, list) else (result,):
-            if not issubclass(type(out), torch.Tensor) or not (out.is_floating_point() or out.is_complex()):
-                continue
-            state = what_is(out)
+            state = what_is(out) if issubclass(type(out), torch.Tensor) else 0
             if not state:
                 continue
             given = [t for _, t in tensors(args, kwargs)]
-            before = [self._state(t) if t is not out else self._remembered(t) for t in given]
+            before = [what_is(t) if t is not out else self._remembered(t) for t in given]
             self._remember(out, state)
             name = name_of(func)
             deliberate = not given or "empty" in name or any(map(_is_not_finite, (*args, *kwargs.values())))
@@ -71,9 +69,6 @@ class Births:
             if born:
                 node = end - 1 if end != first else None
                 self._tell_forward(name, site(), out, args, kwargs, born, node)
-
-    def _state(self, tensor: torch.Tensor) -> int:
-        return what_is(tensor) if tensor.is_floating_point() or tensor.is_complex() else 0
 
     def _remembered(self, tensor: torch.Tensor) -> int:
         held = self._known.get(id(tensor))
@@ -134,11 +129,12 @@ class Births:
     def _hook(self, node: Any, backward: int) -> Callable[[Any, Any], None]:
         def look(grad_inputs: Any, grad_outputs: Any) -> None:
             try:
-                for out in grad_inputs:
-                    state = what_is(out) if out is not None else 0
-                    if state:
-                        self._gradient(node, backward, out, state, grad_outputs)
-                        return
+                with no_torch_function():  # the mode is on in a backward, and need not see this
+                    for out in grad_inputs:
+                        state = what_is(out) if out is not None else 0
+                        if state:
+                            self._gradient(node, backward, out, state, grad_outputs)
+                            return
             except Exception as failure:
                 self._fail(failure)
 
@@ -183,19 +179,26 @@ def _dtype(tensor: torch.Tensor) -> str:
 
 def what_is(tensor: torch.Tensor) -> int:
     """Return whether values of a tensor are NaN or infinite; nothing is recorded on the tape."""
-    if not _numeric(tensor) or not tensor.numel():
+    if not _numeric(tensor):
         return 0
     plain = tensor.detach()
-    total = plain.sum().item()
-    if math.isfinite(total) if type(total) is not complex else math.isfinite(abs(total)):
+    try:
+        total = plain.sum().item()
+        if math.isfinite(total if type(total) is float else abs(total)):
+            return 0
+        return (NAN if bool(plain.isnan().any()) else 0) | (INF if bool(plain.isinf().any()) else 0)
+    except (RuntimeError, NotImplementedError):  # nested, fake or on the meta device: there are no values to look at
         return 0
-    return (NAN if bool(plain.isnan().any()) else 0) | (INF if bool(plain.isinf().any()) else 0)
+
+
+_FLOATING = frozenset(
+    {torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64, torch.complex128, torch.complex32}
+)
 
 
 def _numeric(tensor: torch.Tensor) -> bool:
-    """Whether the values can be looked at."""
-    dense = tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
-    return dense and (tensor.is_floating_point() or tensor.is_complex()) and tensor.device.type != "meta"
+    """Whether the values may not be finite, and can be looked at."""
+    return tensor.dtype in _FLOATING and tensor.layout == torch.strided
 
 
 def _is_not_finite(value: Any) -> bool:

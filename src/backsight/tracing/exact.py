@@ -51,13 +51,13 @@ class Exact:
         if threading.gettrace() == self._arrive:
             threading.settrace(None)
         remove(self._mode)
-        self._mode.log = None
+        self._mode.ended = True
         return self._regions.stop() if self._regions is not None else ""
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> None:
         """Be called once in a new thread, at its first line, and be its tracer no more."""
         sys.settrace(None)
-        if self._mode.log is not None:
+        if not self._mode.ended:
             push(self._mode)
 
     def off(self, token: object) -> None:
@@ -75,7 +75,7 @@ class Exact:
             pass  # a call that an exception ended without our being told
         if here.off:
             return
-        if self._mode.log is not None:
+        if not self._mode.ended:
             push(self._mode)
         table, now = self._log.threads.here(), next_number()
         frame = innermost(sys._getframe(1))
