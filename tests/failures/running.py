@@ -57,7 +57,7 @@ def told(script: Script, watched: bool) -> Told:
     with _alone(script), contextlib.ExitStack() as around:
         if watched:
             around.enter_context(bs.watch(level="exact"))
-        listening = around.enter_context(bs.explaining())
+        listening = bs.explaining()
         failed_at = ""
         try:
             with listening:
@@ -88,8 +88,6 @@ def _alone(script: Script) -> Iterator[None]:
         random.setstate(state)
         sys.path[:] = path
         for name in set(sys.modules) - modules:
-            if (
-                name.startswith("_")
-                and Path(getattr(sys.modules[name], "__file__", None) or "").parent.parent == script.path.parent.parent
-            ):
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and Path(file).parent == script.path.parent:
                 del sys.modules[name]
