@@ -26,7 +26,8 @@ class Heeding:
 
     def __init__(self, tell: Callable[[Finding], None]) -> None:
         self._tell = tell
-        self._told: set[tuple[str, str | None]] = set()
+        self.told: set[tuple[str, str | None]] = set()
+        """The code and the place of what was explained."""
         self._before: Callable[..., None] = warnings.showwarning
         self._ours = self._show
         warnings.showwarning = self._ours
@@ -42,8 +43,8 @@ class Heeding:
             return
         try:
             finding = explained_warning(message, sys._getframe(1))
-            if finding is not None and (finding.code, finding.source) not in self._told:
-                self._told.add((finding.code, finding.source))
+            if finding is not None and (finding.code, finding.source) not in self.told:
+                self.told.add((finding.code, finding.source))
                 self._tell(finding)
         except Exception:  # the user's program goes on, whatever is wrong with us
             return

@@ -10,6 +10,7 @@ from backsight.launch.voice import failed, say, show
 
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
+    from backsight.diagnosis.heeding import Heeding
     from backsight.launch.first_steps import FirstSteps
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.threads import ThreadErrors
@@ -28,6 +29,7 @@ class TrainingObserver:
         self._leaks: LeakWatch | None = None
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
+        self._heeding: Heeding | None = None
         self._failed = False
 
     def start(self) -> None:
@@ -35,11 +37,13 @@ class TrainingObserver:
 
     def _begin(self) -> None:
         try:
+            from backsight.diagnosis.heeding import Heeding
             from backsight.launch.first_steps import FirstSteps
             from backsight.launch.threads import ThreadErrors
 
             self._steps = FirstSteps(self._level)
             self._threads = ThreadErrors(self._explain)
+            self._heeding = Heeding(lambda finding: show(finding, title="backsight explains"))
             if self.leaks:
                 from backsight.launch.leaks import LeakWatch
 
@@ -66,6 +70,8 @@ class TrainingObserver:
     def finish(self) -> None:
         if self._threads is not None:
             self._threads.stop()
+        if self._heeding is not None:
+            self._heeding.remove()
         if self._steps is None:
             return
         self._steps.stop()
@@ -81,7 +87,7 @@ class TrainingObserver:
         shown = report if self.notes else report.without_notes()
         if shown.findings:
             show(shown, title="backsight found")
-        elif not self.quiet and rank() == 0:
+        elif not self.quiet and rank() == 0 and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import summary
 
             say(summary(self._steps, notes=len(report) - len(shown)))

@@ -28,9 +28,13 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
         [shown(failure.user.place, "puts gradients with a history of their own into .grad.")] if failure.user else []
     )
     of = names[0] if names else "a parameter"
-    lines.append(f"{of} holds its gradient, the gradient its graph, and the graph {of}: none of them is ever freed.")
+    lines.append(
+        f"{of} holds its gradient, the gradient its graph, and the graph {of}: none of them is freed before {of}.grad "
+        "is set to None."
+    )
     if graph is not None:
-        lines.append(f"A pass leaves {counted(len(graph), 'operation')} behind, and the gradient's own beside them.")
+        size = counted(len(graph) - len(graph.leaves), "operation")
+        lines.append(f"The graph that it keeps has {size}, and those that compute the gradients beside them.")
     wanted = f"[{listed(names, 3).replace(' and ', ', ')}]" if 0 < len(names) <= _FEW else "list(model.parameters())"
     return Finding(
         CODE,
