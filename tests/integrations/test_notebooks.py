@@ -37,6 +37,16 @@ def step(hidden):
 """
 LOOP = "for k in range(3):\n    hidden = step(hidden)"
 
+TABLES = """
+net = torch.nn.Linear(2, 1)
+step = lambda: net(torch.ones(4, 2)).sum().backward()
+loss = net(torch.ones(4, 2)).sum()
+with backsight.profile() as profile:
+    step()
+for shown in (backsight.graphs(), backsight.walk(loss), backsight.measure_memory(step), profile, backsight.audit(loss)):
+    assert "\\n" in str(shown) or str(shown).startswith("backsight: nothing found"), type(shown)
+"""
+
 
 def environment(**more: str) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "IPYTHON"))}
@@ -163,6 +173,7 @@ class TestInJupyter:
             LOOP,
             "import backsight\nbacksight.explain()",
             "print(backsight.explain())",
+            TABLES,
         ]
         book.cells = [nbformat.v4.new_code_cell(source) for source in sources]
         client = nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True)
@@ -181,6 +192,9 @@ class TestInJupyter:
     def test_cells_are_called_as_the_traceback_calls_them(self, outputs):
         assert "In[4]:2" in outputs[3][1]["data"]["text/plain"]
         assert not re.search(r"\d{6}\.py", outputs[3][1]["data"]["text/html"])
+
+    def test_every_table_is_text_that_can_be_printed(self, outputs):
+        assert outputs[6] == []
 
     def test_an_explanation_that_is_asked_for_is_shown_once(self, outputs):
         (asked,), (printed,) = outputs[4], outputs[5]

@@ -38,6 +38,7 @@ def text(profile: Profile, limit: int | None, width: int | None = None, color: b
         file=out,
         width=wide,
         force_terminal=color,
+        force_jupyter=False,  # which would display it there, and leave nothing to return
         color_system="standard" if color else None,
         highlight=False,
         emoji=False,

@@ -32,6 +32,7 @@ def as_text(shown: LiveGraphs | Growth) -> str:
         width=terminal.width if terminal.is_terminal else 110,
         file=io.StringIO(),
         force_terminal=terminal.is_terminal,
+        force_jupyter=False,  # which would display it there, and leave nothing to return
         color_system="auto" if terminal.is_terminal else None,
         highlight=False,
         emoji=False,
