@@ -134,10 +134,12 @@ def _learn(function: Any) -> Kind:
 
 
 def _warns(call: Call) -> bool:
-    """Whether a call gives a warning: reading the `.grad` of a result, making a tensor of a tensor."""
+    """Whether a call gives a warning: to read the `.grad` of a result, to make a tensor or a number of a tensor."""
     tensor = call.args[0] if call.args else None
     if call.kind is Kind.GRADIENT and tensor is not None:
         return bool(tensor.requires_grad and not tensor.is_leaf and not tensor.retains_grad)
+    if call.kind is Kind.LEAVES and tensor is not None:
+        return bool(tensor.requires_grad)
     return call.kind is Kind.WRAPS and issubclass(type(tensor), torch.Tensor)
 
 

@@ -8,6 +8,8 @@ Source: CPython 3.11, Python/sysmodule.c, `trace_trampoline`; Objects/frameobjec
 
 from __future__ import annotations
 
+import dis
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -150,7 +152,14 @@ def _until_return(log: Log, call: Any, site: int, frame: FrameType) -> Trace:
 
 
 def _may_trace(code: CodeType) -> bool:
-    return not any(name in _READS_LOCALS for name in code.co_names)
+    return _READS_LOCALS.isdisjoint(code.co_names) or not _asks_for_locals(code)
+
+
+@functools.lru_cache(maxsize=256)
+def _asks_for_locals(code: CodeType) -> bool:
+    """Whether the function itself uses one of these names, and not as an attribute as in what pytest makes of asserts."""
+    loads = ("LOAD_GLOBAL", "LOAD_NAME")
+    return any(each.argval in _READS_LOCALS and each.opname in loads for each in dis.get_instructions(code))
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

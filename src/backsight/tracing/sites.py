@@ -33,6 +33,7 @@ class Sites:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, int, str], int] = {}
+        self._places: dict[tuple[int, tuple[int, ...], str], int] = {}
         self._sites: dict[int, Site] = {}
         self._next = 1
 
@@ -46,7 +47,11 @@ class Sites:
         key = (id(frame.f_code), -2 - frame.f_lasti, op)
         found = self._numbers.get(key)
         if found is None:
-            found = self._add(key, Site(frame.f_code, frame.f_lineno, frame.f_lasti, op, _via(frame, caller)))
+            site = Site(frame.f_code, frame.f_lineno, frame.f_lasti, op, _via(frame, caller))
+            # Once it is specialised, a call may be made by another instruction of the same place.
+            place = (id(frame.f_code), positions(site), op)
+            found = self._numbers[key] = self._places.get(place) or self._add(key, site)
+            self._places[place] = found
         return found
 
     def _add(self, key: tuple[int, int, str], site: Site) -> int:
@@ -54,6 +59,7 @@ class Sites:
             for number in list(itertools.islice(self._sites, MOST // 2)):
                 del self._sites[number]
             self._numbers = {k: n for k, n in self._numbers.items() if n in self._sites}
+            self._places = {k: n for k, n in self._places.items() if n in self._sites}
         number = self._numbers[key] = self._next
         self._sites[number] = site
         self._next += 1
