@@ -6,10 +6,10 @@ import threading
 
 import pytest
 import torch
+from marked_lines import line
 from torch import nn
 
 import backsight as bs
-from marked_lines import line
 
 both_levels = pytest.mark.parametrize("level", ["lines", "exact"])
 

@@ -15,7 +15,7 @@ from backsight.tracing.facts import Backward
 from backsight.tracing.intervals import Threads
 from backsight.tracing.sites import Sites
 
-KEPT = 4096
+KEPT = 1000
 """The latest backwards that are kept."""
 
 Call = Literal["backward", "grad"]

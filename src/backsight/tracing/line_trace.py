@@ -34,7 +34,7 @@ class LineTrace:
 
     def __init__(self, log: Log):
         self._log = log
-        self._running = False
+        self._running = self._failed = False
         self._mine: Trace | None = None
         self._before: Any = None
         self._locals: list[Trace] = []
@@ -66,7 +66,7 @@ class LineTrace:
                 frame.f_trace = None
                 if is_function(frame) and not lost:
                     locals_of(frame)  # empties the snapshot that tracing has left, which would keep tensors alive
-        return "some lines are missing: another tracer took over" if lost else ""
+        return "some lines are missing: another tracer took over" if lost and not self._failed else ""
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Be the first trace function of a new thread: give it one of its own."""
@@ -130,7 +130,7 @@ class LineTrace:
         return call, local
 
     def _fail(self, failure: Exception) -> None:
-        self._running = False
+        self._running, self._failed = False, True
         sys.settrace(None)
         self._log.fail(failure)
 
