@@ -7,6 +7,7 @@ A comment names the program; the text block below it is filled in:
 
     <!-- pytorch: examples/broken/04_inplace_saved.py -->   the last message of its traceback
     <!-- backsight: wrong -->                               what `backsight run` adds, or what the program prints
+    <!-- backsight: wrong --leaks -->                       the same, run with that option
 
 `wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page.
 """
@@ -27,7 +28,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 WIDTH = 100
 
-_FILLED = re.compile(r"(<!-- (pytorch|backsight): (\S+) -->\n+```text\n)(?:.*?\n)??(```\n)", re.DOTALL)
+_FILLED = re.compile(r"(<!-- (pytorch|backsight): (\S+)(?: --\S+)* -->\n+```text\n)(?:.*?\n)??(```\n)", re.DOTALL)
+_OPTIONS = re.compile(r"<!-- backsight: wrong((?: --\S+)*) -->")
 _HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
 
 
@@ -80,7 +82,8 @@ def filled(page: Path) -> str:
 def run_named(name: str, text: str) -> Run:
     """Run the program which a page calls `wrong` or `right`, or a file of this repository."""
     if name in ("wrong", "right"):
-        return _run(program(text, name), "train.py")
+        options = _OPTIONS.search(text)
+        return _run(program(text, name), "train.py", *(options[1].split() if options else ()))
     return _run((ROOT / name).read_text(encoding="utf-8"), Path(name).name)
 
 
@@ -93,8 +96,8 @@ def program(text: str, heading: str) -> str:
 
 
 @lru_cache(None)
-def _run(source: str, name: str) -> Run:
-    command = [] if "import backsight" in source else ["-m", "backsight", "run", "--quiet"]
+def _run(source: str, name: str, *options: str) -> Run:
+    command = [] if "import backsight" in source else ["-m", "backsight", "run", "--quiet", *options]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_text(source, encoding="utf-8")
         ended = subprocess.run(

@@ -5,6 +5,7 @@
     print(bs.graph(loss))     # the autograd graph, named, as text
     print(bs.audit(loss))     # what is wrong with this step, before backward
     bs.name(tensor).text      # what the program calls a tensor
+    print(bs.graphs())        # every graph that is alive, and the variable that holds it
     bs.explain()              # the last autograd error, with variable, line and cure
     bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
     bs.release(optimizer)     # optimizer steps inside backward: gradients never exist all at once
@@ -20,7 +21,7 @@ from backsight._version import __version__
 
 if TYPE_CHECKING:
     from backsight import testing
-    from backsight.diagnosis import AuditFailed, Finding, Report, audit, explain, explaining
+    from backsight.diagnosis import AuditFailed, Finding, LiveGraphs, Report, audit, explain, explaining, graphs
     from backsight.gradient_release import (
         AlreadyStepped,
         CoupledOptimizer,
@@ -58,6 +59,7 @@ __all__ = [
     "Forecast",
     "GradientGone",
     "Graph",
+    "LiveGraphs",
     "Name",
     "NotAStep",
     "NotInGraph",
@@ -85,6 +87,7 @@ __all__ = [
     "explaining",
     "forecast",
     "graph",
+    "graphs",
     "measure_memory",
     "name",
     "names",
@@ -112,6 +115,7 @@ _HOME = {
     "Forecast": "memory",
     "GradientGone": "gradient_release",
     "Graph": "tape",
+    "LiveGraphs": "diagnosis",
     "Name": "naming",
     "NotAStep": "memory",
     "NotInGraph": "tape",
@@ -138,6 +142,8 @@ _HOME = {
     "explaining": "diagnosis",
     "forecast": "memory",
     "graph": "snapshot",
+    "graphs": "diagnosis",
+    "load_ipython_extension": "integrations",
     "measure_memory": "memory",
     "name": "snapshot",
     "names": "snapshot",
@@ -147,6 +153,7 @@ _HOME = {
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
+    "unload_ipython_extension": "integrations",
     "verify": "verification",
     "verify_graph": "verification",
     "verify_second_order": "verification",

@@ -79,11 +79,21 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
     run.usage = (
-        "backsight run [-h] [--quiet] [--notes] [--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) "
-        "[ARGUMENT ...]"
+        "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--json] [--json-to FILE] "
+        "[--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     )
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
+    run.add_argument("--json", action="store_true", help="say everything as lines of JSON, for tools: docs/json.md")
+    run.add_argument("--json-to", metavar="FILE", help="add such lines to this file, beside what is said for people")
+    run.add_argument(
+        "--watch",
+        choices=("exact", "lines", "calls"),
+        default="exact",
+        help="how closely the script is watched, for explanations: every call into PyTorch (exact, if not given: some "
+        "2 µs each), the lines that run, or only modules and optimizers",
+    )
+    run.add_argument("--leaks", action="store_true", help="look for graphs that pile up, and for what holds them")
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
     run.add_argument(
         "--run",
@@ -158,10 +168,14 @@ def _run(options: argparse.Namespace) -> int:
     if not options.record and (options.run is not None or options.every is not None):
         options.parser.error("--run and --every are about a recording: add --record")
     from backsight.launch import Observer, Together, run_module, run_script
+    from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
 
     script, *rest = options.program
-    observer: Observer = TrainingObserver(quiet=options.quiet, notes=options.notes)
+    as_lines.ask(script, stderr=options.json, file=options.json_to)
+    observer: Observer = TrainingObserver(
+        quiet=options.quiet, notes=options.notes, leaks=options.leaks, level=options.watch
+    )
     if options.record:
         from backsight.launch.recording import RecordingObserver
 

@@ -411,19 +411,45 @@ loss.backward()
         assert "enable_input_require_grads()" in finding.cure
 
 
-class TestWhereTheCauseIsNotFound:
+class TestSumsOfNothing:
     def test_a_loop_that_never_ran(self):
         source = f"""{SETUP}
-total = torch.tensor(0.0)
+total = torch.tensor(0.0)  # here
 for batch in []:
     total = total + model(batch).sum()
-total.backward()  # here
+total.backward()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "If only the first of them ran, total is still a constant." in finding.evidence
+        assert finding.title == (
+            "total does not require grad: it is still the constant that it began as, and nothing was ever added to it."
+        )
+        assert "if total.requires_grad: total.backward()" in finding.cure
         assert not finding.exact
 
+    def test_a_sum_that_was_added_to_is_none(self):
+        source = f"""{SETUP}
+total = torch.tensor(0.0)
+for batch in [x]:
+    total = total + model(batch).sum().detach()  # here
+total.backward()
+"""
+        assert explained(source).source == at(source)
+
+    def test_a_watch_makes_it_exact(self):
+        source = f"""{SETUP}
+total = torch.zeros(())  # here
+if len(x) > 1000:
+    total = total + model(x).sum()
+total.backward()
+"""
+        with bs.watch(level="exact"):
+            finding = explained(source)
+        assert finding.source == at(source)
+        assert finding.exact
+
+
+class TestWhereTheCauseIsNotFound:
     def test_code_without_source(self):
         finding = explained(f"{SETUP}loss = model(x).argmax().float()\nloss.backward()\n", readable=False)
         assert finding.code == "BS203"

@@ -253,3 +253,26 @@ for _ in range(6):
     found = said(observed(bench, source))
     assert "2 gradients were not zeroed since optimizers[0].step()." in found
     assert "2 gradients were not zeroed since optimizers[1].step()." in found
+
+
+LEAK = (
+    LOOP.replace("optimizer.step()", "optimizer.step()\n    kept.append(loss)")
+    .replace("for step", "kept = []\nfor step")
+    .replace("range(5)", "range(8)")
+)
+
+
+def test_leaks_are_looked_for_when_asked(bench):
+    ended = observed(bench, LEAK, "--leaks")
+    assert ended.status == 0
+    assert said(ended).startswith("warning BS111  kept holds the graphs of more and more steps.")
+    assert "at train.py:14\n  cure: kept.append(loss.item()), which keeps the number and lets the graph go." in said(
+        ended
+    )
+    assert "BS111" not in observed(bench, LEAK).err
+
+
+def test_a_leak_is_told_too_when_the_program_fails(bench):
+    ended = observed(bench, LEAK + "raise MemoryError('too much')\n", "--leaks")
+    assert ended.status == 1
+    assert "MemoryError: too much" in ended.err and "warning BS111  kept holds" in said(ended)

@@ -278,9 +278,7 @@ def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_com
 
     report = bs.verify(model, normal(100), seconds=0.05)
     assert [each.operation for each in report] == ["Square"]
-    assert {each.why for each in report.skipped} == {
-        "the 0.05 s given to verify were over; give it more with seconds="
-    }
+    assert {each.why for each in report.skipped} == {"the 0.05 s given to verify were over; give it more with seconds="}
     assert len(report.checked) + len(report.skipped) == 301
 
 

@@ -201,7 +201,9 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("code", "call", "title", "evidence", "cure"), EXPLAINED, ids=[f"{row[0]}-{row[1][0].__name__}" for row in EXPLAINED]
+    ("code", "call", "title", "evidence", "cure"),
+    EXPLAINED,
+    ids=[f"{row[0]}-{row[1][0].__name__}" for row in EXPLAINED],
 )
 def test_an_explanation(code: str, call: tuple[Any, ...], title: str, evidence: str, cure: str) -> None:
     (finding,) = bs.verify(*call).findings

@@ -4,12 +4,14 @@ from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
 from backsight.diagnosis.history import Site
+from backsight.diagnosis.live import LiveGraphs, graphs
 from backsight.diagnosis.recordings import audit_run
 
 __all__ = [
     "UNKNOWN",
     "AuditFailed",
     "Finding",
+    "LiveGraphs",
     "Report",
     "Site",
     "audit",
@@ -17,4 +19,5 @@ __all__ = [
     "audit_run",
     "explain",
     "explaining",
+    "graphs",
 ]

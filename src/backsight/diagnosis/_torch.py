@@ -54,3 +54,25 @@ def checkpointed(variables: dict[str, Any]) -> Any:
     names = getattr(getattr(recompute, "__code__", None), "co_freevars", ())
     held = dict(zip(names, getattr(recompute, "__closure__", None) or (), strict=False))
     return held["fn"].cell_contents if "fn" in held else None
+
+
+def recomputed(variables: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Return the `_CheckpointFrame` whose runs were compared and the number of the run, from the frame that did it.
+
+    It has a `weak_holders` and an `x_metadatas` for each tensor that the first run saved, in order, and under
+    `recomputed` those of each later run, by what a holder's `handles` has for that run.
+    """
+    frame, run = variables.get("self"), variables.get("gid")
+    wanted = ("weak_holders", "x_metadatas", "recomputed")
+    return (frame, run) if run is not None and all(hasattr(frame, each) for each in wanted) else None
+
+
+def saved_as(node: Any, packed: object) -> str:
+    """Return the name under which a node has saved what a pack hook made of a tensor; empty if it has not."""
+    for name in dir(type(node)):
+        if name.startswith("_raw_saved_"):
+            raw = getattr(node, name)
+            every = raw if isinstance(raw, tuple | list) else (raw,)
+            if any(getattr(each, "data", None) is packed for each in every):
+                return name.removeprefix("_raw_saved_")
+    return ""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from types import TracebackType
 
-from backsight.diagnosis.errors import Known, known
-from backsight.diagnosis.evidence.failure import failure_of, message_of
-from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.tape import no_torch_function
+from backsight.diagnosis.around import Function, around
+from backsight.diagnosis.explained import culprit, explained_error, unknown, where
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.heeding import Heeding
 
 
 def explain(error: BaseException | None = None) -> Finding:
@@ -23,8 +21,8 @@ def explain(error: BaseException | None = None) -> Finding:
         print(backsight.explain(error))
     ```
 
-    Only the exception's traceback and the source text are read: nothing is patched, run again or kept alive. Of a
-    chain of exceptions the autograd error that started it is explained.
+    Only the exception's traceback and the source text are read, and the notes of a running `watch`: nothing is patched,
+    run again or kept alive. Of a chain of exceptions the autograd error that started it is explained.
 
     Args:
         error: the exception; the one being handled, or the last one that nobody caught, if not given.
@@ -40,15 +38,7 @@ def explain(error: BaseException | None = None) -> Finding:
         error = _at_hand()
     if not isinstance(error, BaseException):
         raise TypeError(f"explain() expects an exception, not {type(error).__name__}: pass the one that was caught.")
-    found = _culprit(error)
-    if found is None:
-        return _unknown(error)
-    culprit, entry = found
-    finding = _explained(culprit, entry)
-    if culprit.__traceback__ is None:
-        said = "The exception has no traceback, so this rests on its text alone."
-        return replace(finding, evidence=(*finding.evidence, said), exact=False)
-    return finding
+    return explained_error(error) or unknown(error)
 
 
 class explaining:
@@ -57,25 +47,61 @@ class explaining:
     ```python
     with backsight.explaining():
         train()                  # an autograd error still raises, with its explanation below the traceback
+
+    @backsight.explaining()      # or every call of a function, generator or coroutine
+    def train(): ...
     ```
 
     The explanation is a note (`BaseException.add_note`), which Python 3.11 and later print; on 3.10 it is only in the
-    exception's `__notes__`. Other exceptions pass untouched.
+    exception's `__notes__`. Other exceptions pass untouched. PyTorch's warnings about autograd are explained on stderr,
+    below the warning.
+
+    Attributes:
+        findings: what was explained, in order.
     """
 
+    def __init__(self) -> None:
+        self.findings: tuple[Finding, ...] = ()
+        self._heeding: Heeding | None = None
+
+    def __call__(self, function: Function) -> Function:
+        """Return a function that is run in such a context each time."""
+        return around(function, type(self))
+
     def __enter__(self) -> explaining:
+        self._heeding = Heeding(self._warned)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
+        if self._heeding is not None:
+            self._heeding.remove()
+        if error is None or not issubclass(type(error), Exception):  # an interrupt asks for an end, and for no more
             return
         try:
-            if _culprit(error) is not None and not _is_explained(error):
-                _add_note(error, f"{_HEAD}{explain(error)}")
+            if culprit(error) is None or _is_explained(error):
+                return
+            self.findings += (explain(error),)
+            text = f"{_HEAD}{self.findings[-1]}"
         except Exception as ours:  # the user's own error must pass, whatever is wrong with us
-            _add_note(error, f"\nbacksight could not explain this error: {type(ours).__name__} in {_where(ours)}")
+            text = f"\nbacksight could not explain this error: {type(ours).__name__} in {where(ours)}"
+        try:
+            _add_note(error, text)
+        except Exception:  # its class does not let it have one
+            _say(text.lstrip("\n"))
+
+    def _warned(self, finding: Finding) -> None:
+        self.findings += (finding,)
+        _say(f"backsight: {finding}")
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:  # print(file=None) would write to stdout
+        try:
+            print(text, file=sys.stderr)
+        except (OSError, ValueError):  # closed or broken, and there is no other place to say so
+            return
 
 
 _HEAD = "\nbacksight: "
@@ -93,73 +119,6 @@ def _at_hand() -> BaseException:
     if error is None:
         raise ValueError("explain() was given no exception, and none is being handled: pass the one that was caught.")
     return error
-
-
-def _culprit(error: BaseException) -> tuple[BaseException, Known] | None:
-    """Return the known error to explain: of one that was raised again under another name, the first.
-
-    An error that was raised while another was handled is a failure of its own, unless it repeats the other's text or
-    names it as its cause.
-    """
-    found: tuple[BaseException, Known] | None = None
-    text = ""
-    for each, is_cause in _chain(error):
-        message = message_of(each)
-        entry = known(message)
-        if entry and (found is None or ((is_cause or message in text) and _shows_user(each))):
-            found, text = (each, entry[0]), message
-    return found
-
-
-def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """Yield `error` and the exceptions behind it, each with whether it was named as a cause; groups are opened."""
-    stack, seen = [(error, False)], {id(error)}
-    for each, is_cause in stack:  # grows as we go
-        yield each, is_cause
-        behind = [(each.__cause__, True)]
-        if not each.__suppress_context__:
-            behind.append((each.__context__, False))
-        behind += [(inner, True) for inner in getattr(each, "exceptions", ()) if isinstance(inner, BaseException)]
-        for exception, cause in behind:
-            if exception is not None and id(exception) not in seen:
-                seen.add(id(exception))
-                stack.append((exception, cause))
-
-
-def _shows_user(error: BaseException) -> bool:
-    """Whether the traceback of an error still leads through the user's code: one that a library caught may not."""
-    return bool(failure_of(error).users)
-
-
-def _explained(error: BaseException, entry: Known) -> Finding:
-    failure = failure_of(error)
-    match = entry.pattern.search(failure.message)
-    assert match is not None  # how `entry` was chosen
-    try:
-        with no_torch_function():
-            return entry.explain(failure, match)
-    except Exception as ours:
-        return Finding(
-            entry.code,
-            "error",
-            "".join(each for each in failure.message.partition("\n")[0][:200] if each.isprintable()),
-            (f"backsight could not look closer: {type(ours).__name__} in {_where(ours)}.",),
-            source=failure.source,
-            exact=False,
-        )
-
-
-def _unknown(error: BaseException) -> Finding:
-    name = type.__dict__["__qualname__"].__get__(type(error))
-    return Finding(UNKNOWN, "note", f"This {name} is none of the autograd errors that backsight can explain.")
-
-
-def _where(ours: BaseException) -> str:
-    """Return the function in which an exception of ours was raised."""
-    trace = ours.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}" if trace else "backsight"
 
 
 def _add_note(error: BaseException, text: str) -> None:

@@ -91,6 +91,18 @@ class Report:
     def __str__(self) -> str:
         return plain_text(self)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data for `json.dumps`, in the shape of docs/json.md."""
+        return {"findings": [finding.to_dict() for finding in self.findings], "looked_at": self.looked_at}
+
+    def _repr_html_(self) -> str:
+        from backsight.findings.printing.page import nothing_found, to_html
+
+        return "".join(to_html(finding) for finding in self.findings) or nothing_found(self.looked_at)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
 
 class AuditFailed(RuntimeError):
     """An audit found something of the severity that was asked for; `report` holds it."""

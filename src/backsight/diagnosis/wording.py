@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import torch
 
-from backsight.source import Place
+from backsight.findings.located import Statement, located
 
 
-def shown(place: Place, says: str) -> str:
+def shown(place: Statement, says: str) -> str:
     """Return a statement as evidence: where and what it is, and below it what it does.
 
     >>> print(shown(Place("train.py", 41, "loss.backward()"), "frees the graph."))
     train.py:41  loss.backward()
         frees the graph.
     """
-    where = f"{os.path.basename(place.file)}:{place.line}"
-    return f"{where}  {place.text}\n    {says}" if place.text else f"{where}  {says}"
+    return located(place, says)
 
 
 def counted(number: int, noun: str) -> str:

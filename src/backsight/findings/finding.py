@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-
-_STYLE = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,13 @@ class Finding:
         from rich.padding import Padding
         from rich.text import Text
 
+        from backsight.findings.printing.terminal import STYLES, framed
+
+        if console.is_terminal:
+            yield from framed(self, console, options)
+            return
         head = Text.assemble(
-            (f"{self.severity} ", _STYLE[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
+            (f"{self.severity} ", STYLES[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
         for line in "\n".join(self.evidence).split("\n"):
@@ -52,6 +55,20 @@ class Finding:
 
     def __str__(self) -> str:
         return plain_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data for `json.dumps`, in the shape of docs/json.md."""
+        from backsight.findings.printing.data import to_data
+
+        return to_data(self)
+
+    def _repr_html_(self) -> str:
+        from backsight.findings.printing.page import to_html
+
+        return to_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # IPython would print the fields
 
 
 def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:
@@ -70,5 +87,15 @@ def plain_text(renderable: object, width: int = 110) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    Console(file=out, width=width, color_system=None, highlight=False, emoji=False, markup=False).print(renderable)
+    console = Console(
+        file=out,
+        width=width,
+        color_system=None,
+        force_terminal=False,  # also where FORCE_COLOR is set, as it is in kernels of notebooks
+        force_jupyter=False,  # which would display it there, and return nothing
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))

@@ -18,7 +18,7 @@ from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours
 from backsight.tape import grad_fn, no_torch_function, sequence_number, tensors_in
-from backsight.tracing import watch
+from backsight.tracing import Level, watch
 
 PASSES = 3
 """Passes that are audited of each backward in the program: what is left over from step to step shows by the third."""
@@ -65,11 +65,11 @@ class FirstSteps:
     noted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, level: Level = "exact", *, nonfinite: bool = False) -> None:
         self.findings: dict[tuple[str, str], Finding] = {}
         self.failed = False
         self.looked_at = ""
-        self.watch = watch()
+        self.watch = watch(level=level, nonfinite=nonfinite)
         self.watch.__enter__()
         self._auditing = True
         self._passes: dict[Site, list[int]] = {}

@@ -19,7 +19,7 @@ class Observer(Protocol):
     def error(self, error: BaseException) -> None:
         """Called with an uncaught exception, its frames alive, once Python's own traceback has been printed.
 
-        ``SystemExit`` is no error.
+        ``SystemExit`` is no error; but if the program exits with a failure while it handles an error, that one is.
         """
 
     def finish(self) -> None:

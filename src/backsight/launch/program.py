@@ -29,7 +29,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from backsight.launch.observer import Guarded, Observer
-from backsight.launch.uncaught import die_of_interrupt, report
+from backsight.launch.uncaught import die_of_interrupt, handled_by, report
 
 # What C's main() itself calls for `-m`, folders and archives (Modules/main.c, pymain_run_module), with the frames that
 # Python's own traceback shows for them. Private, yet unchanged since Python 2.6 because C calls it by this name.
@@ -81,10 +81,13 @@ def _run(program: Callable[[], object], observer: Observer) -> int:
         watch.start()
         program()
         return 0
-    except SystemExit:
+    except SystemExit as leaving:
+        if (handled := handled_by(leaving)) is not None:
+            watch.error(handled)
         raise
     except BaseException as caught:
         error = BaseException.with_traceback(caught, _of_program(caught.__traceback__))
+    _tidy(error)
     try:
         report(error)
     finally:  # the program's hook may call sys.exit()
@@ -99,6 +102,16 @@ def _of_program(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
     return trace
+
+
+def _tidy(error: BaseException) -> None:
+    """Take out of a traceback the frames that a watch has put between the program and PyTorch."""
+    traces = sys.modules.get("backsight.tracing.traces")
+    if traces is not None:
+        try:
+            traces.cleaned(error)
+        except Exception:
+            pass  # the traceback is then longer than it need be
 
 
 def _execute(code: CodeType, namespace: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
-from backsight.launch.voice import failed, rank, say
+from backsight.launch.ranks import rank
+from backsight.launch.voice import failed, say
 
 if TYPE_CHECKING:
     from backsight.launch.models import Models

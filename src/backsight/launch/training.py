@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
-from backsight.launch.voice import failed, rank, say, show
+from backsight.launch.ranks import rank
+from backsight.launch.voice import failed, say, show
 
 if TYPE_CHECKING:
+    from backsight.diagnosis import Finding
+    from backsight.diagnosis.heeding import Heeding
     from backsight.launch.first_steps import FirstSteps
+    from backsight.launch.leaks import LeakWatch
+    from backsight.launch.threads import ThreadErrors
+    from backsight.tracing import Level
 
 
 class TrainingObserver:
@@ -17,9 +23,13 @@ class TrainingObserver:
     What it has to say goes to stderr, after the program's own output.
     """
 
-    def __init__(self, *, quiet: bool = False, notes: bool = False):
-        self.quiet, self.notes = quiet, notes
+    def __init__(self, *, quiet: bool = False, notes: bool = False, leaks: bool = False, level: Level = "exact"):
+        self.quiet, self.notes, self.leaks = quiet, notes, leaks
+        self._level: Level = level
+        self._leaks: LeakWatch | None = None
         self._steps: FirstSteps | None = None
+        self._threads: ThreadErrors | None = None
+        self._heeding: Heeding | None = None
         self._failed = False
 
     def start(self) -> None:
@@ -27,33 +37,63 @@ class TrainingObserver:
 
     def _begin(self) -> None:
         try:
+            from backsight.diagnosis.heeding import Heeding
             from backsight.launch.first_steps import FirstSteps
+            from backsight.launch.threads import ThreadErrors
 
-            self._steps = FirstSteps()
+            self._steps = FirstSteps(self._level)
+            self._threads = ThreadErrors(self._explain)
+            self._heeding = Heeding(lambda finding: show(finding, title="backsight explains"))
+            if self.leaks:
+                from backsight.launch.leaks import LeakWatch
+
+                self._leaks = LeakWatch()
         except Exception as failure:  # a failure of ours is not a failure of the program
             failed("not watching", failure)
 
     def error(self, error: BaseException) -> None:
         self._failed = True
-        if self._steps is None:
-            return
+        if self._steps is not None and isinstance(error, Exception):  # an interrupt asks for an end, and for no more
+            self._explain(error)
+
+    def _explain(self, error: BaseException, thread: str | None = None) -> None:
         from backsight.diagnosis import UNKNOWN, explain
 
-        finding = explain(error)
+        try:
+            finding = explain(error)
+        except Exception as failure:  # a failure of ours is not a failure of the program
+            failed("no explanation", failure)
+            return
         if finding.code != UNKNOWN:
-            show(finding, title="backsight explains")
+            show(finding, title="backsight explains", thread=thread)
 
     def finish(self) -> None:
+        if self._threads is not None:
+            self._threads.stop()
+        if self._heeding is not None:
+            self._heeding.remove()
         if self._steps is None:
             return
         self._steps.stop()
+        from backsight.diagnosis import Report
+
+        leaks = self._found_leaks()
         if self._failed or self._steps.failed:
+            if leaks:  # as when a leak ends a program by filling the memory
+                show(Report(leaks), title="backsight found")
             return
-        report = self._steps.report()
+        audited = self._steps.report()
+        report = Report((*audited.findings, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()
         if shown.findings:
             show(shown, title="backsight found")
-        elif not self.quiet and rank() == 0:
+        elif not self.quiet and rank() == 0 and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import summary
 
             say(summary(self._steps, notes=len(report) - len(shown)))
+
+    def _found_leaks(self) -> tuple[Finding, ...]:
+        if self._leaks is None:
+            return ()
+        self._leaks.stop()
+        return self._leaks.findings

@@ -45,6 +45,19 @@ def die_of_interrupt(error: BaseException) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def handled_by(leaving: SystemExit) -> BaseException | None:
+    """Return the error that a program was handling as it left with a failure; None if there was none.
+
+    So leaves what catches everything, prints it its own way and calls `sys.exit(1)`, as Hydra and many a `main()` do.
+    """
+    if leaving.code is None or (type(leaving.code) in (int, bool) and leaving.code == 0):
+        return None
+    error = leaving.__cause__
+    if error is None and not leaving.__suppress_context__:
+        error = leaving.__context__
+    return error if isinstance(error, Exception) else None
+
+
 def _remember(error: BaseException) -> None:
     """Leave the exception where ``pdb.pm()`` and other post-mortem tools look for it."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__

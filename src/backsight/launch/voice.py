@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import Any
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from backsight.launch.ranks import rank, ranks
+
+if TYPE_CHECKING:
+    from backsight.diagnosis import Finding, Report
 
 _WIDEST = 110
 """Columns of a frame: longer lines are hard to read."""
 
+_AT_ONCE = 4096
+"""Bytes that a pipe takes in one piece (POSIX, PIPE_BUF on Linux): what others write cannot come in between."""
 
-def rank() -> int:
-    """Return which of several processes this is; what is the same for all of them, only the first one says."""
-    told = os.environ.get("RANK", "0")
-    return int(told) if told.isdecimal() else 0
+_PATIENCE = 2.0
+"""Seconds to wait until another rank has finished what it says."""
+
+_ours = threading.Lock()
 
 
 def say(line: str) -> None:
     """Print one line on stderr; nothing if the program has closed or removed it (`print` would then use stdout)."""
-    if sys.stderr is not None:
-        try:
-            print(line, file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # closed or broken, and there is no other place to say so
-            return
+    from backsight.launch.lines import as_lines
+
+    if as_lines.are_asked_for() and _told(as_lines.line("message", text=line.removeprefix("backsight: "))):
+        return
+    _put(_with_rank(f"{line}\n"))
 
 
 def failed(what: str, failure: BaseException) -> None:
@@ -34,16 +44,122 @@ def failed(what: str, failure: BaseException) -> None:
     say(f"backsight: {what}: {text}")
 
 
-def show(what: Any, title: str) -> None:
-    """Print a finding or a report: framed and coloured on a terminal, plain in a file."""
-    if sys.stderr is None:
+def show(what: Finding | Report, title: str, *, thread: str | None = None) -> None:
+    """Print a finding or a report: framed and coloured on a terminal, plain in a file, as JSON if that was asked for.
+
+    thread: the name of the thread that it is about, if it is not the main one.
+    """
+    from backsight.launch.lines import as_lines
+
+    if as_lines.are_asked_for():
+        from backsight.diagnosis import Finding
+
+        found = (what,) if isinstance(what, Finding) else what.findings
+        kind: Literal["explanation", "finding"] = "explanation" if title.endswith("explains") else "finding"
+        if _told("".join(as_lines.line(kind, thread=thread, **finding.to_dict()) for finding in found)):
+            return
+    if sys.stderr is not None:
+        _put(_with_rank(_drawn(what, f"{title} (thread {thread})" if thread else title)))
+
+
+def _told(lines: str) -> bool:
+    """Write lines of JSON where they were asked for. Return whether they stand in place of what a person reads."""
+    from backsight.launch.lines import as_lines
+
+    try:
+        as_lines.keep(lines)
+    except OSError as failure:
+        as_lines.file = None  # so that it is told once
+        failed("no lines of JSON", failure)
+    if as_lines.stderr:
+        _put(lines)
+    return as_lines.stderr
+
+
+def _with_rank(text: str) -> str:
+    """Put the rank before each line, where there are several, as PyTorch does with the lines of a traceback.
+
+    Source: torch/distributed/distributed_c10d.py, `_distributed_excepthook`.
+    """
+    if ranks() == 1:
+        return text
+    return "".join(f"[rank{rank()}]: {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def _put(text: str) -> None:
+    """Write whole lines on stderr."""
+    stream = sys.stderr
+    if stream is None:
         return
+    try:
+        with _turn(stream):
+            for piece in _pieces(text):
+                stream.write(piece)
+                stream.flush()
+    except (OSError, ValueError):  # closed or broken, and there is no other place to say so
+        return
+
+
+def _drawn(what: Any, title: str) -> str:
     from rich.console import Console
     from rich.panel import Panel
 
     console = Console(stderr=True, highlight=False, emoji=False, markup=False)
-    if console.is_terminal:
-        console.width = min(console.width, _WIDEST)
+    if not console.is_terminal:
+        return f"\n{title}\n{'-' * len(title)}\n{what}\n"
+    console.width = min(console.width, _WIDEST) - (len(f"[rank{rank()}]: ") if ranks() > 1 else 0)
+    with console.capture() as captured:
         console.print(Panel(what, title=title, title_align="left", border_style="cyan", padding=(1, 2)))
-    else:
-        say(f"\n{title}\n{'-' * len(title)}\n{what}")
+    return captured.get()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the text in pieces of whole lines that a pipe takes at once; in one if there is nobody else to write."""
+    if ranks() == 1:
+        yield text
+        return
+    piece, size = "", 0
+    for line in text.splitlines(keepends=True):
+        length = len(line.encode(errors="replace"))
+        if piece and size + length > _AT_ONCE:
+            yield piece
+            piece, size = "", 0
+        piece, size = piece + line, size + length
+    if piece:
+        yield piece
+
+
+@contextmanager
+def _turn(stream: TextIO) -> Iterator[None]:
+    """Hold other threads, and other ranks that share this stream, from speaking in between; but not forever."""
+    held = _ours.acquire(timeout=_PATIENCE)
+    try:
+        with _turn_of_ranks(stream):
+            yield
+    finally:
+        if held:
+            _ours.release()
+
+
+@contextmanager
+def _turn_of_ranks(stream: TextIO) -> Iterator[None]:
+    if ranks() == 1 or sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    # A lock of the process, not of the open file, as the ranks have inherited one and the same.
+    is_locked, until = False, time.monotonic() + _PATIENCE
+    while not is_locked and time.monotonic() < until:
+        try:
+            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        except (BlockingIOError, PermissionError):  # both are used for "held by another"
+            time.sleep(0.01)
+        except (OSError, ValueError, AttributeError, TypeError):  # no file, such as a stream of the program's own
+            break
+    try:
+        yield
+    finally:
+        if is_locked:
+            fcntl.lockf(stream, fcntl.LOCK_UN)

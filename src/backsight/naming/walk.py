@@ -9,12 +9,13 @@ import gc
 from collections.abc import Iterable, Sequence
 
 from . import _torch, plain
+from .barren import Barren
 from .referents import Referents, of_module, of_tensor, registries
 from .roots import Root
 
 HOLDERS = 16  # how many holders of one object are remembered; a module is always remembered
 PATIENCE = 50_000  # objects still visited for the module of a parameter, once all else is found
-LARGE = 4_096  # from this many children on, a container of plain values is told apart in one go
+LARGE = 4_096  # from this many children or objects of a level on, data that leads nowhere is told apart in one go
 FOLLOWED_PER_VISIT = 16  # the budget counts objects; this many references may be followed for each
 
 
@@ -39,6 +40,7 @@ class Walk:
         self._followed = 0
         self._patience = budget
         self._gradients = True
+        self._barren = Barren(self.referents, targets)
 
     def explore(self, roots: Iterable[Root], to_the_end: bool, gradients: bool = True) -> None:
         """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found.
@@ -74,6 +76,7 @@ class Walk:
         objects, index, holders = self.objects, self.index, self.holders
         by_type, learn, wanted = self.referents.by_type, self.referents.learn, self._wanted
         shared, local = self.referents.shared, self.referents.local
+        level = self._promising(level)
         for at in level:
             parent = objects[at]
             kind = type(parent)
@@ -113,17 +116,32 @@ class Walk:
             expand = gc.get_referents
         children: list[object] = [] if expand is None else expand(parent)
         self._followed += len(children)
-        if self._followed > self._budget * FOLLOWED_PER_VISIT:
-            self.complete = False
+        if self._is_over():
             return []
         if expand is of_module:
             self._enter_module(at)
-        return [] if len(children) > LARGE and self._only_values(children) else children
+        if len(children) <= LARGE or self._only_values(children):
+            return children if len(children) <= LARGE else []
+        children = self._barren.without(children)
+        return [] if self._is_over() else children
 
     def _only_values(self, children: list[object]) -> bool:
         """True for ten million floats, found out at the speed of C."""
         by_type = self.referents.by_type
         return all(kind in by_type and by_type[kind] is None for kind in set(map(id, map(type, children))))
+
+    def _promising(self, level: list[int]) -> list[int]:
+        """The level without what leads nowhere, where that is worth to find out."""
+        if len(level) <= LARGE:
+            return level
+        objects = self._barren.without([self.objects[at] for at in level])
+        return [] if self._is_over() else [self.index[id(each)] for each in objects]
+
+    def _is_over(self) -> bool:
+        """Whether more references were followed than the budget allows."""
+        if self._followed + self._barren.followed > self._budget * FOLLOWED_PER_VISIT:
+            self.complete = False
+        return not self.complete
 
     def _enter_module(self, at: int) -> None:
         """Register a module, and keep its registries from being visited as mere dicts."""

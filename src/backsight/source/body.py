@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from backsight.source.cells import cell
+
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -44,6 +46,8 @@ class Place:
     line: int
     text: str
     column: int = field(default=0, compare=False, repr=False)
+    end: int = field(default=0, compare=False, repr=False)
+    """The last line of a statement over several; 0 where only the first is of interest."""
 
     @property
     def position(self) -> tuple[int, int]:
@@ -51,7 +55,7 @@ class Place:
         return self.line, self.column
 
     def __str__(self) -> str:
-        return f"{_short_path(self.file)}:{self.line}"
+        return f"{short_path(self.file)}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class Body:
 
     def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
         """Where `node` stands; a compound statement is shown by its first line alone."""
-        return Place(self.file, node.lineno, self.text(node) if text is None else text, node.col_offset)
+        end = 0 if isinstance(node, ast.stmt) and any(True for _ in blocks(node)) else node.end_lineno or 0
+        return Place(self.file, node.lineno, self.text(node) if text is None else text, node.col_offset, end)
 
     def text(self, node: ast.stmt | ast.expr) -> str:
         """The source of `node` in one line: verbatim where it fits on one line, normalised where it does not."""
@@ -107,6 +112,14 @@ def body_around(file: str, line: int) -> Body | None:
     scopes = _scopes("".join(lines)) if lines else {}
     covering = [scope for scope in scopes.values() if _covers(scope, line)]
     return Body(file, max(covering, key=_first), lines) if covering else None
+
+
+def functions(file: str) -> Iterator[Body]:
+    """The module of a file, and every function in it."""
+    lines = _lines(file)
+    found = _scopes("".join(lines)).values() if lines else ()
+    for scope in {id(scope): scope for scope in found if not isinstance(scope, ast.ClassDef)}.values():
+        yield Body(file, scope, lines)
 
 
 def statement_at(body: Body, line: int, column: int | None = None) -> ast.stmt | None:
@@ -258,8 +271,10 @@ def _unparse(node: ast.AST) -> str:
         return ""
 
 
-def _short_path(file: str) -> str:
-    """Relative to the working directory inside it, else the last part; `__init__.py` keeps its folder."""
+def short_path(file: str) -> str:
+    """Relative to the working directory inside it, else the last part; `__init__.py` keeps its folder; `In[3]`."""
+    if named := cell(file):
+        return named
     try:
         relative = os.path.relpath(file)
     except (OSError, ValueError):  # the working directory is gone; another drive on Windows

@@ -7,6 +7,8 @@ import copy
 
 from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at
 
+_CONTAINERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 
 def leaf_last(body: Body, name: str, line: int) -> str | None:
     """Return the assignment of `name` at `line` rewritten so that it makes a leaf; None where that is not plain.
@@ -16,7 +18,7 @@ def leaf_last(body: Body, name: str, line: int) -> str | None:
     """
     match statement_at(body, line):
         case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-            if dotted(target) != name:
+            if dotted(target) != name or isinstance(value, _CONTAINERS):
                 return None
         case _:
             return None
@@ -27,12 +29,27 @@ def leaf_last(body: Body, name: str, line: int) -> str | None:
     return f"{name} = {rewritten}" if rewritten else None
 
 
+def element_last(statement: ast.stmt) -> str | None:
+    """Return the element of a comprehension that `statement` assigns, rewritten so that each one is a leaf; or None.
+
+    >>> element_last(statement)       # ws = [torch.randn(n, requires_grad=True) / n for n in sizes]
+    '(torch.randn(n) / n).requires_grad_()'
+    """
+    for node in expressions(statement):
+        if isinstance(node, ast.ListComp) and asks_for_gradient(ast.Expr(node.elt)):
+            try:
+                return _rewritten(ast.List([copy.deepcopy(node.elt)], ast.Load()), whole=False)
+            except RecursionError:  # an expression of some thousand operands
+                return None
+    return None
+
+
 def asks_for_gradient(statement: ast.stmt) -> bool:
     """Whether a statement makes a tensor that requires grad: `requires_grad=True`, `.requires_grad_()`, `Parameter`."""
     return any(isinstance(node, ast.Call) and _without_gradient(node) is not None for node in expressions(statement))
 
 
-def _rewritten(value: ast.expr) -> str | None:
+def _rewritten(value: ast.expr, whole: bool = True) -> str | None:
     for outer in ast.walk(value):
         for field, child in ast.iter_fields(outer):
             for position, inner in enumerate(child if isinstance(child, list) else [child]):
@@ -41,7 +58,8 @@ def _rewritten(value: ast.expr) -> str | None:
                         child[position] = plain
                     else:
                         setattr(outer, field, plain)
-                    return _asking_last(value, inner)
+                    asking = value if whole else value.elts[0]  # type: ignore[attr-defined]  # a list of one
+                    return _asking_last(asking, inner)
     return None
 
 

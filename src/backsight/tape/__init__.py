@@ -5,6 +5,7 @@ from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
+from backsight.tape.lines import announce_lines
 from backsight.tape.modules import Models, modules_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
@@ -23,6 +24,7 @@ __all__ = [
     "Output",
     "Saved",
     "announce",
+    "announce_lines",
     "capture",
     "grad_fn",
     "modules_in",

@@ -16,6 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from backsight.tape._torch import forward_class, input_metadata, is_parameter, no_torch_function
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Columns, Graph
+from backsight.tape.lines import with_lines
 from backsight.tape.modules import Models, with_models
 from backsight.tape.node import Kind, NodeType
 from backsight.tape.saved import memory, saved_by
@@ -42,7 +43,7 @@ def capture(*roots: Any, model: Models = None, details: bool = True, finite: boo
     """
     with no_torch_function():
         graph = _captured(root_edges(roots), details, finite)
-    return with_models(graph, model)
+    return with_models(with_lines(graph), model)
 
 
 def _captured(edges: Sequence[tuple[Any, int]], details: bool, finite: bool) -> Graph:

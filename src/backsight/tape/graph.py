@@ -52,7 +52,8 @@ class Graph(Drawable):
 
     It is read by its properties: `nodes`, `roots`, `leaves`, `edges`. The other fields are what lies behind these:
     `types`, `outputs`, `saved` (by node), and `modules`, `calls` and `around` (empty where not known): the path of the
-    module that made a node, which of its calls that was, and all calls around it, as (path, number in the log).
+    module that made a node, which of its calls that was, and all calls around it, as (path, number in the log);
+    and `lines`, the `file:line` of what made each node.
     """
 
     columns: Columns = field(repr=False)
@@ -65,6 +66,7 @@ class Graph(Drawable):
     calls: tuple[int, ...] = ()
     around: tuple[tuple[tuple[str, int], ...], ...] = ()
     root_names: tuple[str, ...] = ()
+    lines: tuple[str | None, ...] = ()
 
     @property
     def nodes(self) -> Nodes:

@@ -64,6 +64,11 @@ class Node:
 
     @property
     def source(self) -> str | None:
+        """`file:line` of what made this node, where a watch of lines has seen it; else `definition`."""
+        return (self.graph.lines[self.index] if self.graph.lines else None) or self.definition
+
+    @property
+    def definition(self) -> str | None:
         """`file:line` of a custom Function's class; None for other nodes."""
         return self._type.source
 

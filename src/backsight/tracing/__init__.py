@@ -1,6 +1,21 @@
 """What happens while a program runs."""
 
+from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
-from backsight.tracing.watch import Watch, current, watch
+from backsight.tracing.watch import Level, Watch, current, watch
 
-__all__ = ["StepLog", "Watch", "current", "watch"]
+__all__ = [
+    "Backward",
+    "Change",
+    "Level",
+    "Line",
+    "NonFinite",
+    "Operand",
+    "Operation",
+    "Severed",
+    "StepLog",
+    "Values",
+    "Watch",
+    "current",
+    "watch",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from dataclasses import dataclass
 
 import torch
@@ -40,6 +41,8 @@ class StepLog:
         self.count = 0
         self.marks: dict[int, int] = {}
         """By thread: the sequence number at the last step. A node with a smaller one was made before that step."""
+        self.past: dict[int, deque[int]] = {}
+        """By thread: the sequence numbers at the last steps, which tell how many steps ago a node was made."""
         # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
         self._consumed: dict[int, tuple[weakref.ref[torch.optim.Optimizer], dict[int, Consumed]]] = {}
         self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
@@ -47,7 +50,9 @@ class StepLog:
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that `optimizer` has just stepped in this thread."""
         self.count += 1
-        self.marks[threading.get_ident()] = next_sequence_number()
+        thread, mark = threading.get_ident(), next_sequence_number()
+        self.marks[thread] = mark
+        self.past.setdefault(thread, deque(maxlen=_PAST)).append(mark)
         with no_torch_function():
             gradients = {
                 id(p): self._consumption(optimizer, p, p.grad) for p in parameters(optimizer) if p.grad is not None
@@ -99,6 +104,9 @@ class StepLog:
 
 
 _BACKWARD_AND_CLIPPING = 2
+
+_PAST = 4096
+"""Steps whose numbers are kept: 36 kB."""
 
 
 def parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

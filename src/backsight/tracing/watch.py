@@ -1,38 +1,59 @@
-"""`watch`: notes taken while a program runs, through PyTorch's own hooks, which make later answers exact."""
+"""`watch`: notes taken while a program runs, which make later answers exact."""
 
 from __future__ import annotations
 
+import functools
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from backsight.tape import CallLog, announce, modules_in
-from backsight.tracing.compiled import Hushed
+from backsight.tape import CallLog, Node, announce, announce_lines
+from backsight.tracing.births import Births
+from backsight.tracing.exact import Exact
+from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
+from backsight.tracing.hooks import Hooks
+from backsight.tracing.log import Log
 from backsight.tracing.steps import StepLog
+from backsight.tracing.traces import cleaned
+
+Level = Literal["calls", "lines", "exact"]
+LEVELS = ("calls", "lines", "exact")
 
 _current: list[Watch] = []
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 
 class Watch:
-    """A context manager that logs module calls and optimizer steps; everything is removed at the end.
+    """Notes of a running program, as a context manager or a decorator; everything is removed at the end.
+
+    It answers for as long as it is held. Where something was not seen, or the level is too low for it, the answer is
+    None or empty.
 
     Attributes:
         calls: the module calls; graphs captured while this object is held get exact modules from it.
         steps: the optimizer steps.
+        level: what is really watched.
+        notes: what could not be watched, and why; each is also given as a warning, once.
     """
 
-    def __init__(self, model: torch.nn.Module | None = None):
+    def __init__(self, model: torch.nn.Module | None = None, *, level: Level = "calls", nonfinite: bool = False):
         if model is not None and not issubclass(type(model), torch.nn.Module):
             raise TypeError(f"watch(model=...) expects a torch.nn.Module or nothing, not {type(model).__name__}.")
+        if level not in LEVELS:
+            raise ValueError(f'watch(level=...) expects "calls", "lines" or "exact", not {level!r}.')
+        self.level: Level = "exact" if nonfinite else level
+        self.notes: tuple[str, ...] = ()
         self.calls = CallLog()
         self.steps = StepLog()
+        self._log = Log(self._give_up)
         self._model = model
-        self._handles: list[Any] = []
+        self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
+        self._parts: list[Any] = []
         self._used = self._failed = False
 
     def __enter__(self) -> Watch:
@@ -40,36 +61,116 @@ class Watch:
             raise RuntimeError("this watch is running or has ended; make another with backsight.watch().")
         self._used = True
         announce(self.calls)
-        of_interest = None if self._model is None else {id(module) for _, module in modules_in(self._model)}
-
-        def enter(module: torch.nn.Module, args: Any) -> None:
-            if of_interest is None or id(module) in of_interest:
-                self.calls.enter(module)
-
-        def leave(module: torch.nn.Module, args: Any, output: Any) -> None:
-            if of_interest is None or id(module) in of_interest:
-                self.calls.leave(module)
-
-        def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-            self.steps.stepped(optimizer)
-
-        self._handles = [
-            register_module_forward_pre_hook(self._guarded(enter)),
-            register_module_forward_hook(self._guarded(leave), always_call=True),
-            register_optimizer_step_post_hook(self._guarded(stepped)),
-            Hushed(),
-        ]
+        if self.level != "calls":
+            announce_lines(self._log)
+        exact = None
+        if self.level == "exact":
+            exact = Exact(self._log, self._births)
+            self._start(exact)
+        elif self.level == "lines":
+            self._start(_tracer(self._log))
+        hooks = Hooks(self.calls, self.steps, self._log, self._model, exact)
+        hooks.start(self._guarded)
+        self._parts.append(hooks)
         _current.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        for part in reversed(self._parts):
+            self._note(part.stop())
+        if error is not None and self.level == "exact":
+            cleaned(error)
+        self._parts.clear()
         self.calls.close()
         _current.remove(self)
+
+    def __call__(self, function: _F) -> _F:
+        """Watch every call of `function`, each with a watch of its own like this one."""
+
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with Watch(self._model, level=self.level, nonfinite=self._births is not None):
+                return function(*args, **kwargs)
+
+        return watched  # type: ignore[return-value]  # of the same signature
+
+    def line_of(self, node: Node | int, thread: int | None = None) -> Line | None:
+        """Return the line that made a node, given as one of a graph or by its sequence number.
+
+        The number counts in `thread`: this one, or the only one that made any, if not given.
+        """
+        return self._log.line_of(_number(node), thread)
+
+    def operation_of(self, node: Node | int, thread: int | None = None) -> Operation | None:
+        """Return the operation that made a node, with its operands; None below the exact level."""
+        return self._log.operation_of(_number(node), thread)
+
+    def changes(self, tensor: torch.Tensor | int, since: int | None = None) -> tuple[Change, ...]:
+        """Return the changes in place of a tensor's memory, oldest first.
+
+        Args:
+            tensor: a tensor, or the `storage` of a `Saved` or `Leaf`.
+            since: only what came after the tensor had this version.
+        """
+        return self._log.changes.told(tensor, since)
+
+    @property
+    def backwards(self) -> tuple[Backward, ...]:
+        """The latest calls of `backward()` and `torch.autograd.grad()`, oldest first."""
+        return self._log.backwards.told()
+
+    def backward_before(self, node: Node | int, thread: int | None = None) -> Backward | None:
+        """Return the first backward that began after a node was made; None if there was none."""
+        found = self._log.threads.of(number := _number(node), thread)
+        return self._log.backwards.before(number, found[0]) if found else None
+
+    def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
+        """Return what cut `tensor`, which requires no gradient, off from what did, the nearest first."""
+        return self._log.flow.severed(tensor)
+
+    @property
+    def departures(self) -> tuple[Severed, ...]:
+        """Where tensors that required a gradient were handed to Python: `.item()`, `.tolist()`, `.numpy()`."""
+        return self._log.flow.departures()
+
+    @property
+    def nonfinite(self) -> tuple[NonFinite, ...]:
+        """The births of NaN and infinities, in order."""
+        return tuple(self._births.found.values()) if self._births is not None else ()
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The backwards, by index, that began from a loss that was not finite; with `nonfinite=True`."""
+        return tuple(self._births.lost) if self._births is not None else ()
+
+    def forget_births(self) -> None:
+        """Forget the births so far, as those that a gradient scaler has dealt with: only so many are kept."""
+        if self._births is not None:
+            self._births.forget()
+
+    def _operands_of(self, sequence: int) -> tuple[Line, list[str], int] | None:
+        """Return the line of a node, how its operands are written, and its thread."""
+        operation = self._log.operation_of(sequence)
+        if operation is None:
+            return None
+        texts = [operation.line.segment, *(each.text for each in operation.operands)]
+        return operation.line, texts, operation.thread
+
+    def _start(self, part: Any) -> None:
+        """Start a part; where that is not possible, say so and go on with less."""
+        refused = part.start()
+        if refused:
+            self.level = "calls"
+            self._note(refused)
+        else:
+            self._parts.append(part)
+
+    def _note(self, text: str) -> None:
+        if text:
+            self.notes = (*self.notes, text)
+            _warn(f"backsight: {text}")
 
     def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Keep a failure of ours from the training: it is told once, and nothing more is noted."""
@@ -87,34 +188,74 @@ class Watch:
 
     def _give_up(self, failure: Exception) -> None:
         # The hooks stay until the end: an optimizer iterates over the live dict of its hooks while it calls this one.
+        if self._failed:
+            return
         self._failed = True
         self.calls.close()
         try:
-            text = f"backsight: nothing more is watched, {type(failure).__name__}: {failure}"
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
-        except Exception:  # warnings are errors here, or the failure's text raises: neither may end the training
-            return
+            text = f"{type(failure).__name__}: {failure}"
+        except Exception:  # the failure's text may be a user's, and raise
+            text = type(failure).__name__
+        _warn(f"backsight: nothing more is watched, {text}")
 
 
-def watch(model: torch.nn.Module | None = None) -> Watch:
+def _warn(text: str) -> None:
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    except RuntimeWarning:  # warnings are errors here: that may not end the training
+        return
+
+
+def _number(node: Node | int) -> int:
+    """Return the sequence number; -1, which no node has, for a leaf."""
+    if isinstance(node, Node):
+        return node.sequence if node.sequence is not None else -1
+    return node
+
+
+def _tracer(log: Log) -> Any:
+    if sys.version_info >= (3, 12):
+        from backsight.tracing.line_monitor import LineMonitor
+
+        return LineMonitor(log)
+    from backsight.tracing.line_trace import LineTrace
+
+    return LineTrace(log)
+
+
+def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfinite: bool = False) -> Watch:
     """Take notes while the program runs, so that what is asked afterwards is exact.
 
     ```python
-    with backsight.watch():
+    with backsight.watch(level="lines"):
         loss = criterion(model(x), y)
-        print(backsight.graph(loss))    # every operation under the module that ran it
+        print(backsight.graph(loss).nodes[0].source)    # train.py:41
+
+    @backsight.watch(level="exact")
+    def train(): ...
     ```
 
-    Logs the calls of every module (or only of those in `model`) and the optimizer steps: some microseconds a call.
-    Weights and results are untouched, and nothing stays behind at the end. Under `torch.compile` the hooks vanish from
-    the compiled code.
+    Weights and results are untouched, and nothing stays behind at the end. Nothing is kept but what graphs that are
+    alive may be asked about. Under `torch.compile` all of it vanishes from the compiled code.
+
+    Args:
+        model: log only the calls of this module and those inside of it; of every module if not given.
+        level: `"calls"` logs module calls and optimizer steps, some microseconds each. `"lines"` adds the line of the
+            program that made each node, and each backward: below 1 µs an operation, more for a program whose time goes
+            into Python code of its own. `"exact"` sees every call into PyTorch instead: it adds the expression and the
+            operands, what changes tensors in place, and what cuts a gradient off: 2 µs an operation.
+        nonfinite: also look for the births of NaN and infinities, at the exact level.
 
     Raises:
         TypeError: if `model` is not a module.
+        ValueError: if there is no such level.
     """
-    return Watch(model)
+    return Watch(model, level=level, nonfinite=nonfinite)
 
 
 def current() -> Watch | None:
     """Return the innermost watch that is running, if any."""
     return _current[-1] if _current else None
+
+
+__all__: Sequence[str] = ["LEVELS", "Level", "Watch", "current", "watch"]

@@ -76,7 +76,7 @@ class Step:
         if self.node.leaf is not None:
             return f"{self.node.leaf.label} receives its gradient: backward() would add it to .grad."
         if self.node.kind == "custom":
-            where = f" ({self.node.source})" if self.node.source else ""
+            where = f" ({self.node.definition})" if self.node.definition else ""
             return f"The backward of the custom Function {self.node.name.removesuffix('Backward')}{where} was called."
         return sentence(self.node.name)
 

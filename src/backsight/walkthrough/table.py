@@ -146,7 +146,7 @@ def _formula(step: Step) -> Text:
     needed = {name for name, g in zip(step.arguments, step.grad_out, strict=True) if g is not None}
     notes = "; ".join(step.notes)
     if step.formula is None:
-        said = Path(step.node.source).name if step.node.source else step.words
+        said = Path(step.node.definition).name if step.node.definition else step.words
     else:
         of = step.formula.of.items()
         said = "; ".join(f"{k}: {text}" for k, text in of if len(of) == 1 or needed & {n.strip() for n in k.split(",")})

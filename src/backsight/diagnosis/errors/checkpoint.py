@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.failure import Failure, function_of, message_of
+from backsight.diagnosis.evidence.recomputed import first_difference
 from backsight.diagnosis.evidence.sections import run_by, sections
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, unsteady
@@ -17,6 +18,7 @@ from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name
 from backsight.source import Place
 from backsight.source.body import callee
+from backsight.tracing import Line
 
 CODE = "BS210"
 _COUNTS = re.compile(r"saved during forward: (\d+).*saved during recomputation: (\d+)", re.DOTALL)
@@ -34,22 +36,38 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the function that was run again, and what in it may differ from run to run."""
     function = _checkpointed(failure)
     name = _name(failure, function) if function is not None else "The checkpointed function"
-    cause = _cause(function) if function is not None else None
+    cause = _cause(failure, function) if function is not None else None
+    parting = first_difference(failure)
     difference = _difference(failure)
     evidence = [*_calls(failure), *([shown(cause.place, cause.why)] if cause else [])]
     if failure.user:
         evidence.append(
             shown(failure.user.place, f"runs {name.partition(' (')[0]} again, to have the tensors that backward needs.")
         )
+    line = parting.line if parting else None
+    seen = line is not None and cause is not None and _leads_to(cause.place, line)
+    if parting and line:
+        evidence.append(shown(line, f"is where {parting}"))
+    elif parting:
+        evidence.append(f"{str(parting)[0].upper()}{str(parting)[1:]}")
+    if difference and (parting is None or "tensors for backward" in difference):
+        evidence.append(difference)
+    if not seen:
+        evidence.append(_INFERRED if cause else _UNSEEN)
     return Finding(
         CODE,
         "error",
         f"{name} did not compute the same when checkpoint ran it again for backward.",
-        (*evidence, *([difference] if difference else []), _INFERRED if cause else _UNSEEN),
+        tuple(evidence),
         cause.cure if cause else _CURE,
-        source=str(cause.place) if cause else _where(function) or failure.source,
-        exact=False,
+        source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
+        exact=seen,
     )
+
+
+def _leads_to(cause: Place, parting: Line) -> bool:
+    """Whether the statement that changes from run to run stands just before the place where they part, or at it."""
+    return cause.file == parting.file and cause.line <= parting.line
 
 
 _INFERRED = (
@@ -84,12 +102,13 @@ def _name(failure: Failure, function: object) -> str:
     return f"{name} (a {kind})" if name else f"A {kind}"
 
 
-def _cause(function: object) -> Unsteady | None:
+def _cause(failure: Failure, function: object) -> Unsteady | None:
     run = function_of(function)
     owner = function if run is not function else None
     if type(function).__name__ == "method":
         owner = getattr(function, "__self__", None)
-    return next(unsteady(run_by(run, owner)), None) if run is not None else None
+    around = [level.body for level in failure.users if level.body]
+    return next(unsteady(run_by(run, owner), around), None) if run is not None else None
 
 
 def _where(function: object) -> str | None:

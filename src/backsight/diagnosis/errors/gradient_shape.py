@@ -49,8 +49,20 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
         "error",
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),
-        f"{_cure(name, got, due, body, value)} {_CHECK}",
+        f"{_swapped(found, name, got) or _cure(name, got, due, body, value)} {_CHECK}",
         source=where,
+    )
+
+
+def _swapped(found: Applied, name: str, got: Sequence[int]) -> str:
+    """What to do where the gradient has the very shape of another argument, whose own stands elsewhere."""
+    shapes = {each: shape for each, shape in found.shapes.items() if each != name and shape == tuple(got)}
+    transposed = tuple(reversed(found.shapes.get(name, ()))) == tuple(got)
+    if len(shapes) != 1 or transposed:
+        return ""
+    return (
+        f"That is the shape of {next(iter(shapes))}: return the gradients in the order of forward's arguments, "
+        f"{', '.join(found.arguments)}."
     )
 
 
@@ -126,13 +138,14 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
     if found is not None or not re.search(r"Backward\d+$", match["node"]):
         function = found.name if found else match["node"].removesuffix("Backward")
         name = (found.argument_at(index) if found else "") or f"its input {index}"
+        computed = _computation(found, name) if found else None
         return Finding(
             CODE,
             "error",
             f"{function}'s backward returns a gradient for {name} that does not fit it: {match['what']}.",
-            where,
+            (*((shown(computed[1], f"gives {name} that gradient."),) if computed else ()), *where),
             f"Return a gradient with the shape, dtype and device of {name}. {_CHECK}",
-            source=failure.source,
+            source=str(computed[1]) if computed else failure.source,
             exact=found is not None,
         )
     name = _leaf_at(failure, match["node"], index)

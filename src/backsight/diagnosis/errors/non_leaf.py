@@ -16,8 +16,8 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments
-from backsight.source.leaf_last import leaf_last
+from backsight.source import Body, Place, assignments, statement_at
+from backsight.source.leaf_last import element_last, leaf_last
 from backsight.tape import Graph
 
 CODE = "BS206"
@@ -79,8 +79,14 @@ def _refused_tensors(failure: Failure) -> list[torch.Tensor]:
 def _refused(failure: Failure, tensor: torch.Tensor, name: str) -> Refused:
     graph = survey((tensor,), frames=failure.frames).graph
     body, variable, made = (name and _made(failure, name)) or (None, "", None)
-    rewritten = leaf_last(body, variable, made.line) if body and made else None
+    rewritten = _leaf_last(body, variable, made) if body and made else None
     return Refused(tensor, name, made, rewritten, graph)
+
+
+def _leaf_last(body: Body, name: str, made: Place) -> str | None:
+    """The statement, or of a comprehension its element, with the gradient asked for last."""
+    statement = statement_at(body, *made.position)
+    return leaf_last(body, name, made.line) or (element_last(statement) if statement is not None else None)
 
 
 def _made(failure: Failure, name: str) -> tuple[Body, str, Place] | None:
@@ -90,6 +96,9 @@ def _made(failure: Failure, name: str) -> tuple[Body, str, Place] | None:
         found = assignments(level.body, name, before=level.line + 1) if level.body else ()
         if found and level.body:
             return level.body, name, found[-1]
+    container = name.partition("[")[0]
+    if container != name:
+        return _made(failure, container)
     owner, _, attribute = name.rpartition(".")
     for level in failure.users:
         for body in methods_of(type(level.value(owner))) if owner else ():

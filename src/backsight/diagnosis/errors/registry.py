@@ -10,32 +10,45 @@ from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 
 Explanation = Callable[[Failure, "re.Match[str]"], Finding]
+Applies = Callable[[BaseException], bool]
 
 
 @dataclass(frozen=True)
 class Known:
-    """An error that can be explained: its code, the pattern of its message, and who explains it."""
+    """An error that can be explained: its code, the pattern of its message, and who explains it.
+
+    `applies` looks closer at an error whose message alone does not tell that it is one of these.
+    """
 
     code: str
     pattern: re.Pattern[str]
     explain: Explanation
+    applies: Applies | None = None
 
 
 ERRORS: list[Known] = []
 
 
-def explains(code: str, *patterns: str) -> Callable[[Explanation], Explanation]:
-    """Enter the decorated function as the explanation of errors whose message fits one of `patterns`."""
+def explains(code: str, *patterns: str, when: Applies | None = None) -> Callable[[Explanation], Explanation]:
+    """Enter the decorated function as the explanation of errors whose message fits one of `patterns`.
+
+    `when` decides where the message alone does not tell.
+    """
 
     def enter(function: Explanation) -> Explanation:
         if any(known.code == code for known in ERRORS):
             raise ValueError(f"the code {code} is taken; {function.__name__} needs another.")
-        ERRORS.extend(Known(code, re.compile(pattern, re.DOTALL), function) for pattern in patterns)
+        ERRORS.extend(Known(code, re.compile(pattern, re.DOTALL), function, when) for pattern in patterns)
         return function
 
     return enter
 
 
-def known(message: str) -> tuple[Known, re.Match[str]] | None:
-    """Return the entry whose pattern fits `message`, with the match."""
-    return next(((error, match) for error in ERRORS if (match := error.pattern.search(message))), None)
+def known(message: str, error: BaseException | None = None) -> tuple[Known, re.Match[str]] | None:
+    """Return the entry whose pattern fits `message`, with the match; `error` is what has it."""
+    fitting = ((each, match) for each in ERRORS if (match := each.pattern.search(message)))
+    return next((found for found in fitting if _applies(found[0], error)), None)
+
+
+def _applies(entry: Known, error: BaseException | None) -> bool:
+    return entry.applies is None or (error is not None and entry.applies(error))

@@ -11,15 +11,20 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.holders import node_of, results_in, structure
+from backsight.diagnosis.evidence.memory import is_tensor, maker_of
 from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.diagnosis.evidence.spoken import called, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
 from backsight.naming.plain import namespace
+from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.body import dotted, is_constant, keyword
+from backsight.tracing import Line, current
 
 CODE = "BS212"
+_REDUCTION = re.compile(r"Sum|Mean|Prod|Norm|LinalgVectorNorm|Logsumexp|A?[Mm]ax|A?[Mm]in|Std|Var|Dot|Mv")
 
 
 @explains(CODE, r"grad can be implicitly created only for (real )?scalar outputs")
@@ -30,16 +35,63 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     what = described(root) if root is not None else "tensor of several values"
     call = "autograd.grad()" if failure.call == "grad" else "backward()"
     needs = "one real number" if match.group(1) else "one number"
-    unreduced = _unreduced(failure) if root is not None and root.numel() != 1 else None
+    several = root is not None and root.numel() != 1
+    unreduced = _unreduced(failure) if several else None
+    meant = _meant(failure, root) if several and root is not None else ""
+    left = _left_open(failure, root) if several and root is not None and not (unreduced or meant) else None
     return Finding(
         CODE,
         "error",
         f"{name or 'The tensor'} is a {what}, and {call} starts from {needs}.",
-        tuple(_evidence(failure, root, name, unreduced)),
-        _cure(failure, name or "loss", unreduced, is_complex=bool(match.group(1))),
-        source=str(unreduced) if unreduced else failure.source,
+        (
+            *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
+            *((f"{meant} is a single number that was computed from {name}.",) if meant else ()),
+            *_evidence(failure, root, name, unreduced),
+        ),
+        f"{meant}.backward() may be what was meant: {meant} is one number, and computed from {name}."
+        if meant
+        else _cure(failure, name or "loss", unreduced, is_complex=bool(match.group(1))),
+        source=str(unreduced or left) if unreduced or left else failure.source,
         exact=root is not None,
     )
+
+
+def _many(root: torch.Tensor | None) -> str:
+    return f"{math.prod(root.shape)} numbers" if root is not None else "several numbers"
+
+
+def _meant(failure: Failure, root: torch.Tensor) -> str:
+    """A variable beside the failing call that holds one number computed from `root`; empty unless there is just one."""
+    level = failure.user
+    node = maker_of(root)
+    if level is None or node is None:
+        return ""
+    single = {n: v for n, v in level.variables.items() if is_tensor(v) and v.numel() == 1 and results_in(v)}
+    found = [name for name, value in single.items() if node_of(structure(value), root) is not None]
+    return found[0] if len(found) == 1 else ""
+
+
+def _left_open(failure: Failure, root: torch.Tensor) -> Line | None:
+    """Where the operation ran that should have left one number: an exact answer, if a watch has noted lines.
+
+    That is the sum or mean which gave the tensor its shape, or the last operation of all where there is none.
+    """
+    watch = current()
+    if watch is None or watch.level == "calls":
+        return None
+    graph = survey((root,), frames=failure.frames).graph
+    shape, node = graph.roots[0].shape, graph.roots[0]
+    for each in graph.nodes:  # consumers come before producers
+        sources = [edge.node for edge in each.inputs if edge is not None]
+        if each.shape == shape and any(_size(source.shape) > _size(shape) for source in sources):
+            node = each if _REDUCTION.match(each.op) else node
+            break
+    line = watch.line_of(node)
+    return line if line is not None and line.text else None
+
+
+def _size(shape: tuple[int, ...] | None) -> int:
+    return math.prod(shape or ())
 
 
 def _is_culprit(root: object, wants_real: bool) -> bool:

@@ -16,6 +16,7 @@ from backsight.naming.plain import class_name
 from backsight.source import Body, Place, function_at
 from backsight.source.body import statements
 from backsight.tape import no_torch_function
+from backsight.tape._torch import input_metadata
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
 
@@ -69,6 +70,16 @@ class Applied:
         if index not in edges or len(edges) != len(wanting):
             return ""
         return self.arguments[wanting[edges.index(index)]]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arguments that need a gradient, by name."""
+        found: dict[str, tuple[int, ...]] = {}
+        for index, (node, output) in enumerate(self.node.next_functions):
+            name = self.argument_at(index) if node is not None else ""
+            given = input_metadata(node)[output : output + 1] if name else ()
+            found.update((name, tuple(each.shape)) for each in given)
+        return found
 
     @property
     def backward(self) -> str:

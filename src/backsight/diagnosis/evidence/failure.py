@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import FrameType, TracebackType
+from types import CodeType, FrameType
 from typing import Any, Literal
 
 import torch
@@ -111,7 +111,15 @@ class Failure:
 
 def failure_of(error: BaseException) -> Failure:
     """Read the traceback of `error`."""
-    levels = tuple(_levels(error))
+    return _failure(error, tuple(_levels(error)))
+
+
+def failure_at(warning: Warning, frame: FrameType) -> Failure:
+    """Read the stack below `frame`, where `warning` is just being given."""
+    return _failure(warning, tuple(reversed(list(_stack(frame)))))
+
+
+def _failure(error: BaseException, levels: tuple[Level, ...]) -> Failure:
     users = [k for k, level in enumerate(levels) if is_user(level.frame) and not _is_ours(level)]
     engine = max((k for k, level in enumerate(levels) if level.frame.f_code in ENGINE_CALLS), default=-1)
     if users and engine < users[-1]:  # raised by the user's own code, which backward may have called
@@ -179,15 +187,21 @@ def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
 def _levels(error: BaseException) -> Iterator[Level]:
     trace = error.__traceback__
     while trace is not None:
-        yield Level(trace.tb_frame, trace.tb_lineno, _column(trace))
+        yield Level(trace.tb_frame, trace.tb_lineno, _column(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
         trace = trace.tb_next
 
 
-def _column(trace: TracebackType) -> int | None:
+def _stack(frame: FrameType | None) -> Iterator[Level]:
+    while frame is not None:
+        yield Level(frame, frame.f_lineno, _column(frame.f_code, frame.f_lasti, frame.f_lineno))
+        frame = frame.f_back
+
+
+def _column(code: CodeType, instruction: int, line: int) -> int | None:
     if sys.version_info >= (3, 11):
-        positions = itertools.islice(trace.tb_frame.f_code.co_positions(), trace.tb_lasti // 2, None)
-        line, _, column, _ = next(positions, (None, None, None, None))
-        return column if line == trace.tb_lineno else None
+        positions = itertools.islice(code.co_positions(), instruction // 2, None)
+        first, _, column, _ = next(positions, (None, None, None, None))
+        return column if first == line else None
     return None
 
 

@@ -53,6 +53,14 @@ def maker_of(value: object) -> Any:
     return _read("grad_fn", value)
 
 
+def gradient_of(value: object) -> torch.Tensor | None:
+    """Return the gradient of a tensor; None if it has none, without PyTorch's warning about a result."""
+    if maker_of(value) is not None and not _read("retains_grad", value):
+        return None
+    gradient: torch.Tensor | None = _read("grad", value)
+    return gradient
+
+
 def is_leaf(value: object) -> bool:
     """Whether `value`, or what it is a view of, is a leaf that requires grad."""
     return any(needs_gradient(each) and _is_leaf(each) for each in (value, base_of(value)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 import torch
@@ -82,16 +83,44 @@ def _followed(queue: list[Section]) -> Iterator[Section]:
     seen = {section.body.node for section in queue}
     for section in queue:  # grows as we go
         yield section
-        for function, owner in _called(section):
+        for function, owner, call in _called(section):
             body = None if _is_foreign(function) else function_at(function.__code__)
             if body is not None and body.node not in seen and len(seen) < MOST:
                 seen.add(body.node)
-                queue.append(_of_function(function, owner, body, section.whole))
+                given = _given(section, function, owner, call)
+                queue.append(_of_function(function, owner, body, section.whole, given))
 
 
-def _of_function(function: Any, owner: object, body: Body, whole: bool) -> Section:
+def _of_function(
+    function: Any, owner: object, body: Body, whole: bool, given: Mapping[str, object] = MappingProxyType({})
+) -> Section:
     own = frozenset(function.__code__.co_varnames)
-    return Section(body, _returned(body), held_by(function, owner), function.__globals__, own=own, whole=whole)
+    held = {**given, **held_by(function, owner)}
+    return Section(body, _returned(body), held, function.__globals__, own=own, whole=whole)
+
+
+def _given(section: Section, function: Any, owner: object, call: ast.Call) -> dict[str, object]:
+    """The modules, functions and objects of the user's that the function was given by name.
+
+    Tensors are left out: the variable may hold another one by now.
+    """
+    values = {name: section.value(text) for name, text in arguments(function, owner, call).items()}
+    return {name: value for name, value in values.items() if _is_lasting(value)}
+
+
+def arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
+    """For each parameter of a function the name that a call gives for it, where it gives a name."""
+    code = function.__code__
+    parameters = code.co_varnames[: code.co_argcount][owner is not None :]
+    given = {**dict(zip(parameters, call.args, strict=False)), **{each.arg: each.value for each in call.keywords}}
+    return {name: text for name, value in given.items() if name and (text := dotted(value))}
+
+
+def _is_lasting(value: object) -> bool:
+    kind = type(value)
+    return issubclass(kind, torch.nn.Module | FunctionType | MethodType) or (
+        not issubclass(kind, torch.Tensor) and is_user_class(class_dict(kind).get("__module__"))
+    )
 
 
 def methods_of(cls: type) -> Iterator[Body]:
@@ -119,12 +148,12 @@ def _returned(body: Body) -> tuple[tuple[str, int], ...]:
     return tuple((body.text(value), value.lineno) for value in found)
 
 
-def _called(section: Section) -> Iterator[tuple[Any, object]]:
-    """The functions that the statements of a section call, each with the object that it is a method of."""
+def _called(section: Section) -> Iterator[tuple[Any, object, ast.Call]]:
+    """The functions that the statements of a section call, each with the object that it is a method of, and where."""
     for call, _ in section.calls():
         if name := dotted(call.func):
             for function, owner in _functions(section, name, callee(call)[1]):
-                yield undecorated(function), owner
+                yield undecorated(function), owner, call
 
 
 def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object, object]]:

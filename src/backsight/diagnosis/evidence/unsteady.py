@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from backsight.diagnosis.evidence.sections import Section
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Place
+from backsight.source import Body, Place
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, dotted, expressions, statements
 
@@ -29,12 +29,14 @@ class Unsteady:
     cure: str
 
 
-def unsteady(sections: Iterable[Section]) -> Iterator[Unsteady]:
-    """Yield what may differ from run to run, the surest first."""
+def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
+    """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
     every = list(sections)
     for find in (_draws, _counts, _switches):
         for section in every:
             yield from find(section)
+    for section in every:
+        yield from _outside(section, around)
 
 
 def _draws(section: Section) -> Iterator[Unsteady]:
@@ -84,14 +86,48 @@ def _counts(section: Section) -> Iterator[Unsteady]:
     outer = {name for each in every if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
     for each in every:
         changed = {name for name in bound(each) if name.startswith("self.") or name in outer}
-        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Subscript):
-            changed |= {dotted(each.target.value) or ""} - section.own
+        targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Subscript):
+                changed |= {dotted(target.value) or ""} - section.own
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),
                 f"changes {name}, so that the second run finds another value than the first did.",
                 f"Change {name} outside of what is checkpointed, or hand its value in as an argument.",
             )
+
+
+def _outside(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
+    """Items of outer containers, and outer variables, that the code around changes."""
+    for each in statements(section.body.node):
+        for node in expressions(each):
+            name = dotted(node.value) if isinstance(node, ast.Subscript) else dotted(node)
+            if not name or name.split(".")[0] in section.own or not isinstance(getattr(node, "ctx", None), ast.Load):
+                continue
+            change = next((place for body in around if (place := _assigned_at(body, node, name))), None)
+            if change is not None and type(section.value(name)) in _CHANGING:
+                text = section.body.text(node)
+                yield Unsteady(
+                    section.body.place(each),
+                    f"reads {text}, which line {change.line} changes between the two runs.",
+                    f"Hand {text} to checkpoint as an argument: what a function is given is the same in both runs.",
+                )
+
+
+_CHANGING = (dict, list, int, float, bool, str)
+
+
+def _assigned_at(body: Body, node: ast.expr, name: str) -> Place | None:
+    """The last statement of a function, in a loop or not, that assigns to the same item, or the same variable."""
+    found = None
+    for each in statements(body.node):
+        targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+        for target in targets:
+            is_item = isinstance(target, ast.Subscript) and dotted(target.value) == name
+            if is_item if isinstance(node, ast.Subscript) else dotted(target) == name:
+                found = body.place(each)
+    return found
 
 
 def _switches(section: Section) -> Iterator[Unsteady]:

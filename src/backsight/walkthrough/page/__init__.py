@@ -101,7 +101,7 @@ def _op(step: Step) -> dict[str, Any]:
     return {
         "words": step.words,
         "view": step.node.op in VIEWS,
-        "signature": step.formula.signature if step.formula else step.node.source or "",
+        "signature": step.formula.signature if step.formula else step.node.definition or "",
         "formula": [[name, text] for name, text in step.formula.of.items()] if step.formula else [],
     }
 

@@ -15,6 +15,7 @@ from backsight.diagnosis.errors.modified.modules import changed_by_module
 from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
 from backsight.diagnosis.errors.modified.statements import changed_by_statement
 from backsight.diagnosis.errors.modified.steps import changed_by_step
+from backsight.diagnosis.errors.modified.watched import as_watched
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.memory import needs_gradient
@@ -45,7 +46,8 @@ def modified_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     if found is None:
         return _by_message(failure, said)
     case = Case(failure, surveyed, *found)
-    return next((finding for clue in CLUES if (finding := clue(case)) is not None), None) or _unlocated(case)
+    read = next((finding for clue in CLUES if (finding := clue(case)) is not None), None)
+    return as_watched(case, read) or read or _unlocated(case)
 
 
 def _unlocated(case: Case) -> Finding:

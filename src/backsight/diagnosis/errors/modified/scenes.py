@@ -11,7 +11,7 @@ from typing import Any
 
 from backsight.diagnosis.errors.modified.case import Case, modules_in, owns
 from backsight.diagnosis.evidence.failure import function_of, method
-from backsight.diagnosis.evidence.sections import MOST, Section, held_by, sections
+from backsight.diagnosis.evidence.sections import MOST, Section, arguments, held_by, sections
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
@@ -117,11 +117,11 @@ def _called_for_effect(case: Case, scene: Scene) -> Iterator[Scene]:
             body = _own_body(function)
             if body is None:
                 continue
-            arguments = _arguments(function, owner, statement.value)
-            values = _values(section, function, owner, arguments)
+            given = arguments(function, owner, statement.value)
+            values = _values(section, function, owner, given)
             inner = Section(body, (), values, function.__globals__, own=frozenset(function.__code__.co_varnames))
             call = section.body.place(statement)
-            yield Scene(inner, _held(case, inner), _running(case, inner), scene, call, arguments)
+            yield Scene(inner, _held(case, inner), _running(case, inner), scene, call, given)
 
 
 def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
@@ -134,17 +134,9 @@ def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
     return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
 
 
-def _arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
-    """For each parameter the name that was given for it, where a name was given."""
-    code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount][owner is not None :]
-    given = {**dict(zip(parameters, call.args, strict=False)), **{each.arg: each.value for each in call.keywords}}
-    return {name: text for name, value in given.items() if name and (text := dotted(value))}
-
-
-def _values(section: Section, function: Any, owner: object, arguments: Mapping[str, str]) -> dict[str, object]:
+def _values(section: Section, function: Any, owner: object, passed: Mapping[str, str]) -> dict[str, object]:
     """What the names of the function stand for, as far as the caller's names tell; and its closure."""
-    return {name: section.value(given) for name, given in arguments.items()} | held_by(function, owner)
+    return {name: section.value(given) for name, given in passed.items()} | held_by(function, owner)
 
 
 def _own_body(function: Any) -> Body | None:

@@ -11,6 +11,7 @@ from backsight.diagnosis.errors.modified.case import Case, owns
 from backsight.diagnosis.errors.modified.detachable import detachable
 from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.second_backward import case as second
+from backsight.diagnosis.evidence.evaluated import value_of
 from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.sections import Section
@@ -18,8 +19,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Place, assignments, optimizer_steps, statement_at
 from backsight.source.ancestry import Ancestor
-from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions
+from backsight.source.body import expressions
 
 Position = tuple[int, int]
 _SEEN = "{} was made before the last optimizer step, as the running watch has noted."
@@ -51,10 +51,10 @@ def _steps_in(where: Level | Section, optimizer: torch.optim.Optimizer, here: Po
     before = [place for place in places if place.position < here]
     for place in (*reversed(before), *reversed(places[len(before) :])):
         statement = statement_at(where.body, *place.position) if where.body else None
-        names = [use.name for use in uses(statement) if not use.binds] if statement else []
-        name = next((name for name in names if where.value(name) is optimizer), None)
-        if name:
-            yield place, name
+        nodes = expressions(statement) if statement else ()
+        name = next((node for node in nodes if value_of(where, node) is optimizer), None)
+        if name is not None and where.body is not None:
+            yield place, where.body.text(name)
 
 
 def _before_backward(case: Case, steps: second.Case, level: Level, place: Place, optimizer: str) -> Finding:
@@ -119,8 +119,7 @@ def _forward(case: Case, level: Level, names: dict[str, Ancestor], step: Place) 
     for line in sorted((line for line in places if line < step.line), reverse=True):
         statement = statement_at(level.body, line) if level.body else None
         for node in expressions(statement) if statement else ():
-            name = dotted(node.func) if isinstance(node, ast.Call) else dotted(node)
-            value = level.value(name) if name else None
+            value = value_of(level, node.func if isinstance(node, ast.Call) else node)
             if weight is not None and (value is weight or owns(value, weight)):
                 return places[line]
     return None

@@ -14,9 +14,11 @@ import torch
 from backsight.diagnosis.errors.no_grad.causes import cut_off, frozen, likely, nothing_requires_grad, switched_off
 from backsight.diagnosis.errors.no_grad.cures import silenced
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
+from backsight.diagnosis.errors.no_grad.never_added import never_added
 from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
 from backsight.diagnosis.errors.no_grad.reentrant import reentrant
 from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.no_grad.watched import as_watched
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
@@ -34,6 +36,7 @@ CLUES: tuple[Clue, ...] = (
     frozen,
     reentrant,
     likely,
+    never_added,
     nothing_requires_grad,
 )
 
@@ -48,7 +51,8 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
     if not match.groups() or match.group(1) is None:
         return input_without_grad(failure)
     scene = Scene(failure, _root(failure, int(match.group(1))))
-    return next((found for clue in CLUES if (found := clue(scene)) is not None), None) or _unlocated(scene)
+    read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
+    return as_watched(scene, read) or read or _unlocated(scene)
 
 
 def _root(failure: Failure, index: int) -> torch.Tensor | None:

@@ -8,17 +8,19 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.cures import cure
+from backsight.diagnosis.errors.no_grad.cures import cure, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.frontier import lost_in_call
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
-from backsight.diagnosis.evidence.sections import methods_of
+from backsight.diagnosis.evidence.failure import function_of
+from backsight.diagnosis.evidence.sections import methods_of, undecorated
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown
-from backsight.source import Body, Place
-from backsight.source.bindings import spots
-from backsight.source.body import body_around, callee, expressions, is_constant
+from backsight.naming.roots import is_library
+from backsight.source import Body, Place, function_at
+from backsight.source.bindings import spots, uses
+from backsight.source.body import body_around, callee, dotted, expressions, is_constant, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions
 
@@ -120,7 +122,28 @@ def _frozen_at(scene: Scene, modules: list[str]) -> Place | None:
             place = next((place for body, variable in bodies for place in _freezing(body, variable)), None)
             if place is not None:
                 return place
-    return None
+    return next((place for name in modules for place in _frozen_where_made(scene, name)), None)
+
+
+def _frozen_where_made(scene: Scene, module: str) -> Iterator[Place]:
+    """The statements of the function that made the module, or of one that it was given to, which freeze parameters."""
+    for level in scene.failure.users:
+        for each in statements(level.body.node) if level.body else ():
+            if not any(use.name == module for use in uses(each)):
+                continue
+            for call in (node for node in expressions(each) if isinstance(node, ast.Call)):
+                function = undecorated(function_of(level.value(dotted(call.func) or "")))
+                body = function_at(function.__code__) if type(function).__name__ == "function" else None
+                if body is not None and not is_library(body.file):
+                    yield from (body.place(inner) for inner in statements(body.node) if _freezes(inner))
+
+
+def _freezes(statement: ast.stmt) -> bool:
+    """Whether a statement is `p.requires_grad = False`, or calls `.requires_grad_(False)`."""
+    if isinstance(statement, ast.Assign) and is_constant(statement.value, False):
+        return any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
+    calls = (node for node in expressions(statement) if isinstance(node, ast.Call))
+    return any(callee(c)[1] == "requires_grad_" and c.args and is_constant(c.args[0], False) for c in calls)
 
 
 def _freezing(body: Body, name: str) -> Iterator[Place]:
@@ -154,18 +177,19 @@ def _tensors(found: Sources) -> Iterator[str]:
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
     others = [each.cut.place for each in all_of_them if each is not suspect]
     seen = bool(suspect.verdict) and suspect.section.level is not None
+    culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     return Finding(
         CODE,
         "error",
-        scene.title(_because(suspect)),
+        scene.title(_because(culprit)),
         (
             *_steps(suspect),
             *_fails(scene),
             *((f"Other histories end at {listed([str(place) for place in others], 3)}.",) if others else ()),
             *(() if seen else (_from_text(suspect),)),
         ),
-        cure(suspect, scene.loss),
-        source=str(suspect.cut.place),
+        cure(culprit, scene.loss),
+        source=str(culprit.cut.place),
         exact=seen,
     )
 

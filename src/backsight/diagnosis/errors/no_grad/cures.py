@@ -61,8 +61,21 @@ def _cure(suspect: Suspect) -> str:
     return f"Compute the loss without {expression}."
 
 
+def leaves_pytorch(suspect: Suspect) -> bool:
+    """Whether all the computing goes on elsewhere from here: in NumPy, or with a list of numbers."""
+    return _function(suspect.cut.expression) in (*_NUMPY, "tolist")
+
+
+_NUMPY = ("numpy", "array", "asarray")
+
+
 def _of_number(operand: str, function: str) -> str:
-    if function in ("numpy", "array", "asarray"):
+    if function == "tolist":
+        return (
+            f"Go on with {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) in place of "
+            "math.sqrt(x), torch.stack([...]) in place of torch.tensor([...])."
+        )
+    if function in _NUMPY:
         return (
             f"Stay in PyTorch, with {operand} as it is: NumPy records no history, and most of its functions have a "
             "namesake in torch."

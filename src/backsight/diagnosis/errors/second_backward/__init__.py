@@ -16,6 +16,7 @@ from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.second_backward.carried import carried_by_function, carried_by_loop, carried_by_object
 from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.errors.second_backward.held import held_since_step
+from backsight.diagnosis.errors.second_backward.joined import joined, joined_at
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.errors.second_backward.once import computed_once
 from backsight.diagnosis.evidence.failure import Failure, Level
@@ -33,6 +34,7 @@ CLUES: tuple[Clue, ...] = (
     computed_once,
     carried_by_loop,
     carried_by_function,
+    joined,
     held_since_step,
     carried_by_object,
 )
@@ -57,7 +59,9 @@ def _with_steps(case: Case, finding: Finding) -> Finding:
 
 
 def _steps(case: Case) -> Iterable[str]:
-    if case.joints:
+    if case.joints and case.earlier is not None:
+        yield from joined_at(case)
+    elif case.joints:
         names = listed([case.graph.nodes[i].name for i in case.joints], 3)
         yield (
             f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step; the new part "

@@ -20,7 +20,7 @@ from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions, statements
 from backsight.tape import Graph
 from backsight.tape._torch import NO_SEQUENCE
-from backsight.tracing import current
+from backsight.tracing import Backward, Watch, current
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,38 @@ class Case:
         }
 
     @cached_property
+    def watch(self) -> Watch | None:
+        """The watch that is running, if it notes lines."""
+        watch = current()
+        return watch if watch is not None and watch.level != "calls" else None
+
+    @cached_property
+    def earlier(self) -> Backward | None:
+        """The backward that freed what this one needs: of those that released a graph made by then, the last one.
+
+        One from the very same line goes first: it is what ran an iteration ago, when all of this graph but what was
+        carried over did not exist. Those that another line ran since may have spared parts that are older than them.
+        """
+        every = self.watch.backwards if self.watch else ()
+        failed = every[-1] if every and not every[-1].done else None
+        oldest = min((s for s in self.graph.columns.sequence.tolist() if s != NO_SEQUENCE), default=None)
+        if failed is None or oldest is None:
+            return None
+        found = [each for each in every if each.freed and each.thread == failed.thread and oldest < each.mark]
+        same = [each for each in found if each.line == failed.line]
+        return next(reversed(same or found), None)
+
+    @cached_property
     def mark(self) -> int | None:
-        """The sequence number at the last optimizer step of this thread, if a watch is running."""
+        """The sequence number at the earlier backward, or at the last optimizer step of this thread; None unwatched."""
+        if self.earlier is not None:
+            return self.earlier.mark
         watch = current()
         return watch.steps.marks.get(threading.get_ident()) if watch else None
 
     @cached_property
     def old(self) -> frozenset[int]:
-        """The operations made before the last optimizer step; none without a watch."""
+        """The operations made before the earlier backward or the last optimizer step; none without a watch."""
         if self.mark is None:
             return frozenset()
         sequence = self.graph.columns.sequence.tolist()

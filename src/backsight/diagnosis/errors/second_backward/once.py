@@ -51,25 +51,27 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
         )
     origin = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
     use = shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
+    summed = _summed(case, level, ancestor)
     return Finding(
         "BS201",
         "error",
-        f"{name} is computed once, before the loop, and the first backward() has freed its graph.",
+        f"{name} is computed once, before the loop, and the first backward() has freed its graph."
+        if not summed
+        else f"The losses in {name} share operations, and the first backward() has freed them.",
         (
             origin,
             *((use,) if ancestor.read != level.place else ()),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        _summed(case, level, facts, ancestor) or f"Compute {name} inside the loop. {_otherwise(case)}",
-        source=str(made[-1]) if made else str(ancestor.read),
+        summed or f"Compute {name} inside the loop. {_otherwise(case)}",
+        source=str(level.place if summed else made[-1] if made else ancestor.read),
     )
 
 
-def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:
+def _summed(case: Case, level: Level, ancestor: Ancestor) -> str:
     """What to do where the loop goes through a container of losses, and runs backward on each."""
     name, value = ancestor.name, level.value(ancestor.name)
-    is_looped_over = ancestor.read == facts.loop and type(value) in (list, tuple, dict)
-    if not is_looped_over or not any(each is case.root for each in results_in(value)):
+    if type(value) not in (list, tuple, dict) or not any(each is case.root for each in results_in(value)):
         return ""
     every = f"{name}.values()" if type(value) is dict else name
     return f"Add the losses and call backward once, in place of the loop: sum({every}).backward()."

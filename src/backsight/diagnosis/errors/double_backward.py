@@ -1,0 +1,133 @@
+"""BS215: a gradient of a gradient passes through an operation that can be differentiated once only."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from backsight.diagnosis.errors.modified.spelling import is_spelled
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure, method
+from backsight.diagnosis.evidence.sections import sections, undecorated
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming.plain import class_name
+from backsight.source import Place, backward_calls, function_at, statement_at
+from backsight.source.body import callee, dotted, expressions, is_constant, keyword
+
+CODE = "BS215"
+
+_SPOKEN = re.compile(
+    r"^_?(?P<name>scaled_dot_product)_(flash|efficient|cudnn|fused)_?\w*$|^_?(?P<plain>\w+?)(_for_cpu)?$"
+)
+_NAMES = {"scaled_dot_product": "scaled_dot_product_attention", "thnn_fused_lstm_cell": "lstm", "cudnn_rnn": "rnn"}
+_ALSO = {"scaled_dot_product_attention": ("multiheadattention", "transformerencoderlayer", "transformerdecoderlayer")}
+_CURES = {
+    "scaled_dot_product_attention": "Run the forward pass inside `with torch.nn.attention.sdpa_kernel("
+    "torch.nn.attention.SDPBackend.MATH):`. That implementation can be differentiated twice; the fast ones cannot.",
+    "rnn": "Run the forward pass inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
+    "implementation can be differentiated twice; cuDNN's cannot.",
+    "cdist": "Write the distances with operations that can: (x.unsqueeze(-2) - y.unsqueeze(-3)).norm(dim=-1), with a "
+    "small number under the root where two points may meet.",
+    "pdist": "Write the distances with operations that can: (x.unsqueeze(0) - x.unsqueeze(1)).norm(dim=-1), without "
+    "the diagonal, whose gradient is not finite.",
+}
+
+
+@explains(
+    CODE,
+    r"derivative for aten::_?(?P<op>\w+)_backward is not implemented",
+    r"the derivative for '_?(?P<op>\w+)_backward' is not implemented",
+    r"(?P<rnn>Double backwards) is not supported for CuDNN RNNs",
+    r"trying to differentiate twice a function that was marked with @once_differentiable",
+)
+def double_backward(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the operation, or the custom Function, that can be differentiated once only."""
+    said = match.groupdict()
+    return _of_operation(failure, said) if said else _of_function(failure)
+
+
+def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
+    operation = "rnn" if said.get("rnn") else _spoken(said["op"] or "")
+    place = next(_runs(failure, operation), None)
+    lines = (
+        [shown(place, f"runs {operation}, whose backward is written without a derivative of its own.")] if place else []
+    )
+    return Finding(
+        CODE,
+        "error",
+        f"{operation} can be differentiated once only, and this is the second time.",
+        (*lines, *_twice(failure)),
+        _CURES.get(operation, _once(operation)),
+        source=str(place) if place else failure.source,
+        exact=place is not None,
+    )
+
+
+def _of_function(failure: Failure) -> Finding:
+    found = next(_once_differentiable(failure), None)
+    name = class_name(found[0]) if found else "A custom Function"
+    lines = [shown(found[1], f"forbids to differentiate {name}'s backward again.")] if found else []
+    if found:
+        lines.append(shown(found[2], f"runs {name}."))
+    return Finding(
+        CODE,
+        "error",
+        f"{name}'s backward is marked @once_differentiable, and here its gradient is to be differentiated.",
+        (*lines, *_twice(failure)),
+        "If all of that backward is computed by PyTorch from saved tensors and its arguments, remove "
+        "@once_differentiable and test it with torch.autograd.gradgradcheck. If not, give the backward a Function of "
+        "its own, or take derivatives through it once only.",
+        source=str(found[1]) if found else failure.source,
+        exact=found is not None,
+    )
+
+
+def _spoken(operation: str) -> str:
+    """`cdist` for `cdist`, `scaled_dot_product_attention` for the names of its implementations."""
+    match = _SPOKEN.match(operation)
+    name = (match["name"] or match["plain"]) if match else operation
+    return _NAMES.get(name, name)
+
+
+def _runs(failure: Failure, operation: str) -> Iterator[Place]:
+    """The statements on the way to the loss that may run the operation."""
+    for section in sections(failure):
+        for line in section.lines():
+            statement = statement_at(section.body, line)
+            names = (operation, *_ALSO.get(operation, ()))
+            if statement is not None and any(is_spelled(name, statement, section.value) for name in names):
+                yield section.body.place(statement)
+
+
+def _twice(failure: Failure) -> Iterator[str]:
+    """The first derivative, which asked for a graph of its own, and the second."""
+    for level in failure.users:
+        for place in backward_calls(level.body) if level.body else ():
+            statement = statement_at(level.body, *place.position) if level.body else None
+            calls = (node for node in expressions(statement) if isinstance(node, ast.Call)) if statement else ()
+            if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place != level.place:
+                yield shown(place, "differentiates once, and keeps a graph of that.")
+    if failure.user:
+        yield shown(failure.user.place, "differentiates what came of it.")
+
+
+def _once(operation: str) -> str:
+    return (
+        "Compute it from operations that can be differentiated twice. Or take no derivative of a gradient through "
+        f"{operation}: leave out create_graph=True, or detach what goes into it."
+    )
+
+
+def _once_differentiable(failure: Failure) -> Iterator[tuple[type, Place, Place]]:
+    """The custom Functions on the way whose backward is marked: the class, its decorator, and where it runs."""
+    for section in sections(failure):
+        for call, place in section.calls():
+            owner, name = callee(call)
+            cls = section.value(dotted(owner) or "") if owner is not None and name == "apply" else None
+            function = undecorated(method(cls, "backward")) if isinstance(cls, type) else None
+            body = function_at(function.__code__) if function is not None else None
+            for decorator in getattr(body.node, "decorator_list", ()) if body else ():
+                if body and isinstance(cls, type) and "once_differentiable" in body.text(decorator):
+                    yield cls, body.place(decorator, f"@{body.text(decorator)}"), place

@@ -1,0 +1,59 @@
+"""BS217: backward with create_graph=True leaves gradients that hold the graph that made them."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.snapshot import survey
+from backsight.tape import Graph
+
+CODE = "BS217"
+
+
+@explains(CODE, r"[Uu]sing backward\(\) with create_graph=True will create a reference cycle")
+def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say which parameters are in the cycle, and how to have the gradients without it."""
+    graph = survey(failure.roots, frames=failure.frames).graph if _has_graph(failure) else None
+    loss = (
+        (failure.user.receiver if failure.user else "") or next(iter(graph.root_names if graph else ()), "") or "loss"
+    )
+    names = _leaves(graph) if graph else []
+    lines = (
+        [shown(failure.user.place, "puts gradients with a history of their own into .grad.")] if failure.user else []
+    )
+    of = names[0] if names else "a parameter"
+    lines.append(
+        f"{of} holds its gradient, the gradient its graph, and the graph {of}: none of them is freed before {of}.grad "
+        "is set to None."
+    )
+    if graph is not None:
+        size = counted(len(graph) - len(graph.leaves), "operation")
+        lines.append(f"The graph that it keeps has {size}, and those that compute the gradients beside them.")
+    wanted = f"[{listed(names, 3).replace(' and ', ', ')}]" if 0 < len(names) <= _FEW else "list(model.parameters())"
+    return Finding(
+        CODE,
+        "warning",
+        f"{loss}.backward(create_graph=True) leaves a cycle: each .grad keeps the graph that it comes from.",
+        tuple(lines),
+        f"Take the gradients as values: gradients = torch.autograd.grad({loss}, {wanted}, create_graph=True). Where "
+        ".grad has to hold them, set it to None as soon as they are used.",
+        source=failure.source,
+        exact=graph is not None,
+    )
+
+
+_FEW = 3
+
+
+def _has_graph(failure: Failure) -> bool:
+    return any(isinstance(root, torch.Tensor) and root.requires_grad for root in failure.roots)
+
+
+def _leaves(graph: Graph) -> list[str]:
+    return [leaf.name for leaf in graph.leaves if leaf.name]

@@ -1,0 +1,111 @@
+"""BS214: a tensor that was made under `torch.inference_mode()` meets autograd."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis._torch import TENSOR
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.evaluated import value_of
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.inferred import Block, inference_block
+from backsight.diagnosis.evidence.memory import is_tensor
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import described, shown
+from backsight.naming.plain import namespace
+from backsight.source.body import expressions
+from backsight.tape import tensors_in
+
+CODE = "BS214"
+
+
+@explains(
+    CODE,
+    r"Inference tensors cannot be (?P<saved>saved for backward)",
+    r"(?P<changed>Inplace update to inference tensor) outside InferenceMode",
+    r"(?P<asked>Setting requires_grad=True) on inference tensor",
+)
+def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the tensor, and the block or function under `inference_mode` that made it."""
+    said = match.groupdict()
+    text, tensor = next(_inference_tensors(failure), ("", None))
+    name = text or (names_of(failure, [tensor])[0] if tensor is not None else "")
+    block = inference_block(failure, name) if name else None
+    lines = [shown(block.place, f"{block.what} run under torch.inference_mode(), {name} among them.")] if block else []
+    if block and block.made:
+        lines.insert(0, shown(block.made, f"gets {name.partition('[')[0].partition('.')[0] or name} from there."))
+    if failure.user:
+        lines.append(shown(failure.user.place, _does(said)))
+    label = name or (f"A {described(tensor)}" if tensor is not None else "A tensor")
+    return Finding(
+        CODE,
+        "error",
+        f"{label} was made under torch.inference_mode(), and {_why(said)}.",
+        tuple(lines),
+        _cure(said, name, tensor, block),
+        source=str(block.place) if block else failure.source,
+        exact=tensor is not None and block is not None,
+    )
+
+
+def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors made in inference mode that the failing statement had to do with, and what it calls them."""
+    level = failure.user
+    for node in expressions(level.statement) if level and level.statement else ():
+        value = value_of(level, node) if level else None
+        if is_tensor(value) and _is_inference(value) and level and level.body:
+            yield level.body.text(node), value
+    for each in reversed(failure.levels):
+        for value in each.variables.values():
+            for tensor in (*tensors_in(value), *_own(value)):
+                if is_tensor(tensor) and _is_inference(tensor):
+                    yield "", tensor
+
+
+def _own(value: object) -> Iterator[object]:
+    """The parameters and buffers of a module itself."""
+    held = (namespace(value) or {}) if issubclass(type(value), torch.nn.Module) else {}
+    for table in ("_parameters", "_buffers"):
+        entries = held.get(table)
+        yield from entries.values() if type(entries) is dict else ()
+
+
+def _is_inference(tensor: torch.Tensor) -> bool:
+    return bool(TENSOR.is_inference(tensor))
+
+
+def _does(said: dict[str, str | None]) -> str:
+    if said.get("saved"):
+        return "would have to save it for backward."
+    return "changes it in place, outside of that mode." if said.get("changed") else "asks for its gradient."
+
+
+def _why(said: dict[str, str | None]) -> str:
+    if said.get("saved"):
+        return "autograd cannot save it for backward: changes of such a tensor are not counted"
+    if said.get("changed"):
+        return "it can be changed in place in that mode only"
+    return "it can never require grad"
+
+
+def _cure(said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
+    where = f"line {block.place.line}" if block else "where it is made"
+    instead = f"Use torch.no_grad() in place of torch.inference_mode() in {where}"
+    if said.get("asked"):
+        copy = f"{name} = {name}.clone().requires_grad_()"
+        return f"Ask for the gradient of a copy, made outside: {copy}. Or {_lower(instead)}."
+    if issubclass(type(tensor), torch.nn.Parameter):
+        whole = name.partition(".")[0]
+        return f"Make {whole} outside of torch.inference_mode(): what is to be trained cannot come from it."
+    if said.get("changed"):
+        return f"{instead}: what that makes can be changed anywhere."
+    copy = f" Or go on with a copy, made outside: {name} = {name}.clone()." if name.isidentifier() else ""
+    return f"{instead}: what that makes can take part in autograd as a constant.{copy}"
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]

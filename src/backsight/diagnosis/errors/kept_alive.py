@@ -1,0 +1,62 @@
+"""BS218: a gradient arrives on another stream than its parameter's, whose node an old graph has kept alive."""
+
+from __future__ import annotations
+
+import re
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.holders import results_held, structure
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.snapshot import survey
+
+CODE = "BS218"
+
+
+@explains(CODE, r"AccumulateGrad node's stream does not match the stream of the node that produced")
+def kept_alive(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the variables that still hold results of earlier graphs over the same parameters."""
+    held = _held(failure)
+    names = list(dict.fromkeys(name for name, _, _ in held))
+    lines = [
+        f"{name}, of shape {shaped(shape)}, holds a graph of {counted(nodes, 'operation')} over the same leaves."
+        for name, nodes, shape in held[:3]
+    ]
+    if failure.user:
+        lines.append(shown(failure.user.place, "runs the backward in which the streams differ."))
+    who = f"{listed(names, 3)} still {'holds an' if len(names) == 1 else 'hold'} earlier graph{'s' * (len(names) != 1)}"
+    return Finding(
+        CODE,
+        "warning",
+        f"{who}, whose nodes for the parameters were made on another stream."
+        if names
+        else "An earlier graph is still alive, whose nodes for the parameters were made on another stream.",
+        (
+            *lines,
+            "A parameter has one such node as long as any graph needs it; each new graph then shares the old one.",
+        ),
+        f"Let go of {listed(names, 3) or 'what holds it'} before the next forward pass: keep {_value(names)}, or del "
+        "it. Under DistributedDataParallel, wrap the model on the stream that the training uses.",
+        source=failure.source,
+        exact=False,
+    )
+
+
+def _value(names: list[str]) -> str:
+    return f"{names[0]}.detach()" if names else "loss.detach()"
+
+
+def _held(failure: Failure) -> list[tuple[str, int, tuple[int, ...]]]:
+    """The results of other graphs over the same leaves: name, operations, shape; the largest graph first."""
+    if not failure.roots:
+        return []
+    graph = survey(failure.roots, frames=failure.frames).graph
+    leaves = {leaf.node for leaf in graph.leaves}
+    found = []
+    for tensor, name in results_held(failure.frames):
+        other = structure(tensor)
+        shared = {node.index for node in graph.shared(other)}
+        if shared and shared <= leaves:  # nothing but the leaves: another graph
+            found.append((name.path, len(other), tuple(tensor.shape)))
+    return sorted(found, key=lambda each: -each[1])

@@ -1,0 +1,212 @@
+"""BS213: a program goes on with a gradient that is None."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.errors.gradient_of_result import computed, kept
+from backsight.diagnosis.errors.no_grad.suspects import why
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.failure import Failure, failure_of
+from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
+from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.memory import gradient_of, is_tensor, needs_gradient, shape_of
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shaped, shown
+from backsight.source import Body, Cut, Place, backward_calls, cuts, receiver_of_backward, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import bound, prefixes
+from backsight.source.body import callee, expressions, statements
+from backsight.tracing import current
+
+CODE = "BS213"
+
+
+def reads_none(error: BaseException) -> bool:
+    """Whether an error about None comes from a statement that reads a gradient which is None."""
+    return issubclass(type(error), AttributeError | TypeError) and gradient_read(failure_of(error)) is not None
+
+
+@explains(CODE, r"NoneType", when=reads_none)
+def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say why backward has left no gradient in the tensor."""
+    read = gradient_read(failure)
+    assert read is not None  # as `reads_none` has seen
+    if read.is_result:
+        return _of_result(failure, read)
+    if not needs_gradient(read.tensor):
+        return _not_asked(failure, read)
+    return _untimely(failure, read) or _unreached(failure, read)
+
+
+def _of_result(failure: Failure, read: Read) -> Finding:
+    origin = made(failure, read)
+    return Finding(
+        CODE,
+        "error",
+        f"{read.name}.grad is None: {read.name} is the result of a computation, and backward leaves a gradient in "
+        "leaves only.",
+        computed(read, origin),
+        kept(read, origin),
+        source=str(origin.place if origin else read.place),
+    )
+
+
+def _not_asked(failure: Failure, read: Read) -> Finding:
+    origin = made(failure, read)
+    shape = f"a tensor of shape {shaped(shape_of(read.tensor))}"
+    lines = [shown(origin.place, f"makes {read.name}, {shape}, without a request for a gradient.")] if origin else []
+    return Finding(
+        CODE,
+        "error",
+        f"{read.name}.grad is None: {read.name} does not require grad.",
+        (*lines, *_reading(read)),
+        f"Call {read.name}.requires_grad_() before anything is computed from it; backward then leaves its gradient "
+        "there.",
+        source=str(origin.place if origin else read.place),
+    )
+
+
+def _untimely(failure: Failure, read: Read) -> Finding | None:
+    """The gradient was set to None after the backward, or is read before it."""
+    if any(gradient_of(each) is not None for each in _siblings(failure, read)):
+        return None
+    call = _last_call(failure)
+    watch = current()
+    unseen = watch is not None and watch.level != "calls" and not watch.backwards
+    if call is None and not unseen:
+        return None
+    place, name, later = call or (None, "backward", None)
+    if name == "backward" and not unseen:
+        return None
+    reading = shown(read.place, f"reads {read.text}.grad, which is None.")
+    if later is not None or unseen:
+        when = [shown(later, "would give it its value, after that.")] if later is not None else []
+        before = f"{read.name}.grad is None: it is read before backward() gives it a value."
+        after = f"line {later.line}" if later is not None else "backward()"
+        return Finding(
+            CODE,
+            "error",
+            before,
+            (reading, *when),
+            f"Read it after {after}: move the line below backward().",
+            source=str(read.place),
+        )
+    assert place is not None
+    return Finding(
+        CODE,
+        "error",
+        f"{read.name}.grad is None: zero_grad() has set it to None.",
+        (shown(place, "sets the gradients to None, which is its default."), reading),
+        "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) leaves zeros, which say "
+        "no more.",
+        source=str(place),
+    )
+
+
+def _last_call(failure: Failure) -> tuple[Place, str, Place | None] | None:
+    """The last `zero_grad()` or backward before the failing statement, and a backward that comes after it."""
+    for level in failure.users:
+        if level.body is None:
+            continue
+        here = level.place.position
+        every = [*_named(level.body, "zero_grad"), *((place, "backward") for place in backward_calls(level.body))]
+        before = [each for each in every if each[0].position < here]
+        after = [place for place, name in every if name == "backward" and place.position > here]
+        if before or after:
+            place, name = max(before, key=lambda each: each[0].position, default=(after[0] if after else None, "none"))
+            return (place, name, after[0] if after else None) if place is not None else None
+    return None
+
+
+def _named(body: Body, method: str) -> Iterator[tuple[Place, str]]:
+    for each in statements(body.node):
+        if any(isinstance(node, ast.Call) and callee(node)[1] == method for node in expressions(each)):
+            yield body.place(each), method
+
+
+def _unreached(failure: Failure, read: Read) -> Finding:
+    """The loss was not computed from it."""
+    reason = _cut_off(failure, read) or _in_module(failure, read)
+    others = any(gradient_of(each) is not None for each in _siblings(failure, read))
+    known = " Other parameters of the same model have one." if others else ""
+    return Finding(
+        CODE,
+        "error",
+        f"{read.name}.grad is None: backward() did not reach {read.name}.",
+        (
+            *(reason.evidence if reason else ()),
+            shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
+        ),
+        reason.cure
+        if reason
+        else f"Let the loss depend on {read.name}; or skip what has no gradient: `if {read.text}.grad is not None`.",
+        source=str(reason.place if reason else read.place),
+        exact=others or (reason is not None and _was_seen(failure, reason)),
+    )
+
+
+def _was_seen(failure: Failure, reason: Reason) -> bool:
+    """Whether a watch has seen that statement cut off a tensor which a variable still holds."""
+    watch = current()
+    for level in failure.users if watch is not None else ():
+        statement = statement_at(level.body, *reason.place.position) if level.body else None
+        if statement is None or level.body is None or level.body.file != reason.place.file or watch is None:
+            continue
+        tensors = [value for name in bound(statement) if is_tensor(value := level.value(name))]
+        cuts_seen = [each.line for tensor in tensors for each in watch.severed(tensor)]
+        if any(line is not None and line.line == reason.place.line for line in cuts_seen):
+            return True
+    return False
+
+
+def _in_module(failure: Failure, read: Read) -> Reason | None:
+    """Why the module that has it does not use it."""
+    holder = holder_of(failure, read.tensor)
+    if holder is None:
+        return None
+    every = list(trainable(holder.module))
+    missing = [path for path in every if gradient_of(parameter_at(holder.module, path)) is None]
+    own = f"{holder.parameter}."
+    idle = [idle_in(holder.module, path) for path in whole(missing, every) if own.startswith(f"{path}.")]
+    return never_used(idle) or next((found for each in idle if (found := reason_for(failure, each))), None)
+
+
+def _cut_off(failure: Failure, read: Read) -> Reason | None:
+    """A statement detaches what was computed from it."""
+    paths = list(reversed(prefixes(read.name))) if "[" not in read.name else [read.name]
+    for level in failure.users:
+        for call in backward_calls(level.body) if level.body else ():
+            receiver = receiver_of_backward(level.body, *call.position) if level.body else None
+            cut = _between(level.body, receiver, call, paths) if receiver and level.body else None
+            if cut is not None:
+                evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "does not go back further than that."))
+                return Reason(evidence, cut.place, f"Go on with the tensor itself there, without {_what(cut)}.")
+    return None
+
+
+def _between(body: Body, receiver: str, call: Place, paths: list[str]) -> Cut | None:
+    for cut in cuts(body, receiver, call.line):
+        read = ancestors(body, cut.expression, cut.place.line)
+        if any(path in read for path in paths):
+            return cut
+    return None
+
+
+def _what(cut: Cut) -> str:
+    return {"detach": ".detach()", "no_grad": cut.expression}.get(cut.kind, cut.expression)
+
+
+def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:
+    """The other parameters of the model that has it."""
+    holder = holder_of(failure, read.tensor)
+    found = (parameter_at(holder.module, path) for path in trainable(holder.module)) if holder else ()
+    return [each for each in found if isinstance(each, torch.Tensor) and each is not read.tensor]
+
+
+def _reading(read: Read) -> tuple[str, ...]:
+    return (shown(read.place, f"reads {read.text}.grad, which is None."),)

@@ -1,0 +1,80 @@
+"""The loss is still the constant that it began as: the statements that add to it never ran."""
+
+from __future__ import annotations
+
+import ast
+
+from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.evidence.sections import Section, sections
+from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.source import Place
+from backsight.source.bindings import Spot, bound, spots, uses
+from backsight.source.body import callee
+from backsight.tracing import current
+
+CODE = "BS203"
+_ZERO = frozenset({"zeros", "zeros_like", "new_zeros"})
+
+
+def never_added(scene: Scene) -> Finding | None:
+    """A sum over what may be nothing: `loss = torch.zeros(())`, and additions under a condition."""
+    if scene.root is None or scene.root.numel() != 1 or not is_zero(scene.root):
+        return None
+    for section in sections(scene.failure):
+        for goal in dict.fromkeys(goal for goal, _ in section.goals):
+            found = _sum_of_nothing(section, goal)
+            if found is not None:
+                return _finding(scene, goal, *found)
+    return None
+
+
+def _sum_of_nothing(section: Section, name: str) -> tuple[Place, Spot, Section] | None:
+    """Where a name begins as zero, and the first of the statements that add to it, all of which may be skipped."""
+    binding = [each for each in spots(section.body.node) if name in bound(each.node)]
+    if len(binding) < 2 or not _is_zero(binding[0].node) or binding[0].branches:
+        return None
+    adding = binding[1:]
+    if all(each.branches and any(use.name == name and not use.binds for use in uses(each.node)) for each in adding):
+        return section.body.place(binding[0].node), adding[0], section
+    return None
+
+
+def _is_zero(statement: ast.stmt) -> bool:
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.Constant):
+        return value.value in (0, 0.0)
+    if not isinstance(value, ast.Call):
+        return False
+    first = value.args[0] if value.args else None
+    name = callee(value)[1]
+    return name in _ZERO or (
+        name in ("tensor", "Tensor") and isinstance(first, ast.Constant) and first.value in (0, 0.0)
+    )
+
+
+def _finding(scene: Scene, name: str, start: Place, adding: Spot, section: Section) -> Finding:
+    watch = current()
+    around = [section.body.place(each) for each, _ in adding.branches if isinstance(each, ast.If)]
+    condition = around[-1] if around else None
+    add = section.body.place(adding.node)
+    lines = [shown(start, f"starts {name} as a constant."), shown(add, "would have added to it, and never ran.")]
+    if condition is not None:
+        lines.insert(1, shown(condition, "was never true."))
+    if scene.failure.user:
+        lines.append(shown(scene.failure.user.place, "finds nothing to go back through."))
+    exact = watch is not None and watch.level == "exact"
+    if not exact:
+        lines.append("(Read from the source text: its value is still 0.)")
+    where = f"the condition in line {condition.line}" if condition else f"what leads to line {add.line}"
+    return Finding(
+        CODE,
+        "error",
+        scene.title("it is still the constant that it began as, and nothing was ever added to it"),
+        tuple(lines),
+        f"Look at {where}, which never held. If that may happen in healthy training, skip such a step: "
+        f"`if {scene.loss}.requires_grad: {scene.loss}.backward()`.",
+        source=str(start),
+        exact=exact,
+    )

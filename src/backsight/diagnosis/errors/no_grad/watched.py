@@ -1,0 +1,104 @@
+"""What cut the loss off, as a watch has seen it happen: exact, whatever function it stands in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from backsight.diagnosis.errors.no_grad.cures import silenced
+from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.located import Located
+from backsight.tracing import Severed, current
+
+_DOUBT = re.compile(r"\(Read from the source text")
+_ONLY_SHAPES = frozenset({"view_as", "reshape_as", "expand_as", "type_as", "to"})
+"""Operations that take no more of a second tensor than its shape or dtype."""
+
+
+def as_watched(scene: Scene, read: Finding | None) -> Finding | None:
+    """Return what was read from the text, exact if the watch has seen the same; else what the watch has seen."""
+    watch = current()
+    if watch is None or scene.root is None or (read is not None and read.exact):
+        return None
+    cuts = [each for each in watch.severed(scene.root) if each.line is not None and each.op not in _ONLY_SHAPES]
+    seen = {(each.line.file, each.line.line) for each in (*cuts, *watch.departures) if each.line is not None}
+    if read is not None and any(isinstance(each, Located) and (each.file, each.line) in seen for each in read.evidence):
+        kept = tuple(each for each in read.evidence if not _DOUBT.match(each))
+        return replace(read, evidence=kept, exact=True)
+    return _finding(scene, cuts) if cuts else None
+
+
+def _finding(scene: Scene, cuts: list[Severed]) -> Finding:
+    nearest, line = cuts[0], cuts[0].line
+    assert line is not None  # as chosen
+    places = [shown(each.line, f"{_why(each)}.") for each in cuts[:3] if each.line is not None]
+    if scene.failure.user:
+        places.append(shown(scene.failure.user.place, "finds nothing to go back through."))
+    others = [str(each.line) for each in cuts[3:] if each.line is not None]
+    if others:
+        places.append(f"Other histories end at {listed(others, 3)}.")
+    return Finding(
+        "BS203",
+        "error",
+        scene.title(_because(nearest)),
+        tuple(places),
+        f"{_cure(nearest)} {silenced(scene.loss)}",
+        source=str(line.place),
+    )
+
+
+def _because(cut: Severed) -> str:
+    expression = cut.line.segment if cut.line and cut.line.segment else cut.op
+    match cut.by:
+        case "no_grad":
+            return f"{expression} ran while gradients were switched off, so nothing of it was recorded"
+        case "inference":
+            return f"{expression} ran under torch.inference_mode(), where nothing is recorded"
+        case "rewrapped":
+            return f"{expression} makes a new tensor that knows nothing of the model"
+        case "frozen":
+            return f"{expression} ran on nothing that requires grad"
+    return f"{expression} cut it off from what is to be trained"
+
+
+def _why(cut: Severed) -> str:
+    what = cut.operand or "what it was given"
+    match cut.by:
+        case "integer":
+            return f"makes {cut.dtype or 'integers'} of {what}: only floating point has a gradient"
+        case "no_grad" | "inference":
+            return f"computes from what is to be trained, and is not recorded ({cut.op})"
+        case "frozen":
+            return f"computes {cut.op} from what does not require grad"
+        case "rewrapped":
+            return f"copies the values of {what} into a new tensor, without history"
+    return f"takes the history of {what} away ({cut.op})"
+
+
+def _cure(cut: Severed) -> str:
+    operand = cut.operand or "the tensor"
+    expression = cut.line.segment if cut.line and cut.line.segment else cut.op
+    match cut.by:
+        case "integer" if cut.op.startswith("arg") or cut.op in _POSITIONS:
+            return f"Compute the loss from {operand} itself, as F.cross_entropy does; keep {cut.op} for the accuracy."
+        case "integer" if cut.dtype == "bool":
+            return (
+                f"Compute the loss from {operand} before it is compared: a comparison jumps from 0 to 1 and has no "
+                "slope to follow. Where a soft step is meant, use torch.sigmoid."
+            )
+        case "integer":
+            return f"Keep {operand} in floating point here; integers are for labels and indices."
+        case "detach" | "data":
+            return f"Use {operand} itself in place of {expression}; keep that for what must not be trained."
+        case "rewrapped":
+            return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+        case "no_grad" | "inference":
+            return f"Compute {expression} with gradients switched on: outside of the block, or before they are."
+        case "frozen":
+            return f"Let something that {expression} is given require grad."
+    return f"Compute the loss without {expression}: it has no gradient."
+
+
+_POSITIONS = frozenset({"topk", "sort", "nonzero", "multinomial", "searchsorted", "bucketize"})

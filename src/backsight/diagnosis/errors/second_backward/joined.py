@@ -1,0 +1,228 @@
+"""Where this loss joins a graph that was freed: exact, from the lines and the backwards that a watch has noted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backsight.diagnosis.errors.second_backward.case import Case
+from backsight.diagnosis.evidence.failure import Level
+from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held
+from backsight.diagnosis.evidence.sections import methods_of
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shaped, shown, were
+from backsight.source import Body, Place, statement_at
+from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.tape import Node
+from backsight.tracing import Line
+
+_ADDING = frozenset({"append", "appendleft", "add", "extend", "insert", "put", "update", "setdefault", "push"})
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The old node that a new one consumes: where each was made, and what holds the old one's result."""
+
+    old: Node
+    new: Node
+    made: Line | None
+    used: Line | None
+    holder: str
+
+
+def joined(case: Case) -> Finding | None:
+    """Name what leads from this loss into the freed graph."""
+    if case.earlier is None:
+        return None
+    joint = _joint(case)
+    if joint is not None:
+        return _carried(case, joint) or _kept(case, joint)
+    return _all_of_it(case) if len(case.old) == len(case.graph) - len(case.graph.leaves) else None
+
+
+def joined_at(case: Case) -> Iterator[str]:
+    """The joint, as evidence for what the text has shown."""
+    joint = _joint(case)
+    if joint is None or case.earlier is None:
+        return
+    by = f" at {case.earlier.line}" if case.earlier.line else ""
+    yield (
+        f"{were(len(case.old), 'operations of this graph')} made before the backward{by}, which freed them; the new "
+        f"part reaches them through {joint.old.name}{f' of {joint.made}' if joint.made else ''}."
+    )
+
+
+def _joint(case: Case) -> Joint | None:
+    """The joint at which backward fails: it goes through nodes from the newest to the oldest."""
+    assert case.watch is not None
+    nodes = case.graph.nodes
+    found = [i for i in case.joints if nodes[i].kind != "leaf" and needs_saved(case.graph, i)]
+    old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
+    if old is None:
+        return None
+    consumers = (node for node, edge in case.graph.edges if edge.node.index == old.index)
+    new = min((node for node in consumers if node.index not in case.old), key=lambda node: node.sequence or 0)
+    return Joint(old, new, case.watch.line_of(old), case.watch.line_of(new), _holder(case, old))
+
+
+def _holder(case: Case, node: Node) -> str:
+    """The variable that holds the result of a node; one of a container's rather than what passed through a function."""
+    held = (name.path for t, name in results_held(case.failure.frames) if node_of(case.graph, t) == node.index)
+    return min(held, key=lambda path: ("[" not in path and "." not in path, len(path)), default="")
+
+
+def _carried(case: Case, joint: Joint) -> Finding | None:
+    """One statement reads what it assigned an iteration ago: `state["h"] = cell(x, state["h"])`."""
+    name = _assigned_and_read(joint.used) if joint.made and joint.used and joint.made.place == joint.used.place else ""
+    if not name or joint.used is None:
+        return None
+    return Finding(
+        "BS201",
+        "error",
+        f"{name}, a tensor of shape {shaped(joint.old.shape)}, carries the graph of one pass into the next, and "
+        "backward() has freed that graph.",
+        (
+            shown(joint.used, f"reads {name} as the pass before left it, with its history, and assigns it anew."),
+            *_freed(case),
+        ),
+        f"Cut the history after each step: {name} = {name}.detach(). retain_graph=True is no cure: the graph would "
+        "grow with every pass.",
+        source=str(joint.used),
+    )
+
+
+def _kept(case: Case, joint: Joint) -> Finding:
+    container = joint.holder.partition("[")[0]
+    put = _filled(case, container) if container != joint.holder else None
+    name = joint.holder or _operand(case, joint) or _assigned(joint.made) or f"the result of {joint.old.op}"
+    lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
+    if put is not None and (joint.made is None or put.position[0] != joint.made.line):
+        lines.append(shown(put, f"keeps it in {container}, with its history."))
+    else:
+        put = None
+    if joint.used and joint.used != joint.made:
+        lines.append(shown(joint.used, f"computes with {name} again."))
+    where = put or joint.made
+    return Finding(
+        "BS201",
+        "error",
+        f"{name}, a tensor of shape {shaped(joint.old.shape)}, was computed before an earlier backward(), which has "
+        "freed its graph.",
+        (*lines, *_freed(case)),
+        _cure(joint, name, container, put),
+        source=str(where) if where else case.failure.source,
+        exact=joint.made is not None,
+    )
+
+
+def _freed(case: Case) -> Iterator[str]:
+    earlier, level = case.earlier, case.failure.user
+    if earlier is not None and earlier.line is not None and level is not None:
+        if earlier.line.line == level.place.line and earlier.line.file == level.place.file:
+            yield shown(level.place, "freed that graph when it ran before, and needs it again.")
+            return
+        yield shown(earlier.line, "freed that graph.")
+    if level is not None:
+        yield shown(level.place, "needs it again.")
+
+
+def _cure(joint: Joint, name: str, container: str, put: Place | None) -> str:
+    if put is not None:
+        return f"Put it into {container} without its history: append x.detach(), not x."
+    if joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint):
+        return (
+            f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and "
+            "__init__ runs only once."
+        )
+    return (
+        f"Compute {name} anew in each iteration, inside the loop that uses it. If what computes it is not meant to be "
+        "trained here, compute it once under torch.no_grad()."
+    )
+
+
+def _is_module(joint: Joint) -> bool:
+    """Whether the class that made it has a `forward`."""
+    body = body_around(joint.made.file, 0) if joint.made else None
+    classes = [each for each in body.node.body if isinstance(each, ast.ClassDef)] if body else []
+    line = joint.made.line if joint.made else 0
+    around = next((each for each in classes if each.lineno <= line <= (each.end_lineno or 0)), None)
+    return any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in (around.body if around else ()))
+
+
+def _all_of_it(case: Case) -> Finding:
+    earlier, level = case.earlier, case.failure.user
+    made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
+    seen = earlier.line if earlier is not None else None
+    again = seen is not None and level is not None and seen.file == level.place.file
+    return Finding(
+        "BS201",
+        "error",
+        f"{case.loss} was computed once, and backward() has run on it before.",
+        (
+            *((shown(made, f"computed {case.loss}, and was not run again."),) if made else ()),
+            *(_freed(case) if again else ()),
+        ),
+        f"Compute {case.loss} anew, from a new forward pass, before each backward(). In a notebook: run the cell that "
+        "computes it again, too.",
+        source=case.failure.source,
+        exact=made is not None,
+    )
+
+
+def _operand(case: Case, joint: Joint) -> str:
+    """What the program wrote for it where it was used."""
+    operation = case.watch.operation_of(joint.new) if case.watch else None
+    given = operation.operands if operation else ()
+    fitting = [each.text for each in given if each.text and each.shape == joint.old.shape]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _assigned_and_read(line: Line | None) -> str:
+    """The one thing that a statement both assigns and reads, as it writes it: `state["h"]`."""
+    body = body_around(line.file, line.line) if line else None
+    statement = statement_at(body, line.line) if body and line else None
+    if body is None or not isinstance(statement, ast.Assign):
+        return ""
+    targets = _targets(body, statement)
+    read = (body.text(node) for node in expressions(statement) if isinstance(getattr(node, "ctx", None), ast.Load))
+    return next((text for text in read if text in targets), "")
+
+
+def _assigned(line: Line | None) -> str:
+    """The one thing to which the statement at a line assigns; empty if it assigns several, or none."""
+    body = body_around(line.file, line.line) if line else None
+    statement = statement_at(body, line.line) if body and line else None
+    targets = _targets(body, statement) if body is not None and isinstance(statement, ast.Assign) else set()
+    return targets.pop() if len(targets) == 1 else ""
+
+
+def _targets(body: Body, statement: ast.Assign) -> set[str]:
+    parts = [part for each in statement.targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    return {body.text(each) for each in parts if not isinstance(each, ast.Starred)}
+
+
+def _filled(case: Case, container: str) -> Place | None:
+    """The statement that puts things into a container, in a function that runs or a method of its owner's class."""
+    for level in case.failure.users:
+        for body, name in _bodies(level, container):
+            for each in statements(body.node):
+                if any(_adds(node, name) for node in expressions(each)):
+                    return body.place(each)
+    return None
+
+
+def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
+    if level.body is not None:
+        yield level.body, container
+    owner, _, attribute = container.rpartition(".")
+    held = level.value(owner) if owner else None
+    if held is not None:
+        yield from ((body, f"self.{attribute}") for body in methods_of(type(held)))
+
+
+def _adds(node: ast.expr, name: str) -> bool:
+    if isinstance(node, ast.Call):
+        receiver, method = callee(node)
+        return method in _ADDING and dotted(receiver) == name
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and dotted(node.value) == name

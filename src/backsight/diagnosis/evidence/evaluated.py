@@ -1,0 +1,47 @@
+"""What an expression of a failing statement stands for, read without evaluating anything of the user's."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Protocol
+
+import torch
+
+from backsight.diagnosis.evidence.failure import follow
+from backsight.naming.plain import namespace
+from backsight.source.body import dotted
+
+_TABLES = ("_modules", "_parameters", "_buffers")
+
+
+class Variables(Protocol):
+    """What knows the variables of a function: a level of a traceback, a function that has returned."""
+
+    def value(self, name: str) -> object: ...
+
+
+def value_of(level: Variables, node: ast.expr | None) -> object:
+    """The value of a name, of attributes, and of items of plain containers: `layers[0].weight`; else None."""
+    name = dotted(node)
+    if name is not None:
+        return level.value(name)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute):
+        return follow(value_of(level, node.value), [node.attr])
+    if isinstance(node, ast.Subscript):
+        return _item(value_of(level, node.value), value_of(level, node.slice))
+    return None
+
+
+def _item(held: Any, key: object) -> object:
+    """The item of a list, tuple or dict, or of a module that numbers or names its children."""
+    if type(key) not in (int, str):
+        return None
+    if type(held) is dict:
+        return held.get(key)
+    if type(held) in (list, tuple):
+        return held[key] if type(key) is int and -len(held) <= key < len(held) else None
+    tables = (namespace(held) or {}) if issubclass(type(held), torch.nn.Module) else {}
+    entries = (tables.get(table) for table in _TABLES)
+    return next((each[str(key)] for each in entries if type(each) is dict and str(key) in each), None)

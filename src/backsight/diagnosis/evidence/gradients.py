@@ -1,0 +1,181 @@
+"""The `.grad` that a statement reads: of which tensor, and where that tensor was made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis.evidence.evaluated import value_of
+from backsight.diagnosis.evidence.failure import Failure, Level
+from backsight.diagnosis.evidence.idle import parameter_at, trainable
+from backsight.diagnosis.evidence.memory import gradient_of, is_tensor, maker_of
+from backsight.diagnosis.evidence.sections import methods_of
+from backsight.naming import search
+from backsight.source import Body, Place, assignments, statement_at
+from backsight.source.bindings import target_names
+from backsight.source.body import dotted, expressions
+from backsight.source.leaf_last import element_last, leaf_last
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A gradient that a statement reads, and that is None.
+
+    text: what the statement calls the tensor, `p`; name: what the program calls it, `model.head.weight`.
+    place: the statement that reads `.grad`, mostly the one that failed.
+    """
+
+    level: Level
+    text: str
+    name: str
+    tensor: torch.Tensor
+    place: Place
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the tensor was computed, so that backward leaves no gradient in it."""
+        return maker_of(self.tensor) is not None
+
+
+@dataclass(frozen=True)
+class Made:
+    """Where a variable was given its value; `rewritten`: the same so that it makes a leaf, where that is plain."""
+
+    place: Place
+    rewritten: str | None
+
+
+def gradient_read(failure: Failure) -> Read | None:
+    """The first gradient that is None of those that the innermost statement of the user's reads."""
+    return next((read for level in failure.users[:2] for read in _reads(failure, level)), None)
+
+
+def made(failure: Failure, read: Read) -> Made | None:
+    """Where the tensor of `read` was made, as far as the functions that still run show it, and its class's methods."""
+    for body, name in _candidates(failure, read):
+        before = read.level.line if body is read.level.body else None
+        places = assignments(body, name, before=before)
+        statement = statement_at(body, *places[-1].position) if places else None
+        if statement is not None and not isinstance(statement, ast.For | ast.FunctionDef):
+            return Made(places[-1], leaf_last(body, name, places[-1].line) or element_last(statement))
+    return None
+
+
+def _candidates(failure: Failure, read: Read) -> Iterator[tuple[Body, str]]:
+    """The functions in which it may have been made, the one that reads it first, and what it is called there."""
+    for level in failure.users:
+        if level.body is None:
+            continue
+        known = [name for name in (read.text, read.name) if level.value(name) is read.tensor]
+        for name in dict.fromkeys([*known, *_holding(level, read.tensor)]):
+            yield level.body, name
+            owner, _, attribute = name.rpartition(".")
+            if owner and level.value(owner) is not None:
+                yield from ((body, f"self.{attribute}") for body in methods_of(type(level.value(owner))))
+    container = read.name.partition("[")[0]
+    if container != read.name:
+        yield from ((level.body, container) for level in failure.users if level.body and level.value(container))
+
+
+def _holding(level: Level, tensor: torch.Tensor) -> list[str]:
+    return [name for name, value in level.variables.items() if value is tensor]
+
+
+def _reads(failure: Failure, level: Level) -> Iterator[Read]:
+    statement = level.statement
+    if statement is None or level.body is None:
+        return
+    for each in (statement, *_that_gave_none(level, statement)):
+        for node in _nodes(each):
+            if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
+                tensor = value_of(level, node.value)
+                if is_tensor(tensor) and gradient_of(tensor) is None:
+                    text = level.body.text(node.value)
+                    yield Read(level, text, _name(failure, level, text, tensor), tensor, level.body.place(each))
+
+
+def _nodes(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement, those of its comprehensions and lambdas too."""
+    return expressions(statement)
+
+
+def _that_gave_none(level: Level, statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements that gave a variable its value, which this one reads and which is None: `g = p.grad`."""
+    for node in expressions(statement):
+        name = dotted(node)
+        if name and level.body and name in level.variables and level.variables[name] is None:
+            places = assignments(level.body, name, before=level.line)
+            found = statement_at(level.body, *places[-1].position) if places else None
+            if found is not None:
+                yield found
+
+
+def _name(failure: Failure, level: Level, text: str, tensor: torch.Tensor) -> str:
+    """What the program calls the tensor; of a loop's variable, what it stands for."""
+    if not _is_passing(level, text):
+        return text
+    holder = holder_of(failure, tensor)
+    if holder is not None:
+        return holder.path
+    element = next((found for each in failure.users if (found := _element(each, level, text, tensor))), "")
+    if element:
+        return element
+    (names,) = search([tensor], frames=failure.frames).names
+    return next((name.path for name in names if name.path != text and ".param_groups[" not in name.path), text)
+
+
+@dataclass(frozen=True, eq=False)
+class Holder:
+    """The largest module that has a parameter: what it is called, and the parameter in it, `encoder.0.weight`."""
+
+    module: torch.nn.Module
+    name: str
+    parameter: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.name}.{self.parameter}"
+
+
+def holder_of(failure: Failure, tensor: torch.Tensor) -> Holder | None:
+    """Return the largest module around the failure that has `tensor` for a parameter; None if none does."""
+    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
+    owning: list[tuple[int, Holder]] = []
+    for module, name in found:
+        if isinstance(module, torch.nn.Module):
+            paths = list(trainable(module))
+            own = next((path for path in paths if parameter_at(module, path) is tensor), None)
+            if own is not None:
+                owning.append((len(paths), Holder(module, name.path, own)))
+    return max(owning, key=lambda each: each[0], default=(0, None))[1]
+
+
+def _element(around: Level, level: Level, text: str, tensor: torch.Tensor) -> str:
+    """`weights[1]` for the variable of a loop or comprehension over `weights`, a list that holds the tensor."""
+    if around.body is None or level.body is None or around.body.node is not level.body.node:
+        return ""
+    for target, iterated in _loops(level.body):
+        held = value_of(around, iterated) if dotted(target) == text else None
+        if type(held) is list or type(held) is tuple:
+            at = next((k for k, each in enumerate(held) if each is tensor), None)
+            if at is not None:
+                return f"{level.body.text(iterated)}[{at}]"
+    return ""
+
+
+def _loops(body: Body) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What the loops and comprehensions of a function go through, each with its target."""
+    for node in ast.walk(body.node):
+        if isinstance(node, ast.For | ast.comprehension):
+            yield node.target, node.iter
+
+
+def _is_passing(level: Level, text: str) -> bool:
+    """Whether a name only passes over things: the target of a loop or comprehension, or a parameter."""
+    code = level.frame.f_code
+    if text in code.co_varnames[: code.co_argcount]:
+        return True
+    return any(text in target_names(target) for target, _ in _loops(level.body)) if level.body else False

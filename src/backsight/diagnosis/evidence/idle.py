@@ -1,0 +1,224 @@
+"""Parameters that a loss does not reach, and why: never used, their result is lost, a condition left them out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from backsight.diagnosis.evidence.failure import Failure, follow
+from backsight.diagnosis.evidence.sections import methods_of
+from backsight.diagnosis.wording import listed, shown
+from backsight.naming.plain import class_name, namespace
+from backsight.source import Body, Place, backward_calls, receiver_of_backward
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import Spot, bound, spots, target_names, uses
+from backsight.source.body import body_around, callee, dotted, expressions
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """A module none of whose parameters got a gradient, or such a parameter: its path, and the module that owns it.
+
+    Of `experts.1`, which is one of several, the owner is the module that has `experts`.
+    """
+
+    path: str
+    owner: Any
+    attribute: str
+    """What the owner calls it: `self.auxiliary`; `self.experts` for one of these."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why nothing reaches it: the evidence, the statement that matters, and the cure."""
+
+    evidence: tuple[str, ...]
+    place: Place
+    cure: str
+    sometimes: bool = False
+
+
+def idle_in(module: Any, path: str) -> Idle:
+    """Return what stands at `path` in a module."""
+    parts = path.split(".")
+    while len(parts) > 1 and parts[-1].isdigit():
+        parts.pop()
+    return Idle(path, follow(module, parts[:-1]), f"self.{parts[-1]}")
+
+
+def trainable(module: Any) -> Iterator[str]:
+    """The parameters that DDP counts, in its order: those that require grad, each once, module by module."""
+    stack: list[tuple[str, Any]] = [("", module)]
+    seen: set[int] = set()
+    while stack:
+        prefix, each = stack.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        inside: dict[str, Any] = namespace(each) or {}
+        for name, parameter in (inside.get("_parameters") or {}).items():
+            if parameter is not None and parameter.requires_grad and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield f"{prefix}{name}"
+        children = (inside.get("_modules") or {}).items()
+        stack += [(f"{prefix}{name}.", child) for name, child in reversed(children)]
+
+
+def parameter_at(module: object, path: str) -> object:
+    """Return the parameter at a path of `trainable`, past whatever the modules override; None if there is none."""
+    held = module
+    for part in path.split("."):
+        inside = namespace(held) or {}
+        tables = (inside.get(table) for table in ("_parameters", "_modules"))
+        held = next((table[part] for table in tables if type(table) is dict and part in table), None)
+    return held
+
+
+def whole(names: list[str], every: list[str]) -> list[str]:
+    """The outermost modules all of whose parameters are in `names`; parameters that stand alone as they are."""
+    missing, found = set(names), []
+    for name in names:
+        parts = name.split(".")
+        prefixes = (".".join(parts[:end]) for end in range(1, len(parts)))
+        entire = (p for p in prefixes if all(each in missing for each in every if each.startswith(f"{p}.")))
+        found.append(next(entire, name))
+    return list(dict.fromkeys(found))
+
+
+def never_used(idle: list[Idle]) -> Reason | None:
+    """No method of the class that owns them uses them."""
+    unread = [each for each in idle if not any(_reads_of(each))]
+    if not unread or len(unread) < len(idle):
+        return None
+    kind = class_name(type(unread[0].owner))
+    of_kind = [each.attribute for each in unread if each.owner is unread[0].owner]
+    nodes = ((body, body.node) for body in methods_of(type(unread[0].owner)))
+    forward = next((b.place(n) for b, n in nodes if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+    if forward is None:
+        return None
+    them = "it" if len(of_kind) == 1 else "them"
+    return Reason(
+        (shown(forward, f"never uses {listed(of_kind)}, and no other method of {kind} does."),),
+        forward,
+        f"Use {listed(of_kind)} in forward, or remove {them} from {kind}.",
+    )
+
+
+def reason_for(failure: Failure, idle: Idle) -> Reason | None:
+    body, place = next(_reads_of(idle), (None, None))
+    if body is None or place is None:
+        return None
+    return (
+        _lost_result(failure, idle, place) or _lost_entry(failure, idle, body, place) or _conditional(idle, body, place)
+    )
+
+
+def _reads_of(idle: Idle) -> Iterator[tuple[Body, Place]]:
+    return ((body, place) for body in methods_of(type(idle.owner)) for place in _reads(body, idle.attribute))
+
+
+def _reads(body: Body, attribute: str) -> Iterator[Place]:
+    """The statements of a method, `__init__` apart, that use an attribute."""
+    if getattr(body.node, "name", "") == "__init__":
+        return
+    for spot in spots(body.node):
+        if any(use.name == attribute and not use.binds for use in uses(spot.node)):
+            yield body.place(spot.node)
+
+
+def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
+    """The loss does not use a result of the model."""
+    for level in failure.users:
+        statement = level.statement
+        if level.body is None or statement is None:
+            continue
+        losses = [
+            (receiver, call.line, ancestors(level.body, receiver, call.line))
+            for call in backward_calls(level.body)
+            if (receiver := receiver_of_backward(level.body, call.line))
+        ]
+        unused = sorted(name for name in bound(statement) if not any(name in read for _, _, read in losses))
+        if losses and unused and bound(statement) != set(unused):
+            loss = losses[0][0]
+            return Reason(
+                (
+                    shown(place, f"uses {idle.attribute}."),
+                    shown(level.place, f"takes the result as {listed(unused)}, which {loss} is not computed from."),
+                ),
+                level.place,
+                f"Use {listed(unused)} in {loss}, or remove {idle.path} from the model.",
+            )
+    return None
+
+
+def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reason | None:
+    """The model returns its result in a dict, under a key that nothing reads."""
+    spot = next(each for each in spots(body.node) if each.node.lineno == place.line)
+    returned = spot.node.value if isinstance(spot.node, ast.Return) else None
+    if not isinstance(returned, ast.Dict):
+        return None
+    for key, value in zip(returned.keys, returned.values, strict=True):
+        uses_it = any(use.name == idle.attribute for use in uses(value))
+        if uses_it and isinstance(key, ast.Constant) and type(key.value) is str and not _is_read(failure, key.value):
+            return Reason(
+                (shown(place, f'returns what {idle.attribute} computes under "{key.value}", and nothing reads that.'),),
+                failure.user.place if failure.user else place,
+                f'Use the entry "{key.value}" in the loss, or remove {idle.path} from the model.',
+            )
+    return None
+
+
+def _is_read(failure: Failure, key: str) -> bool:
+    """Whether the files of the functions that run read an entry by this key, or an attribute of this name."""
+    for file in dict.fromkeys(level.frame.f_code.co_filename for level in failure.users):
+        module = body_around(file, 0)
+        for node in ast.walk(module.node) if module else ():
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == key:
+                return True
+            if isinstance(node, ast.Attribute) and node.attr == key and dotted(node.value) != "self":
+                return True
+            got = node.args[:1] if isinstance(node, ast.Call) and callee(node)[1] in ("get", "pop") else []
+            if any(isinstance(each, ast.Constant) and each.value == key for each in got):
+                return True
+    return False
+
+
+def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
+    """It runs only under a condition."""
+    every = spots(body.node)
+    spot = next(each for each in every if each.node.lineno == place.line)
+    inner = _picked(spot, every) or spot
+    branch = next((around for around, _ in reversed(inner.arms) if isinstance(around, ast.If)), None)
+    used = body.place(inner.node)
+    if branch is not None:
+        why = shown(body.place(branch), f"decides whether {idle.attribute} takes part.")
+        if inner is not spot:
+            why = shown(body.place(branch), f"decides which of {idle.attribute} take part.")
+    elif idle.path.rpartition(".")[2].isdigit() and _picks(spot.node, idle.attribute):
+        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, _SOMETIMES, True)
+    else:
+        return None
+    return Reason((why, shown(used, "uses it.")), used, _SOMETIMES, sometimes=True)
+
+
+_SOMETIMES = "If it takes part in some steps only, find_unused_parameters=True is made for that; if in none, remove it."
+
+
+def _picked(spot: Spot, every: list[Spot]) -> Spot | None:
+    """Of a loop over the modules, the statement under a condition that uses the one at hand."""
+    if not isinstance(spot.node, ast.For):
+        return None
+    own = target_names(spot.node.target)
+    inside = (each for each in every if any(around is spot.node for around, _ in each.arms))
+    using = (each for each in inside if any(use.name in own and not use.binds for use in uses(each.node)))
+    return next((each for each in using if any(isinstance(around, ast.If) for around, _ in each.arms)), None)
+
+
+def _picks(statement: ast.stmt, attribute: str) -> bool:
+    """Whether a statement takes one item of the attribute, by an index that is not written out."""
+    return any(
+        isinstance(node, ast.Subscript) and dotted(node.value) == attribute and not isinstance(node.slice, ast.Constant)
+        for node in expressions(statement)
+    )

@@ -1,0 +1,112 @@
+"""One error or warning, explained: the entry that knows it, and the finding; whatever of ours fails on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import FrameType
+
+from backsight.diagnosis.errors import Known, known
+from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
+from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of, message_of
+from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.wording import shown
+from backsight.tape import no_torch_function
+
+
+def explained_error(error: BaseException) -> Finding | None:
+    """Return what is to be said of an exception; None if it is not known."""
+    found = culprit(error)
+    if found is None:
+        return None
+    first, entry = found
+    if (other := elsewhere(first)) is not None:
+        return _told(first, entry, other)
+    finding = _explained(failure_of(first), entry)
+    if first.__traceback__ is None:
+        said = "The exception has no traceback, so this rests on its text alone."
+        return replace(finding, evidence=(*finding.evidence, said), exact=False)
+    return finding
+
+
+def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
+    """Explain an error of which there is only the text: its frames here are those of who passed it on."""
+    finding = _explained(Failure(error, message_of(error), (), ()), entry)
+    place = other.place
+    raised = (shown(place, f"raised the error, {other.where}."),) if place else ()
+    said = f"(Read from the text of the error: it was raised {other.where}, whose variables cannot be seen from here.)"
+    source = str(place) if place else None
+    return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
+
+
+def explained_warning(warning: Warning, frame: FrameType) -> Finding | None:
+    """Return what is to be said of a warning that is being given in `frame`; None if it is not known."""
+    entry = known(message_of(warning), warning)
+    return _explained(failure_at(warning, frame), entry[0]) if entry else None
+
+
+def unknown(error: BaseException) -> Finding:
+    """Return what is to be said of an exception that is not known."""
+    name = type.__dict__["__qualname__"].__get__(type(error))
+    return Finding(UNKNOWN, "note", f"This {name} is none of the autograd errors that backsight can explain.")
+
+
+def culprit(error: BaseException) -> tuple[BaseException, Known] | None:
+    """Return the known error to explain: of one that was raised again under another name, the first.
+
+    An error that was raised while another was handled is a failure of its own, unless it repeats the other's text or
+    names it as its cause.
+    """
+    found: tuple[BaseException, Known] | None = None
+    text = ""
+    for each, is_cause in _chain(error):
+        message = message_of(each)
+        entry = known(message, each)
+        if entry and (found is None or ((is_cause or message in text) and _shows_user(each))):
+            found, text = (each, entry[0]), message
+    return found
+
+
+def where(ours: BaseException) -> str:
+    """Return the function in which an exception of ours was raised."""
+    trace = ours.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}" if trace else "backsight"
+
+
+def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+    """Yield `error` and the exceptions behind it, each with whether it was named as a cause; groups are opened."""
+    stack, seen = [(error, False)], {id(error)}
+    for each, is_cause in stack:  # grows as we go
+        yield each, is_cause
+        behind = [(each.__cause__, True)]
+        if not each.__suppress_context__:
+            behind.append((each.__context__, False))
+        behind += [(inner, True) for inner in getattr(each, "exceptions", ()) if isinstance(inner, BaseException)]
+        for exception, cause in behind:
+            if exception is not None and id(exception) not in seen:
+                seen.add(id(exception))
+                stack.append((exception, cause))
+
+
+def _shows_user(error: BaseException) -> bool:
+    """Whether the traceback of an error still leads through the user's code: one that a library caught may not."""
+    return bool(failure_of(error).users)
+
+
+def _explained(failure: Failure, entry: Known) -> Finding:
+    match = entry.pattern.search(failure.message)
+    assert match is not None  # how `entry` was chosen
+    try:
+        with no_torch_function():
+            return entry.explain(failure, match)
+    except Exception as ours:
+        return Finding(
+            entry.code,
+            "error",
+            "".join(each for each in failure.message.partition("\n")[0][:200] if each.isprintable()),
+            (f"backsight could not look closer: {type(ours).__name__} in {where(ours)}.",),
+            source=failure.source,
+            exact=False,
+        )

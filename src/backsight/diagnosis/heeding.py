@@ -1,0 +1,50 @@
+"""`Heeding`: explains PyTorch's warnings about autograd as they are given."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from backsight.diagnosis.explained import explained_warning
+from backsight.diagnosis.finding import Finding
+
+
+class Heeding:
+    """Calls `tell` with the explanation of each autograd warning that is shown, once for each place, until `remove`.
+
+    ```python
+    heeding = Heeding(print)
+    hidden.grad                 # UserWarning: The .grad attribute of a Tensor that is not a leaf ...; and what it means
+    heeding.remove()
+    ```
+
+    Only warnings that the program's filters let through are explained, after they were shown as ever: this stands in
+    front of `warnings.showwarning`, which Python has for the purpose, and makes way as soon as somebody else does.
+    """
+
+    def __init__(self, tell: Callable[[Finding], None]) -> None:
+        self._tell = tell
+        self.told: set[tuple[str, str | None]] = set()
+        """The code and the place of what was explained."""
+        self._before: Callable[..., None] = warnings.showwarning
+        self._ours = self._show
+        warnings.showwarning = self._ours
+
+    def remove(self) -> None:
+        """Step back, unless another has taken the place since: then its owner restores it."""
+        if warnings.showwarning is self._ours:
+            warnings.showwarning = self._before
+
+    def _show(self, message: Any, *given: Any, **named: Any) -> None:
+        self._before(message, *given, **named)
+        if not issubclass(type(message), Warning):  # a text, from who calls showwarning() by hand
+            return
+        try:
+            finding = explained_warning(message, sys._getframe(1))
+            if finding is not None and (finding.code, finding.source) not in self.told:
+                self.told.add((finding.code, finding.source))
+                self._tell(finding)
+        except Exception:  # the user's program goes on, whatever is wrong with us
+            return

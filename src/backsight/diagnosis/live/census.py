@@ -1,0 +1,80 @@
+"""Every tensor of the process that has a history, found without asking any object but tensors anything."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from itertools import compress
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis._torch import ENGINE_CALLS, TENSOR
+from backsight.tape import grad_fn
+
+
+def with_history() -> list[torch.Tensor]:
+    """Return the tensors that operations have made and whose graph is alive, and gradients that have one.
+
+    The garbage collector lists objects, and only their types are compared, by identity: nothing of the user's runs. A
+    tensor that is only held by C++ is not listed, but its graph is, where a variable holds something further on.
+    """
+    objects = gc.get_objects()
+    kinds = _tensor_types()
+    tensors = list(compress(objects, map(kinds.__contains__, map(id, map(type, objects)))))
+    del objects
+    found = [tensor for tensor in tensors if _has_history(tensor)]
+    if not _is_in_backward_elsewhere():
+        known = set(map(id, found))
+        gradients = (_gradient(tensor) for tensor in tensors)
+        found += [each for each in gradients if each is not None and id(each) not in known and _has_history(each)]
+    return found
+
+
+def maker(tensor: torch.Tensor) -> object | None:
+    """Return the node that made a tensor; None for a view whose history was lost, which autograd refuses to tell."""
+    try:
+        node: object | None = grad_fn(tensor)
+    except RuntimeError:
+        return None
+    return node
+
+
+def _tensor_types() -> frozenset[int]:
+    """Return the ids of `Tensor` and all classes that inherit from it; a class could compare and hash as it likes."""
+    kinds: list[type] = [torch.Tensor]
+    for kind in kinds:  # grows as we go
+        kinds += type.__subclasses__(kind)
+    return frozenset(map(id, kinds))
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return bool(TENSOR.requires_grad.__get__(tensor)) and not TENSOR.is_leaf.__get__(tensor)
+    except RuntimeError:  # a view whose history was lost
+        return False
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the gradient of a leaf, which Python need not know: `backward(create_graph=True)` gives it a graph."""
+    try:
+        if TENSOR.requires_grad.__get__(tensor) and TENSOR.is_leaf.__get__(tensor):
+            gradient: torch.Tensor | None = TENSOR.grad.__get__(tensor)
+            return gradient
+    except RuntimeError:  # wrapper subclasses may refuse
+        return None
+    return None
+
+
+def _is_in_backward_elsewhere() -> bool:
+    """Whether another thread runs a backward: a gradient that is read while it is replaced has crashed the process."""
+    stacks = sys._current_frames()
+    del stacks[threading.get_ident()]  # our own frame in a variable of its own would be a cycle that keeps all of this
+    for innermost in stacks.values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_code in ENGINE_CALLS:
+                return True
+            frame = frame.f_back
+    return False

@@ -1,0 +1,133 @@
+"""Live graphs as tables: in colour on a terminal, plain elsewhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from backsight.diagnosis.live.graphs import Held, LiveGraph, LiveGraphs
+from backsight.diagnosis.live.growth import Growth
+from backsight.diagnosis.wording import shaped
+from backsight.tape.caption import size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_ROWS = 20
+_SHORTEST = 24
+_GAP = 3
+
+_NAMES = 3
+"""Variables that are told of one graph."""
+
+
+def as_text(shown: LiveGraphs | Growth) -> str:
+    """Return what `print` shows: in colour and as wide as the terminal where the output is one, else plain."""
+    from rich.console import Console
+
+    terminal = Console()
+    console = Console(
+        width=terminal.width if terminal.is_terminal else 110,
+        file=io.StringIO(),
+        force_terminal=terminal.is_terminal,
+        force_jupyter=False,  # which would display it there, and leave nothing to return
+        color_system="auto" if terminal.is_terminal else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    console.print(shown)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the StringIO from above
+    return "\n".join(line.rstrip() for line in text.rstrip("\n").split("\n"))
+
+
+def of_graphs(live: LiveGraphs, width: int) -> Iterator[RenderableType]:
+    """Yield what is alive: a line that sums up, and a row for each holder."""
+    from rich.text import Text
+
+    if not live.held:
+        yield Text("No autograd graph is alive.", "green")
+        return
+    graphs, nodes = _many(len(live), "live graph"), _many(live.nodes, "operation")
+    yield Text(f"{graphs}, {nodes}, {size(live.bytes)} kept for backward", "bold")
+    aged = any(_age(each.newest) for each in live.held)
+    placed = any(each.newest.line for each in live.held)
+    headings = ["held by", "graphs", "operations", "pinned", *["age"] * aged, "newest result", *["made at"] * placed]
+    rows = [
+        [
+            _holder(each),
+            f"{len(each.graphs):,}",
+            f"{each.nodes:,}",
+            "freed" if each.newest.freed and not each.bytes else size(each.bytes),
+            *[_age(each.newest) or "?"] * aged,
+            f"{each.newest.op} {shaped(each.newest.shape)}",
+            *[each.newest.line or "?"] * placed,
+        ]
+        for each in live.held[:_ROWS]
+    ]
+    yield _table(headings, rows, width, numbers=4 + aged)
+    if len(live.held) > _ROWS:
+        yield Text(f"and {_many(len(live.held) - _ROWS, 'more holder')}, each with less", "dim")
+
+
+def of_growth(growth: Growth, width: int) -> Iterator[RenderableType]:
+    """Yield what has grown."""
+    from rich.text import Text
+
+    if not growth.grown:
+        yield Text("No graph has grown, and none is new.", "green")
+        return
+    yield Text(
+        f"{growth.graphs:+,} graphs, {growth.nodes:+,} operations, {_signed(growth.bytes)} kept for backward", "bold"
+    )
+    rows = [
+        [_holder(each.held), f"{each.graphs:+,}", f"{each.nodes:+,}", _signed(each.bytes)]
+        for each in growth.grown[:_ROWS]
+    ]
+    yield _table(["held by", "graphs", "operations", "pinned"], rows, width, numbers=4)
+    if len(growth.grown) > _ROWS:
+        yield Text(f"and {_many(len(growth.grown) - _ROWS, 'more holder')}", "dim")
+
+
+def _holder(held: Held) -> str:
+    others = [name.path for name in held.newest.names[1:_NAMES]] if len(held.graphs) == 1 else []
+    return ", ".join([held.name, *others]) if held.name else f"no variable (its newest operation is {held.newest.op})"
+
+
+def _age(graph: LiveGraph) -> str:
+    if graph.steps is not None:
+        return "this step" if not graph.steps else _many(graph.steps, "step")
+    return "" if graph.backwards is None else _many(graph.backwards, "backward")
+
+
+def _signed(count: int) -> str:
+    return f"{'-' if count < 0 else '+'}{size(abs(count))}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, numbers: int) -> Table:
+    """Return a table whose first column gives way where there is no room; numbers are never cut."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    room = width - sum(each + _GAP for each in widths[1:]) - _GAP
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(
+            heading,
+            justify="right" if 0 < number < numbers else "left",
+            style="cyan" if not number else None,
+            no_wrap=bool(number),
+            overflow="fold",
+            max_width=None if number else max(_SHORTEST, room),
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))  # brackets are names, not markup
+    return table

@@ -1,0 +1,166 @@
+"""Excerpts: the lines of source that evidence is about, each with what is said of it."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Literal
+
+from backsight.findings.located import Located
+from backsight.source.body import short_path
+
+CONTEXT = 2
+"""Lines shown before and after a culprit."""
+
+_BRIDGED = 2
+"""Lines between two shown ones that are shown as well, rather than a sign that some are left out."""
+
+_LONGEST = 8
+"""Lines of one statement that are shown; of a longer one its head and its end."""
+
+_WIDEST = 240
+"""Characters of a line."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is said of a statement; `number` tells its place in the story where that is not the order of the lines."""
+
+    says: str
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of an excerpt; `number` is None for lines that are left out.
+
+    `part` is what it has to do with it: the culprit is the line that a finding is about.
+    """
+
+    number: int | None
+    text: str = ""
+    part: Literal["culprit", "involved", "context"] = "context"
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip(" "))
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some lines of one file. `line` is the culprit, or the first that is involved."""
+
+    file: str
+    line: int
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """`train.py:38`, which terminals and editors turn into a link."""
+        return f"{short_path(self.file)}:{self.line}"
+
+
+def told(evidence: Sequence[str], source: str | None) -> Iterator[str | tuple[Excerpt, ...]]:
+    """Yield evidence in its order: text, and excerpts for what is about statements; `source` is the finding's."""
+    for about_source, lines in groupby(evidence, key=lambda line: isinstance(line, Located) and line.code != ""):
+        if about_source:
+            yield excerpts([line for line in lines if isinstance(line, Located)], source)
+        else:
+            yield from lines
+
+
+def is_at(each: Located, source: str | None) -> bool:
+    """Whether this is the statement that a finding gives as its source."""
+    name = f"{short_path(each.file)}:{each.line}"
+    return source is not None and (source == name or source.startswith(f"{name} "))
+
+
+def excerpts(story: Sequence[Located], source: str | None) -> tuple[Excerpt, ...]:
+    """Return the statements of a story in excerpts of their files, those of one file together."""
+    files: dict[str, list[tuple[int, Located]]] = {}
+    for number, each in enumerate(story, 1):
+        files.setdefault(each.file, []).append((number, each))
+    ordered = [sorted(inside, key=lambda one: (one[1].end, one[0])) for inside in files.values()]
+    order = [number for inside in ordered for number, _ in inside]
+    is_told_in_order = order == sorted(order)
+    return tuple(
+        _excerpt([(None if is_told_in_order else number, each) for number, each in inside], source)
+        for inside in ordered
+    )
+
+
+def _excerpt(inside: list[tuple[int | None, Located]], source: str | None) -> Excerpt:
+    culprits = [each for _, each in inside if is_at(each, source)]
+    first = min(culprits or (each for _, each in inside), key=lambda each: each.line)
+    return Excerpt(first.file, first.line, tuple(_rows(inside, culprits)))
+
+
+def _rows(inside: list[tuple[int | None, Located]], culprits: list[Located]) -> Iterator[Row]:
+    """Yield the lines to show of one file."""
+    source = _source(inside[0][1].file)
+    known = [each for _, each in inside if _fits(each, source)]
+    unread = {each.line: each.code for _, each in inside if each not in known}
+    notes: dict[int, list[Note]] = {}
+    part: dict[int, Literal["culprit", "involved", "context"]] = {}
+    for number, each in inside:
+        lines = _lines(each) if each in known else [each.line]
+        notes.setdefault(lines[-1], []).append(Note(each.says, number))
+        for line in lines:
+            part[line] = "culprit" if each in culprits or part.get(line) == "culprit" else "involved"
+    shown = sorted(_around(known, source) | unread.keys())
+    texts = {n: unread[n] if n in unread else _printable(source[n - 1]) for n in shown}
+    margin = min((len(t) - len(t.lstrip(" ")) for n, t in texts.items() if t and n not in unread), default=0)
+    before = None
+    for n in shown:
+        if before is not None and n > before + 1:
+            yield Row(None)
+        yield Row(n, texts[n] if n in unread else texts[n][margin:], part.get(n, "context"), tuple(notes.get(n, ())))
+        before = n
+
+
+def _around(known: list[Located], source: list[str]) -> set[int]:
+    """The statements' own lines and those next to them, with small gaps filled, without blank lines at the edges."""
+    own = {line for each in known for line in _lines(each)}
+    before = (n for each in known for n in range(each.line - CONTEXT, each.line))
+    after = (n for each in known for n in range(each.end + 1, each.end + 1 + CONTEXT))
+    near = sorted(n for n in {*own, *before, *after} if 0 < n <= len(source))
+    keep = set(near)
+    for ends, step in ((near, 1), (near[::-1], -1)):
+        for n in ends:
+            if n not in own and n - step not in keep and not source[n - 1].strip():
+                keep.discard(n)
+    for one, following in pairwise(sorted(keep)):
+        if following - one - 1 <= _BRIDGED:
+            keep.update(range(one + 1, following))
+    return keep
+
+
+def _lines(each: Located) -> list[int]:
+    lines = list(range(each.line, each.end + 1))
+    return lines if len(lines) <= _LONGEST else [*lines[: _LONGEST - 2], lines[-1]]
+
+
+def _fits(each: Located, source: list[str]) -> bool:
+    """Whether the file still has this statement at this line: it may have been edited since the program started."""
+    if not each.code or each.end > len(source):
+        return False
+    word = re.search(r"\w+", each.code)
+    return word is None or word[0] in source[each.line - 1]
+
+
+def _source(file: str) -> list[str]:
+    try:
+        linecache.checkcache(file)
+        return linecache.getlines(file)
+    except Exception:  # unreadable, not text, a loader that raises: the statements' own text has to do
+        return []
+
+
+def _printable(line: str) -> str:
+    line = line.rstrip().expandtabs(4)
+    line = "".join(char if char.isprintable() else " " for char in line)
+    return line if len(line) <= _WIDEST else line[: _WIDEST - 1] + "…"

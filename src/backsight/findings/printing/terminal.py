@@ -1,0 +1,119 @@
+"""A finding on a terminal: its evidence as frames of code, with a mark at the culprits and below them what they do."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from backsight.findings.printing.excerpt import Excerpt, Row, told
+
+if TYPE_CHECKING:
+    from rich.console import ConsoleOptions
+
+    from backsight.findings.finding import Finding
+
+STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What frames are drawn with."""
+
+    culprit: str
+    involved: str
+    rule: str
+    says: str
+    left_out: str
+
+
+_SIGNS = Signs("❱", "•", "│", "╰╴", "⋮")
+_ASCII = Signs(">", "*", "|", "`- ", ":")
+
+
+def as_text(finding: Finding, *, width: int, color: bool = False) -> str:
+    """Return a finding with its frames as text, for what prints it later."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        color_system="standard" if color else None,
+        force_terminal=True,
+        force_jupyter=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    with console.capture() as captured:
+        console.print(finding)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
+
+
+def framed(finding: Finding, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+    """Yield a finding in lines that fit the width."""
+    head = Text.assemble((f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "dim"), "  ")
+    head.append(finding.title, "bold")
+    yield from _wrapped(console, head, options.max_width)
+    is_shown = False
+    for part in told(finding.evidence, finding.source):
+        yield Text("")
+        if isinstance(part, str):
+            yield from _paragraphs(console, part, options)
+            continue
+        for number, excerpt in enumerate(part):
+            is_shown = is_shown or any(row.part == "culprit" for row in excerpt.rows)
+            if number:
+                yield Text("")
+            yield from _excerpt(console, excerpt, options)
+    if finding.source and not is_shown:
+        yield Text.assemble("  ", ("at ", "dim"), (finding.source, "cyan"))
+    if finding.cure:
+        yield Text("")
+        yield from _wrapped(console, Text.assemble(("cure: ", "bold green"), finding.cure), options.max_width - 2, "  ")
+
+
+def _paragraphs(console: Console, part: str, options: ConsoleOptions) -> Iterator[Text]:
+    for line in part.split("\n"):
+        text = line.lstrip(" ")
+        margin = " " * (2 + len(line) - len(text))
+        yield from _wrapped(console, Text(text), options.max_width - len(margin), margin)
+
+
+def _excerpt(console: Console, excerpt: Excerpt, options: ConsoleOptions) -> Iterator[Text]:
+    signs = _ASCII if options.ascii_only else _SIGNS
+    digits = max(len(str(row.number or "")) for row in excerpt.rows)
+    yield Text.assemble(" " * (digits + 3), (excerpt.name, "cyan"))
+    for row in excerpt.rows:
+        yield from _row(console, row, signs, digits, options.max_width)
+
+
+def _row(console: Console, row: Row, signs: Signs, digits: int, width: int) -> Iterator[Text]:
+    if row.number is None:
+        yield Text(f"{signs.left_out:>{digits + 2}} {signs.rule}", "dim")
+        return
+    gutter, blank = f"{row.number:>{digits}} {signs.rule} ", f"{'':{digits + 2}} {signs.rule} "
+    room = max(width - len(blank), 20)
+    if row.part == "context":
+        line = Text(row.text, no_wrap=True)
+        line.truncate(room, overflow="ellipsis")
+        yield Text(f"  {gutter}{line.plain}", "dim")
+        return
+    sign, color = (signs.culprit, "red") if row.part == "culprit" else (signs.involved, "blue")
+    inner = " " * row.indent
+    first, *more = _wrapped(console, Text(row.text.lstrip(" "), "bold"), room - row.indent)
+    yield Text.assemble((f"{sign} ", f"bold {color}"), (gutter[:-2], "bold"), (gutter[-2:], "dim"), inner, first)
+    for rest in more:
+        yield Text.assemble((blank, "dim"), inner, "    ", rest)
+    for note in row.notes:
+        start = f"{signs.says}{note.number}. " if note.number else signs.says
+        for k, said in enumerate(_wrapped(console, Text(note.says, color), room - row.indent - len(start))):
+            yield Text.assemble((blank, "dim"), inner, (" " * len(start) if k else start, color), said)
+
+
+def _wrapped(console: Console, text: Text, width: int, margin: str = "") -> Iterator[Text]:
+    for line in text.wrap(console, max(width, 20)):
+        line.rstrip()
+        yield Text.assemble(margin, line)

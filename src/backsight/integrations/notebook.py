@@ -1,0 +1,98 @@
+"""`%load_ext backsight`: under the traceback of a cell stands what an autograd error means, in IPython and Jupyter."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from backsight.diagnosis import Finding
+
+
+class Explaining:
+    """Listens to the events of one IPython shell, the public way to take part in the running of cells.
+
+    Nothing is patched, and the traceback is IPython's own. The exception is explained after the cell has run, while its
+    frames are alive; nothing of it is kept.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._before: BaseException | None = None
+
+    def start(self) -> None:
+        self._shell.events.register("pre_run_cell", self._starts)
+        self._shell.events.register("post_run_cell", self._ended)
+
+    def stop(self) -> None:
+        self._before = None
+        for event, callback in (("pre_run_cell", self._starts), ("post_run_cell", self._ended)):
+            try:
+                self._shell.events.unregister(event, callback)
+            except ValueError:  # removed already
+                continue
+
+    def _starts(self, info: Any) -> None:
+        self._before = getattr(sys, "last_value", None)
+
+    def _ended(self, result: Any) -> None:
+        """Called by IPython with the result of a cell, once its traceback has been shown."""
+        before, self._before = self._before, None
+        error = getattr(result, "error_in_exec", None)
+        if error is None:  # `%run script.py` shows the traceback itself and lets the cell succeed
+            shown = getattr(sys, "last_value", None)
+            error = shown if shown is not before else None
+        # PyTorch has to be there for an autograd error; an interrupt asks for an end, and for no more.
+        if not isinstance(error, Exception) or "torch" not in sys.modules:
+            return
+        try:
+            finding = _explained(error)
+            if finding is not None:
+                _show(self._shell, finding)
+        except Exception as failure:  # the notebook goes on; its traceback stands above
+            print(f"backsight: no explanation: {type(failure).__name__}", file=sys.stderr)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Explain the errors of a shell's cells from now on: `%load_ext backsight`."""
+    if shell not in _running:
+        _running[shell] = Explaining(shell)
+        _running[shell].start()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Stop, and leave nothing behind: `%unload_ext backsight`."""
+    explaining = _running.pop(shell, None)
+    if explaining is not None:
+        explaining.stop()
+
+
+_running: weakref.WeakKeyDictionary[Any, Explaining] = weakref.WeakKeyDictionary()
+
+
+def _explained(error: BaseException) -> Finding | None:
+    from backsight.diagnosis import UNKNOWN, explain
+
+    finding = explain(error)
+    return None if finding.code == UNKNOWN else finding
+
+
+def _show(shell: Any, finding: Finding) -> None:
+    """Show a finding below the traceback: as HTML where there is a page to put it on, framed on a terminal."""
+    if getattr(shell, "kernel", None) is not None:
+        from IPython.display import display
+
+        display({"text/html": finding._repr_html_(), "text/plain": str(finding)}, raw=True)  # type: ignore[no-untyped-call]  # untyped
+        return
+    from rich.console import Console
+    from rich.panel import Panel
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    if console.is_terminal:
+        console.width = min(console.width, 110)
+        console.print(
+            Panel(finding, title="backsight explains", title_align="left", border_style="cyan", padding=(1, 2))
+        )
+    else:
+        print(f"\n{finding}")

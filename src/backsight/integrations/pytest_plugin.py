@@ -1,0 +1,115 @@
+"""The pytest plugin: an autograd error is explained in the report of the test that it failed; `no_leaked_graphs`.
+
+Loaded by pytest of its own accord where backsight is installed, so that it must cost nothing: torch is imported only by
+tests that do so themselves, and a test that passes is not looked at. `-p no:backsight` switches it off.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from backsight.diagnosis import LiveGraphs
+    from backsight.diagnosis.live import LiveGraph
+
+TITLE = "backsight explains"
+
+_FIXTURE = "no_leaked_graphs"
+_WIDEST = 110
+
+
+@pytest.fixture
+def no_leaked_graphs() -> None:
+    """Fail the test if autograd graphs that it made are still alive when it ends.
+
+    ```python
+    def test_training_keeps_no_graph(no_leaked_graphs):
+        trainer.fit(epochs=2)
+    ```
+
+    What fixtures hold counts as well. Everywhere: `pytestmark = pytest.mark.usefixtures("no_leaked_graphs")`.
+    """
+
+
+@pytest.hookimpl(hookwrapper=True)  # the old style, as an older pytest would take a new wrapper for a plain hook
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    """Around the test itself, so that it is the test that fails, and its fixtures are still there."""
+    if _FIXTURE not in getattr(item, "fixturenames", ()):
+        yield
+        return
+    before = _alive()
+    outcome = yield
+    if outcome.excinfo is None and (leaked := _leaked(before)):
+        outcome.force_exception(pytest.fail.Exception(leaked, pytrace=False))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """Add the explanation to the report of a test that an autograd error has failed."""
+    outcome = yield
+    if call.excinfo is None or "torch" not in sys.modules:
+        return
+    report = outcome.get_result()
+    if not report.failed:  # skipped, or expected to fail
+        return
+    try:
+        explanation = _explanation(call.excinfo.value, item.config)
+    except Exception as failure:  # the report has to come out, whatever is wrong with us
+        explanation = f"backsight could not explain this error: {type(failure).__name__}"
+    if explanation:
+        report.sections.append((TITLE, explanation))
+
+
+def _explanation(error: BaseException, config: pytest.Config) -> str:
+    """Return what is to be said of an error; nothing if it is none of autograd's."""
+    from backsight.diagnosis import UNKNOWN, explain
+    from backsight.findings.printing.terminal import as_text
+
+    if not isinstance(error, Exception):
+        return ""
+    finding = explain(error)
+    if finding.code == UNKNOWN:
+        return ""
+    if not config.pluginmanager.has_plugin("terminalreporter"):  # a worker of xdist
+        return as_text(finding, width=_WIDEST)
+    terminal = config.get_terminal_writer()
+    return as_text(finding, width=min(terminal.fullwidth, _WIDEST), color=terminal.hasmarkup)
+
+
+def _alive() -> LiveGraphs | None:
+    """Return the graphs that are alive; None as long as nobody has imported torch."""
+    if "torch" not in sys.modules:
+        return None
+    from backsight.diagnosis import graphs
+
+    gc.collect()  # what only waits to be collected is not leaked
+    return graphs(names=False)
+
+
+def _leaked(before: LiveGraphs | None) -> str:
+    """Return what to say of the graphs that came to stay; nothing if there are none."""
+    if "torch" not in sys.modules:
+        return ""
+    from backsight.diagnosis import LiveGraphs, graphs
+    from backsight.diagnosis.live import Held
+
+    gc.collect()
+    held = []
+    for each in graphs().held:
+        new = tuple(graph for graph in each.graphs if not any(_is_part(graph, then) for then in before or ()))
+        if new:
+            held.append(Held(new, each.bytes if new == each.graphs else sum(graph.bytes for graph in new)))
+    if not held:
+        return ""
+    leaked = LiveGraphs(tuple(held), sum(each.bytes for each in held))
+    return f"autograd graphs are still alive that were made in this test:\n{leaked}"
+
+
+def _is_part(graph: LiveGraph, then: LiveGraph) -> bool:
+    """Whether a graph is what is left of an earlier one: operations are numbered as they are made."""
+    return then.first <= graph.first and graph.last <= then.last

@@ -1,0 +1,114 @@
+"""Which statements put something into a list, a dict or a running sum: `history.append(loss)`, `total += loss`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backsight.source.bindings import uses
+from backsight.source.body import Body, Place, callee, dotted, expressions, statements
+
+_ADDING = frozenset({"append", "appendleft", "add", "extend", "extendleft", "insert", "put", "push", "update"})
+_BETWEEN = frozenset({"setdefault", "get", "__getitem__"})
+"""Methods that lead from a container to what is in it: `log.setdefault('loss', []).append(loss)`."""
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """A statement that keeps a value.
+
+    `name` is where it keeps it. `value` is what it keeps, as it is written; empty where that is not one expression.
+    `sums` says that it adds to what is already there, as `total += loss` does.
+    """
+
+    place: Place
+    name: str
+    value: str = ""
+    sums: bool = False
+
+    def with_value(self, made: str) -> str:
+        """Return the statement with `made` in the place of its value: `history.append(loss.item())`."""
+        at = self.place.text.rfind(self.value) if self.value else -1
+        return "" if at < 0 else self.place.text[:at] + made + self.place.text[at + len(self.value) :]
+
+
+def keepings(body: Body, name: str) -> tuple[Keeping, ...]:
+    """Return the statements of a function that put something into `name`, or sum it up there, in source order.
+
+    >>> [each.place.text for each in keepings(body, "log.values")]
+    ["log.values['loss'].append(loss)"]
+
+    A name that begins with a dot, `.values`, is asked of any object: `self.values.append(loss)` too.
+    """
+    found = ((statement, value) for statement in statements(body.node) for value in _kept(body, statement, name))
+    return tuple(
+        Keeping(body.place(statement), name, "" if value is None else body.text(value), _sums(statement, name))
+        for statement, value in found
+    )
+
+
+def _kept(body: Body, statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
+    """Yield what a statement puts into `name`; None where it computes `name` from `name` in some other way."""
+    match statement:
+        case ast.AugAssign(target=target, op=ast.Add(), value=value) if _is(target, name):
+            yield value.elts[0] if isinstance(value, ast.List) and len(value.elts) == 1 else value
+        case ast.Assign(targets=[target], value=value) if _is_inside(target, name):
+            yield value
+        case ast.Assign(targets=targets, value=value) if any(_binds(target, name) for target in targets):
+            yield from _summed(value, name)
+        case ast.Expr(value=ast.Call()):
+            for node in expressions(statement):
+                if isinstance(node, ast.Call) and (added := _added(node, name)) is not None:
+                    yield added
+
+
+def _summed(value: ast.expr, name: str) -> Iterator[ast.expr | None]:
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and _is(value.left, name):
+        yield value.right
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and _is(value.right, name):
+        yield value.left
+    elif any(not use.binds and _fits(use.name, name) for use in uses(value)):
+        yield None
+
+
+def _added(call: ast.Call, name: str) -> ast.expr | None:
+    receiver, method = callee(call)
+    if receiver is None or method not in _ADDING or not call.args or not _leads_to(receiver, name):
+        return None
+    return call.args[-1]
+
+
+def _sums(statement: ast.stmt, name: str) -> bool:
+    if isinstance(statement, ast.AugAssign):
+        return not isinstance(statement.value, ast.List) and _is(statement.target, name)
+    return isinstance(statement, ast.Assign) and any(_binds(target, name) for target in statement.targets)
+
+
+def _leads_to(node: ast.expr, name: str) -> bool:
+    """Whether `node` is `name` or something in it: `log['loss']`, `log.setdefault('loss', [])`."""
+    while not _is(node, name):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BETWEEN:
+            node = node.func.value
+        else:
+            return False
+    return True
+
+
+def _is_inside(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Subscript) and _leads_to(node.value, name)
+
+
+def _binds(node: ast.expr, name: str) -> bool:
+    return any(_binds(each, name) for each in node.elts) if isinstance(node, ast.Tuple | ast.List) else _is(node, name)
+
+
+def _is(node: ast.expr, name: str) -> bool:
+    written = dotted(node)
+    return written is not None and _fits(written, name)
+
+
+def _fits(written: str, name: str) -> bool:
+    return written == name or (name.startswith(".") and written.endswith(name))

@@ -1,0 +1,44 @@
+"""Which line of the program made a node, where something that runs beside the program has noted it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape.graph import Graph
+
+
+class LineLog(Protocol):
+    """What knows lines by sequence number."""
+
+    def sources(self, sequences: Sequence[int]) -> Sequence[str | None]:
+        """Return `file:line` for each of the nodes of one graph; nothing at all if they are not known."""
+
+
+_active: weakref.WeakSet[LineLog] = weakref.WeakSet()
+
+
+def announce_lines(log: LineLog) -> None:
+    """Let captures ask `log`, for as long as somebody holds it."""
+    _active.add(log)
+
+
+def with_lines(graph: Graph) -> Graph:
+    """Return `graph` with the lines that made its nodes, as far as a log knows them."""
+    if not _active:
+        return graph
+    order = np.flatnonzero(graph.columns.sequence != NO_SEQUENCE).tolist()
+    sequences = graph.columns.sequence[order].tolist()
+    for log in list(_active):
+        sources = log.sources(sequences)
+        if any(sources):
+            lines: list[str | None] = [None] * len(graph)
+            for i, source in zip(order, sources, strict=True):
+                lines[i] = source
+            return replace(graph, lines=tuple(lines))
+    return graph

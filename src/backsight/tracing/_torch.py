@@ -1,0 +1,74 @@
+"""Every private attribute of PyTorch that the tracing touches, each with what we need of it.
+
+`tests/tracing/test_private_surface.py` fails loudly when one of them changes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+
+next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The number that the next node of this thread will get; the function itself, because it is called at every line."""
+
+APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a class method
+"""The code of `Function.apply`: no mode sees it, though it makes a node."""
+
+_skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torch_function", None)
+"""Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
+
+
+def redispatched(function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call `function` with the modes that are on, without asking them about this call; where that is not possible,
+    with none."""
+    if _skip_one_hop is not None:
+        return _skip_one_hop(function, types, tuple(args), dict(kwargs))
+    with torch._C.DisableTorchFunction():
+        return function(*args, **kwargs)
+
+
+def push(mode: Any) -> None:
+    """Put a mode on top of this thread's."""
+    torch._C._push_on_torch_function_stack(mode)
+
+
+def remove(mode: Any) -> bool:
+    """Take a mode away from wherever it stands among this thread's; False if it is not there."""
+    above = []
+    found = False
+    while torch._C._len_torch_function_stack() and not found:
+        top = torch._C._pop_torch_function_stack()
+        found = top is mode
+        if not found:
+            above.append(top)
+    for other in reversed(above):
+        torch._C._push_on_torch_function_stack(other)
+    return found
+
+
+def compiled_wrapper() -> CodeType | None:
+    """Return the code that is around every compiled function; None while no compiler is imported."""
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    context = getattr(frames, "_TorchDynamoContext", None)
+    if context is None:
+        return None
+    inner = (each for each in vars(context)["__call__"].__code__.co_consts if type(each) is CodeType)
+    return next((code for code in inner if code.co_name in ("compile_wrapper", "_fn")), None)
+
+
+_FAST = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+"""Modules that ask whether a mode is on, and if so do not take their fast path for inference."""
+
+
+def must_not_see_a_mode(module: nn.Module) -> bool:
+    """Whether a call of `module` would go another way with a mode on: compiled code would be compiled anew for it, and
+    fast paths for inference would not be taken."""
+    kind = type(module)
+    if kind.__module__ == "torch._dynamo.eval_frame" and kind.__name__ == "OptimizedModule":
+        return True
+    return issubclass(kind, _FAST) and not module.training

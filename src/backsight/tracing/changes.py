@@ -1,0 +1,146 @@
+"""Changes in place, by the memory that was changed: who made them, through which versions."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from backsight.tape import no_torch_function
+from backsight.tape.saved import memory
+from backsight.tracing.facts import Change, ChangeKind
+from backsight.tracing.sites import Sites
+
+KEPT = 32
+"""The latest changes that are kept of one storage; those that one line makes in a row count as one."""
+
+UNSEEN = "a change that was not seen"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A change as it is noted; see `Change`."""
+
+    op: str
+    kind: ChangeKind
+    site: int
+    before: int
+    after: int
+    count: int = 1
+
+
+class _Ref(weakref.ref[Any]):
+    """A weak reference that knows under which key it is kept."""
+
+    __slots__ = ("key",)
+    key: int
+
+
+class ChangeLog:
+    """The changes of every storage that is alive."""
+
+    def __init__(self, sites: Sites) -> None:
+        self._sites = sites
+        self._by_storage: dict[int, tuple[_Ref, list[Entry]]] = {}
+        self._aliases: dict[int, _Ref] = {}
+
+    def note(self, tensor: torch.Tensor, before: int, op: str, kind: ChangeKind, site: int) -> None:
+        """Note that `tensor`, which had the version `before`, has been changed, if its version says so."""
+        after = version(tensor)
+        if after == before:
+            return
+        try:
+            storage = tensor.untyped_storage()
+        except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors have none
+            return
+        key = storage._cdata
+        held = self._by_storage.get(key)
+        if held is None:
+            ref = _Ref(storage, self._forget)
+            ref.key = key
+            held = self._by_storage[key] = (ref, [])
+        entries = held[1]
+        if self._aliases and kind == "in place" and id(tensor) in self._aliases:
+            kind = "data"
+        last = entries[-1] if entries else None
+        if last and last.site == site and last.op == op and last.after == before and last.kind == kind:
+            last.after = after
+            last.count += 1
+            return
+        if len(entries) >= KEPT:
+            del entries[0]
+        entries.append(Entry(op, kind, site, before, after))
+
+    def alias(self, tensor: torch.Tensor) -> None:
+        """Note that `tensor` shares memory with another and counts its changes by itself: the result of `.data`."""
+        ref = _Ref(tensor, self._forget_alias)
+        ref.key = id(tensor)
+        self._aliases[ref.key] = ref
+
+    def _forget(self, ref: Any) -> None:
+        self._by_storage.pop(ref.key, None)
+
+    def _forget_alias(self, ref: Any) -> None:
+        self._aliases.pop(ref.key, None)
+
+    def told(self, tensor: torch.Tensor | int, since: int | None) -> tuple[Change, ...]:
+        """Return the changes of a tensor's memory, or of that of a storage; with `since`, those after that version."""
+        if isinstance(tensor, int):
+            key: int | None = tensor
+        else:
+            with no_torch_function():
+                key = memory(tensor)[0]
+        _, entries = self._by_storage.get(key, (None, [])) if key is not None else (None, [])
+        found: list[Change] = []
+        reached = -1
+        for entry in list(entries):
+            own = entry.kind != "data"
+            if own and since is not None and entry.after <= since:
+                found.clear()
+                reached = entry.after
+                continue
+            if own and 0 <= reached < entry.before:
+                found.append(Change(UNSEEN, reached, entry.before, None, "unseen"))
+            reached = entry.after if own else reached
+            found.append(self._told(entry))
+        return tuple(found)
+
+    def _told(self, entry: Entry) -> Change:
+        site = self._sites.get(entry.site)
+        line = self._sites.line(entry.site)
+        return Change(
+            entry.op, entry.before, entry.after, line, entry.kind, entry.count, via=site.via if site is not None else ""
+        )
+
+    def __len__(self) -> int:
+        return sum(len(entries) for _, entries in list(self._by_storage.values()))
+
+
+class StepChanges:
+    """What optimizer steps change: their parameters' versions before and after."""
+
+    def __init__(self, changes: ChangeLog) -> None:
+        self._changes = changes
+        self._before = threading.local()
+
+    def begin(self, parameters: list[torch.Tensor]) -> None:
+        """Note the versions before a step."""
+        self._before.versions = [version(p) for p in parameters]
+
+    def end(self, parameters: list[torch.Tensor], op: str, site: int) -> None:
+        """Note what the step has changed; nothing where its parameters became others meanwhile."""
+        before = getattr(self._before, "versions", ())
+        if len(before) == len(parameters):
+            for parameter, then in zip(parameters, before, strict=True):
+                self._changes.note(parameter, then, op, "optimizer", site)
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Return how often the tensor was changed in place; -1 where that is not counted."""
+    try:
+        return tensor._version
+    except RuntimeError:  # an inference tensor
+        return -1

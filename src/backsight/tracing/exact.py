@@ -1,0 +1,107 @@
+"""The exact level, in every thread: where its mode is on, and where it has to be off."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.snapshot import groups
+from backsight.tracing._torch import must_not_see_a_mode, next_number, push, remove
+from backsight.tracing.births import Births
+from backsight.tracing.functions import Functions
+from backsight.tracing.log import Log
+from backsight.tracing.program import innermost
+
+
+class _Here(threading.local):
+    """Within which calls the mode is off in a thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.off: list[object] = []
+
+
+class Exact:
+    """Puts the mode on in this thread and in those that it starts, and takes it off where it would change something."""
+
+    def __init__(self, log: Log, births: Births | None):
+        self._log = log
+        self._mode = Functions(log, births)
+        self._here = _Here()
+        self._regions: Any = None
+
+    def start(self) -> str:
+        """Begin."""
+        self._log.threads.here()
+        push(self._mode)
+        if threading.gettrace() is None:
+            threading.settrace(self._arrive)
+        if sys.version_info >= (3, 12):
+            from backsight.tracing.regions import Regions
+
+            self._regions = Regions(self._log, self)
+            return self._regions.start()
+        return ""
+
+    def stop(self) -> str:
+        """End: the mode is taken off in this thread, and does nothing more in others."""
+        if threading.gettrace() == self._arrive:
+            threading.settrace(None)
+        remove(self._mode)
+        self._mode.ended = True
+        return self._regions.stop() if self._regions is not None else ""
+
+    def _arrive(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Be called once in a new thread, at its first line, and be its tracer no more."""
+        sys.settrace(None)
+        if not self._mode.ended:
+            push(self._mode)
+
+    def off(self, token: object) -> None:
+        """Take the mode off in this thread, unless it is off already, until `on` is called with this `token`."""
+        here = self._here
+        if here.off or remove(self._mode):
+            here.off.append(token)
+
+    def on(self, token: object, name: str = "") -> None:
+        """Put the mode on again. What was made meanwhile counts as made by the line that is now running, as `name`."""
+        here = self._here
+        if not any(each is token for each in here.off):
+            return
+        while here.off.pop() is not token:
+            pass  # a call that an exception ended without our being told
+        if here.off:
+            return
+        if not self._mode.ended:
+            push(self._mode)
+        table, now = self._log.threads.here(), next_number()
+        frame = innermost(sys._getframe(1))
+        if now != table.known and frame is not None:
+            table.add(table.known, now, self._log.sites.of_call(frame, name, None))
+
+    def enter(self, module: torch.nn.Module) -> None:
+        """Note that a call of `module` begins."""
+        self.end_step()  # one that raised has not ended
+        if must_not_see_a_mode(module):
+            self.off(module)
+
+    def leave(self, module: torch.nn.Module) -> None:
+        """Note that a call of `module` ends."""
+        if self._here.off:
+            self.on(module, type(module).__name__)
+
+    def begin_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note that an optimizer steps: what it does is told as one."""
+        if not any(group.get("differentiable") for group in groups(optimizer)):
+            self.off(_STEP)
+
+    def end_step(self) -> None:
+        """Note that the step has ended."""
+        if self._here.off:
+            self.on(_STEP)
+
+
+_STEP = object()

@@ -1,0 +1,164 @@
+"""Where gradients end: which operations cut a tensor that requires none off from those that did."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from backsight.tracing.facts import Severed, SeveredBy
+from backsight.tracing.sites import Sites
+
+MOST_CUTS = 6
+"""Cuts that are kept of one tensor, the nearest first."""
+
+MOST_DEPARTURES = 256
+_MOST_SCALARS = 256
+_MOST_LOOKED_AT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A cut as it is noted; see `Severed`. `position` is that of the argument whose gradient ends here."""
+
+    by: SeveredBy
+    op: str
+    site: int
+    position: int
+    dtype: str
+
+
+class _Ref(weakref.ref[Any]):
+    __slots__ = ("key",)
+    key: int
+
+
+class Flow:
+    """The cuts behind every live tensor, and the values that have left for Python."""
+
+    def __init__(self, sites: Sites) -> None:
+        self._sites = sites
+        self._cuts: dict[int, tuple[_Ref, tuple[Cut, ...]]] = {}
+        self._departures: dict[int, Cut] = {}
+        self._scalars: dict[int, tuple[Any, Cut]] = {}  # numbers are held: their identity is how they are known again
+        self._arrays: dict[int, tuple[_Ref, Cut]] = {}
+        self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
+
+    def cuts(self, tensor: Any) -> tuple[Cut, ...]:
+        """Return what is known of a tensor; one made by `torch.from_numpy` is known by the array's memory."""
+        found = self._cuts.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found[1]
+        if self._pointers and tensor.device.type == "cpu" and tensor.layout == torch.strided:
+            held = self._arrays.get(self._pointers.get(tensor.data_ptr(), 0))
+            return (held[1],) if held is not None else ()
+        return ()
+
+    def inherit(self, result: torch.Tensor, cuts: tuple[Cut, ...]) -> None:
+        """Note that `result` comes from behind these cuts."""
+        if not cuts:
+            return
+        ref = _Ref(result, self._forget)
+        ref.key = id(result)
+        self._cuts[ref.key] = ref, cuts
+
+    def behind(self, given: Iterable[tuple[int, Any]]) -> tuple[tuple[Cut, ...], int]:
+        """Return the cuts behind the tensors `given`, and the position of one that requires a gradient, or -1."""
+        cuts: tuple[Cut, ...] = ()
+        position = -1
+        for at, tensor in given:
+            if position < 0 and tensor.requires_grad:
+                position = at
+            elif (known := self.cuts(tensor)) and known is not cuts:
+                cuts = tuple(dict.fromkeys((*cuts, *known)))[:MOST_CUTS] if cuts else known
+        return cuts, position
+
+    def add(self, result: torch.Tensor, cuts: tuple[Cut, ...], new: Cut | None) -> None:
+        """Note the cuts behind `result`, of which `new` is the nearest."""
+        if new is not None and new not in cuts:
+            cuts = (new, *cuts)[:MOST_CUTS]
+        self.inherit(result, cuts)
+
+    def depart(self, cut: Cut, tensor: torch.Tensor, value: Any) -> None:
+        """Note that what `tensor` holds was handed to Python as `value`."""
+        self._departures.pop(cut.site, None)
+        self._departures[cut.site] = cut
+        while len(self._departures) > MOST_DEPARTURES:
+            del self._departures[next(iter(self._departures))]
+        if type(value) in (float, complex):
+            self._scalars.pop(id(value), None)
+            self._scalars[id(value)] = value, cut
+            while len(self._scalars) > _MOST_SCALARS:
+                del self._scalars[next(iter(self._scalars))]
+        elif type(value).__name__ == "ndarray":
+            ref = _Ref(value, self._forget_array)
+            ref.key = id(value)
+            self._arrays[ref.key] = ref, cut
+            if tensor.device.type == "cpu":
+                self._pointers[tensor.data_ptr()] = ref.key
+
+    def returned(self, value: Any) -> tuple[Cut, ...]:
+        """Return by which departures a value, or what a list holds, is known to have come to Python."""
+        if type(value) in (list, tuple):
+            found = (cut for each in value[:_MOST_LOOKED_AT] for cut in self.returned(each))
+            return tuple(dict.fromkeys(found))[:MOST_CUTS]
+        scalar = self._scalars.get(id(value))
+        if scalar is not None and scalar[0] is value:
+            return (scalar[1],)
+        array = self._arrays.get(id(value))
+        return (array[1],) if array is not None and array[0]() is value else ()
+
+    def _forget(self, ref: Any) -> None:
+        held = self._cuts.get(ref.key)
+        if held is not None and held[0] is ref:
+            del self._cuts[ref.key]
+
+    def _forget_array(self, ref: Any) -> None:
+        self._arrays.pop(ref.key, None)
+        self._pointers = {pointer: key for pointer, key in self._pointers.items() if key != ref.key}
+
+    def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
+        """Tell the cuts behind a tensor."""
+        return tuple(map(self._told, self.cuts(tensor)))
+
+    def departures(self) -> tuple[Severed, ...]:
+        """Tell the departures to Python, the latest last."""
+        return tuple(map(self._told, list(self._departures.values())))
+
+    def _told(self, cut: Cut) -> Severed:
+        operands = {operand.position: operand.text for operand in self._sites.operands(cut.site)}
+        return Severed(cut.by, cut.op, self._sites.line(cut.site), operands.get(cut.position, ""), cut.dtype)
+
+    def __len__(self) -> int:
+        return len(self._cuts)
+
+
+def reason(op: str, result: torch.Tensor) -> SeveredBy:
+    """Return why `result` requires no gradient although what it was made of does."""
+    if op in ("detach", "detach_"):
+        return "detach"
+    if op == ".data":
+        return "data"
+    if torch.is_inference_mode_enabled():
+        return "inference"
+    if not torch.is_grad_enabled():
+        return "no_grad"
+    if not (result.is_floating_point() or result.is_complex()):
+        return "integer"
+    return "not differentiable"
+
+
+def tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield the tensors among arguments and in lists among them, each with the position of the argument."""
+    given = args if not kwargs else (*args, *kwargs.values())
+    for at, each in enumerate(given):
+        kind = type(each)
+        if kind is torch.Tensor or issubclass(kind, torch.Tensor):
+            yield at, each
+        elif kind is list or kind is tuple:
+            for inner in each:
+                if issubclass(type(inner), torch.Tensor):
+                    yield at, inner

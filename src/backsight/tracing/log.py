@@ -1,0 +1,68 @@
+"""The log of a watch: what its hooks, tracers and modes write, and its answers are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from backsight.tracing.backwards import BackwardLog
+from backsight.tracing.changes import ChangeLog
+from backsight.tracing.facts import Line, Operation
+from backsight.tracing.flow import Flow
+from backsight.tracing.intervals import Threads
+from backsight.tracing.sites import Site, Sites, positions
+
+
+class Log:
+    """Which nodes were made where, by thread; every backward; what was changed and cut off.
+
+    `fail` is called with a failure of ours.
+    """
+
+    def __init__(self, fail: Callable[[Exception], None]) -> None:
+        self.fail = fail
+        self.sites = Sites()
+        self.threads = Threads()
+        self.backwards = BackwardLog(self.threads, self.sites)
+        self.changes = ChangeLog(self.sites)
+        self.flow = Flow(self.sites)
+
+    def line_of(self, sequence: int, thread: int | None = None) -> Line | None:
+        """Return the line that made a node."""
+        number = self._number(sequence, thread)
+        return self.sites.line(number) if number else None
+
+    def operation_of(self, sequence: int, thread: int | None = None) -> Operation | None:
+        """Return the call that made a node, if it was seen as one."""
+        found = self.threads.of(sequence, thread)
+        at = found[1].at(sequence) if found else None
+        if found is None or at is None:
+            return None
+        number = found[1].site[at]
+        site, line = self.sites.get(number), self.sites.line(number)
+        if site is None or line is None or site.lasti < 0:
+            return None
+        operands = self.sites.operands(number)
+        return Operation(site.op, line, operands, found[1].first[at], found[1].end[at], found[0], site.via)
+
+    def _number(self, sequence: int, thread: int | None) -> int:
+        found = self.threads.of(sequence, thread)
+        at = found[1].at(sequence) if found else None
+        return found[1].site[at] if found and at is not None else 0
+
+    def sources(self, sequences: Sequence[int]) -> list[str | None]:
+        """Return `file:line` for the nodes of one graph, whose numbers are in any order; for captures."""
+        if not sequences or self.threads.of(max(sequences), None) is None:
+            return []
+        told: dict[int, str | None] = {}
+        out = []
+        for sequence in sequences:
+            number = self._number(sequence, None)
+            if number not in told:
+                site = self.sites.get(number)
+                told[number] = _source(site) if site is not None else None
+            out.append(told[number])
+        return out
+
+
+def _source(site: Site) -> str:
+    return f"{site.code.co_filename}:{positions(site)[0]}"

@@ -1,0 +1,143 @@
+"""What is noted of a call into PyTorch: the nodes that it made, what it changed in place, where it ended a gradient."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+
+from backsight.naming.frames import locals_of
+from backsight.tracing._torch import APPLY, next_number
+from backsight.tracing.births import Births
+from backsight.tracing.changes import version
+from backsight.tracing.facts import SeveredBy
+from backsight.tracing.flow import Cut, reason, tensors
+from backsight.tracing.intervals import Intervals
+from backsight.tracing.kinds import Kind, name_of
+from backsight.tracing.log import Log
+from backsight.tracing.program import innermost
+
+Written = list[tuple[torch.Tensor, int]]
+"""Tensors that a call may change, with their versions before it."""
+
+
+class Call(NamedTuple):
+    """A call into PyTorch: the function and its arguments, the number of the next node as it began, and who called."""
+
+    function: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    kind: Kind
+    first: int
+    caller: FrameType | None
+
+
+class _Here(threading.local):
+    table: Intervals | None = None
+
+
+class Notes:
+    """Writes into `log` what calls did, and lets `births` look at their results."""
+
+    def __init__(self, log: Log, births: Births | None):
+        self.log, self.births = log, births
+        self._here = _Here()
+
+    def table(self) -> Intervals:
+        """Return the intervals of this thread."""
+        found = self._here.table
+        if found is None:
+            found = self._here.table = self.log.threads.here()
+        return found
+
+    def site(self, call: Call) -> int:
+        """Return the site of a call; 0 where no frame of the program's is to be seen, as in an engine's own thread."""
+        frame = innermost(call.caller)
+        return 0 if frame is None else self.log.sites.of_call(frame, name_of(call.function), call.caller)
+
+    def made(self, call: Call, end: int) -> int:
+        """Note that a call made the nodes up to `end`; return its site."""
+        site, table = self.site(call), self.table()
+        if site:
+            table.add(call.first, end, site)
+        else:
+            table.known = end
+        return site
+
+    def done(self, call: Call, result: Any, written: Written) -> None:
+        """Note what a call did that may do more than make nodes."""
+        end = next_number()
+        site = self.made(call, end) if end != call.first else 0
+        for tensor, before in written:
+            if version(tensor) != before:
+                site = site or self.site(call)
+                kind = "out" if "out" in call.kwargs else "in place"
+                self.log.changes.note(tensor, before, name_of(call.function), kind, site)  # type: ignore[arg-type]  # one of two
+        if call.kind is Kind.LEAVES:
+            self._departed(call, result)
+        elif end == call.first:
+            self._may_be_cut(call, result)
+        if self.births is not None:
+            at = lambda: site or self.site(call)  # noqa: E731  # asked for only where there is something to tell
+            self.births.look(call.function, call.args, call.kwargs, result, at, call.first, end)
+
+    def _may_be_cut(self, call: Call, result: Any) -> None:
+        if call.kind is Kind.WRAPS and call.args:
+            self.log.flow.inherit(result, self.log.flow.returned(call.args[0]))
+        if call.kind is Kind.WRITES_FIRST and call.args:
+            result = call.args[0]
+        for each in result if type(result) in (tuple, list) else (result,):
+            if issubclass(type(each), torch.Tensor) and not each.requires_grad:
+                self.cut(call, each)
+
+    def cut(self, call: Call, result: torch.Tensor) -> None:
+        """Note what `result`, which requires no gradient, is cut off from."""
+        flow = self.log.flow
+        cuts, position = flow.behind(tensors(call.args, call.kwargs))
+        if position < 0:
+            flow.inherit(result, cuts)
+            return
+        op = name_of(call.function)
+        by = "rewrapped" if call.kind is Kind.WRAPS else reason(op, result)
+        dtype = str(result.dtype).removeprefix("torch.") if by == "integer" else ""
+        flow.add(result, cuts, Cut(by, op, self.site(call), position, dtype))
+        if by == "data":
+            self.log.changes.alias(result)
+
+    def _departed(self, call: Call, value: Any) -> None:
+        tensor = call.args[0] if call.args else None
+        if not issubclass(type(tensor), torch.Tensor) or tensor is None:
+            return
+        if tensor.requires_grad or self.log.flow.cuts(tensor):
+            op = name_of(call.function)
+            by: SeveredBy = "numpy" if op in ("numpy", "__array__") else "item"
+            self.log.flow.depart(Cut(by, op, self.site(call), 0, ""), tensor, value)
+
+    def gap(self, table: Intervals, first: int, frame: FrameType | None) -> None:
+        """Account for nodes up to `first` that no call was seen to make: those of the custom Function that is running.
+
+        Its node is made before its forward is called, so it shows at the first call in there.
+        """
+        begin, table.known = table.known, first
+        while frame is not None and frame.f_code is not APPLY:
+            frame = frame.f_back
+        user = innermost(frame.f_back) if frame is not None else None
+        if frame is not None and user is not None:
+            function = locals_of(frame).get("cls")
+            name = function.__name__ if isinstance(function, type) else "apply"
+            table.add(begin, first, self.log.sites.of_call(user, name, frame))
+
+
+def before(call: Call) -> Written:
+    """Return what `call` may change."""
+    if call.kind is Kind.WRITES_FIRST:
+        found = [call.args[0]] if call.args and issubclass(type(call.args[0]), torch.Tensor) else []
+    elif call.kind is Kind.WRITES_ANY:
+        found = [tensor for _, tensor in tensors(call.args, call.kwargs)]
+    else:
+        out = call.kwargs.get("out")
+        found = [tensor for _, tensor in tensors((out,), {})] if out is not None else []
+    return [(tensor, version(tensor)) for tensor in found]

@@ -1,0 +1,101 @@
+"""Calls that no mode sees, told by `sys.monitoring` on their code alone, for Python 3.12 and later.
+
+Compiled functions, so that the mode is off within them: what was compiled without a mode would be compiled anew with
+one. And `Function.apply`, whose node belongs to the line that called it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, Protocol
+
+import torch
+
+from backsight.tracing._torch import APPLY, compiled_wrapper, next_number
+from backsight.tracing.log import Log
+from backsight.tracing.program import innermost
+from backsight.tracing.tool import Tool
+
+_COMPILE: CodeType = torch.compile.__code__
+
+
+class Switch(Protocol):
+    """What takes the mode off in this thread, and puts it on again."""
+
+    def off(self, token: object) -> None:
+        """Take it off, unless it is off already."""
+
+    def on(self, token: object, name: str) -> None:
+        """Put it on again, if this token took it off."""
+
+
+class Regions:
+    """Takes the mode off within compiled functions, and notes the nodes of custom ones."""
+
+    def __init__(self, log: Log, switch: Switch):
+        self._log, self._switch = log, switch
+        self._tool = Tool()
+        self._wrapper: CodeType | None = None
+
+    def start(self) -> str:
+        """Begin; without a free tool, nothing is noted of these calls."""
+        events = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]  # Python 3.12
+        callbacks: dict[int, Callable[..., Any]] = {
+            events.PY_START: self._started,
+            events.PY_RETURN: self._returned,
+            events.PY_UNWIND: self._left,
+        }
+        if not self._tool.take(callbacks, self._log.fail):
+            return "functions may be compiled once more: other tools have all of Python's places for a monitor"
+        self._events = events
+        self._tool.watch(APPLY, events.PY_RETURN)
+        self._tool.watch(_COMPILE, events.PY_RETURN)
+        self._tool.watch_all(events.PY_UNWIND)
+        self._find()
+        return ""
+
+    def stop(self) -> str:
+        """End."""
+        self._tool.give_back()
+        return ""
+
+    def _find(self) -> None:
+        """Look for the code around compiled functions, which is there once the compiler has been imported."""
+        self._wrapper = self._wrapper or compiled_wrapper()
+        if self._wrapper is not None:
+            self._tool.watch(self._wrapper, self._events.PY_START | self._events.PY_RETURN)
+
+    def _started(self, code: CodeType, offset: int) -> None:
+        if code is self._wrapper:
+            self._switch.off(_frame_of(code))
+
+    def _returned(self, code: CodeType, offset: int, value: Any) -> None:
+        if code is _COMPILE:
+            self._find()
+        else:
+            self._left(code, offset, value)
+
+    def _left(self, code: CodeType, offset: int, value: Any) -> None:
+        if code is self._wrapper:
+            self._switch.on(_frame_of(code), "compiled")
+        elif code is APPLY:
+            self._applied(_frame_of(code))
+
+    def _applied(self, frame: FrameType) -> None:
+        table, now = self._log.threads.here(), next_number()
+        user = innermost(frame.f_back)
+        if now == table.known or user is None:
+            return
+        cls = frame.f_locals.get("cls")
+        name = cls.__name__ if isinstance(cls, type) else "apply"
+        table.add(table.known, now, self._log.sites.of_call(user, name, frame))
+
+
+def _frame_of(code: CodeType) -> FrameType:
+    """Return the innermost frame that runs `code`."""
+    frame = sys._getframe(1)
+    while frame.f_code is not code and frame.f_back is not None:
+        frame = frame.f_back
+    return frame

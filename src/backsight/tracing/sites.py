@@ -1,0 +1,191 @@
+"""Sites: the places in the program's code that were met, each once, by number; told as lines only when asked."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+from backsight.naming.roots import qualname
+from backsight.source import function_at, statement_at
+from backsight.source.body import body_around
+from backsight.tracing.facts import Line, Operand
+
+MOST = 50_000
+"""Sites that are kept; beyond that the half that was met first is forgotten."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of a code object, or (`lasti` is not -1) an instruction: then also what was called, and through what."""
+
+    code: CodeType
+    line: int
+    lasti: int = -1
+    op: str = ""
+    via: str = ""
+
+
+class Sites:
+    """Numbers for sites. Code objects are held, so that none is taken for another."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int, str], int] = {}
+        self._places: dict[tuple[int, tuple[int, ...], str], int] = {}
+        self._sites: dict[int, Site] = {}
+        self._next = 1
+
+    def of_line(self, code: CodeType, line: int) -> int:
+        """Return the number of a line."""
+        key = (id(code), line, "")
+        return self._numbers.get(key) or self._add(key, Site(code, line))
+
+    def of_call(self, frame: FrameType, op: str, caller: FrameType | None) -> int:
+        """Return the number of the call of `op` that the program's `frame` is making, through its `caller`."""
+        key = (id(frame.f_code), -2 - frame.f_lasti, op)
+        found = self._numbers.get(key)
+        if found is None:
+            site = Site(frame.f_code, frame.f_lineno, frame.f_lasti, op, _via(frame, caller))
+            # Once it is specialised, a call may be made by another instruction of the same place.
+            place = (id(frame.f_code), positions(site), op)
+            found = self._numbers[key] = self._places.get(place) or self._add(key, site)
+            self._places[place] = found
+        return found
+
+    def _add(self, key: tuple[int, int, str], site: Site) -> int:
+        if len(self._sites) >= MOST:
+            for number in list(itertools.islice(self._sites, MOST // 2)):
+                del self._sites[number]
+            self._numbers = {k: n for k, n in self._numbers.items() if n in self._sites}
+            self._places = {k: n for k, n in self._places.items() if n in self._sites}
+        number = self._numbers[key] = self._next
+        self._sites[number] = site
+        self._next += 1
+        return number
+
+    def get(self, number: int) -> Site | None:
+        """Return the site with this number; None if it is forgotten, or none."""
+        return self._sites.get(number)
+
+    def line(self, number: int) -> Line | None:
+        """Return the site with this number as a line of the program's source."""
+        site = self._sites.get(number)
+        return None if site is None else line_of(site)
+
+    def operands(self, number: int) -> tuple[Operand, ...]:
+        """Return how the program wrote what the call at this site is given."""
+        site = self._sites.get(number)
+        return () if site is None else operands_of(site)
+
+
+_WRAPPERS = ("Module._", "handle_torch_function", "redispatch_function", "Function.apply")
+
+
+def _via(frame: FrameType, caller: FrameType | None) -> str:
+    """Return PyTorch's function through which `frame` called, nearest to it, if there is one: `Linear.forward`."""
+    nearest = ""
+    while caller is not None and caller is not frame:
+        name = qualname(caller.f_code)
+        if (
+            not name.startswith(_WRAPPERS) and "<locals>" not in name
+        ):  # of what is around every forward, the forward is what people know
+            nearest = name
+        caller = caller.f_back
+    return nearest
+
+
+@functools.lru_cache(maxsize=4096)
+def line_of(site: Site) -> Line:
+    """Tell a site as a line, with the source of the very expression where the instruction is known."""
+    code, function = site.code, qualname(site.code)
+    body = function_at(code) or body_around(code.co_filename, site.line)
+    line, end, column, end_column = positions(site)
+    statement = statement_at(body, line, column if column >= 0 else None) if body else None
+    text = body.text(statement) if body and statement else ""
+    node = _expression(statement, line, end, column, end_column) if statement else None
+    segment = "" if body is None or node is None else body.text(node)
+    if column < 0 and isinstance(statement, ast.stmt):
+        end = _end_of_header(statement)
+    return Line(code.co_filename, line, max(end, line), function, segment, text, column, end_column)
+
+
+def positions(site: Site) -> tuple[int, int, int, int]:
+    """Return line, last line, and the columns (-1 where not known) of a site."""
+    table = getattr(site.code, "co_positions", None)  # Python 3.11 and later
+    if site.lasti >= 0 and table is not None:
+        line, end, column, end_column = next(itertools.islice(table(), site.lasti // 2, None), (None,) * 4)
+        if line is not None and end is not None and column is not None and end_column is not None:
+            return line, end, column, end_column
+    return site.line, site.line, -1, -1
+
+
+def _end_of_header(statement: ast.stmt) -> int:
+    """Return the last line of a simple statement; of a compound one, that before its block."""
+    block = getattr(statement, "body", None) or getattr(statement, "cases", None)
+    if not block:
+        return statement.end_lineno or statement.lineno
+    first = block[0]
+    return max(statement.lineno, getattr(first, "lineno", statement.lineno + 1) - 1)
+
+
+def _expression(statement: ast.stmt, line: int, end: int, column: int, end_column: int) -> ast.expr | ast.stmt | None:
+    """Return the smallest expression of a statement that ends at the one position and covers the other.
+
+    Of a chain of methods over several lines, the interpreter's positions begin at the last.
+    """
+    found: ast.expr | ast.stmt | None = None
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.expr, ast.stmt)) and (node.end_lineno, node.end_col_offset) == (end, end_column):
+            covers = (node.lineno, node.col_offset) <= (line, column)
+            if covers and (found is None or (node.lineno, node.col_offset) >= (found.lineno, found.col_offset)):
+                found = node
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def operands_of(site: Site) -> tuple[Operand, ...]:
+    """Return the operands of the call at a site, in the order of its arguments, as the source writes them."""
+    body = function_at(site.code) or body_around(site.code.co_filename, site.line)
+    line, end, column, end_column = positions(site)
+    if body is None or column < 0:
+        return ()
+    statement = statement_at(body, line, column)
+    node = _expression(statement, line, end, column, end_column) if statement else None
+    return tuple(Operand(body.text(each), None, at) for at, each in _parts(node, site))
+
+
+def _parts(node: ast.AST | None, site: Site) -> list[tuple[int | str, ast.expr]]:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return list(enumerate((right, left) if site.op.startswith("__r") else (left, right)))
+        case ast.Compare(left=left, comparators=[right]):
+            return [(0, left), (1, right)]
+        case ast.UnaryOp(operand=operand):
+            return [(0, operand)]
+        case ast.AugAssign(target=target, value=value):
+            return [(0, target), (1, value)]
+        case ast.Subscript(value=value, slice=index):
+            return [(0, value), (1, index)]
+        case ast.Assign(targets=[ast.Subscript(value=held, slice=index)], value=value):
+            return [(0, held), (1, index), (2, value)]
+        case ast.Attribute(value=value):
+            return [(0, value)]
+        case ast.Call():
+            return _arguments(node, site)
+    return []
+
+
+def _arguments(call: ast.Call, site: Site) -> list[tuple[int | str, ast.expr]]:
+    """Return the arguments of a call; of a method of a tensor, the tensor is the first."""
+    given: list[ast.expr] = list(call.args)
+    if isinstance(call.func, ast.Attribute) and not site.via and call.func.attr == site.op.split(".")[-1]:
+        root = call.func.value
+        if not (isinstance(root, ast.Name) and root.id in _NAMESPACES):
+            given.insert(0, root)
+    named = [(each.arg, each.value) for each in call.keywords if each.arg is not None]
+    return [*enumerate(given), *named]
+
+
+_NAMESPACES = frozenset({"torch", "F", "functional", "nn", "linalg", "special", "fft"})

@@ -1,0 +1,411 @@
+"""BS111: what grows at every look is told with the variable, the statement and the cure; what does not is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from failures import at, evidence, written
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+import backsight as bs
+from backsight.diagnosis.live import Leaks
+
+BEGIN = """
+import torch
+from torch import nn
+from collections import deque
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+"""
+
+
+@contextmanager
+def looking() -> Iterator[Leaks]:
+    leaks = Leaks()
+    handle = register_optimizer_step_post_hook(lambda optimizer, args, kwargs: leaks.stepped(optimizer))
+    try:
+        yield leaks
+    finally:
+        handle.remove()
+
+
+def found_in(program: str) -> tuple[bs.Finding, ...]:
+    """Run a program as a script is, with its source known, and return what was found to grow."""
+    import linecache
+
+    text = written(BEGIN) + written(program)
+    linecache.cache["train.py"] = (len(text), None, text.splitlines(keepends=True), "train.py")
+    variables: dict[str, Any] = {"__name__": "__main__"}
+    with torch.random.fork_rng(), looking() as leaks:
+        exec(compile(text, "train.py", "exec"), variables)
+    return leaks.findings
+
+
+def where(program: str) -> str:
+    return at(written(BEGIN) + written(program))
+
+
+LEAKS = {
+    "a list of losses": (
+        """
+        def train(steps):
+            history = []
+            for _ in range(steps):
+                loss = model(torch.randn(4, 8)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                history.append(loss)  # here
+        train(10)
+        """,
+        "history (local of train) holds the graphs of more and more steps.",
+        "1 graph and 6 operations a step: 3, 5 and 7 graphs after steps 4, 6 and 8, held by history[6] (local of ",
+        "history.append(loss.item()), which keeps the number and lets the graph go.",
+    ),
+    "a list of predictions in a dict": (
+        """
+        results = {"train": []}
+        for _ in range(10):
+            output = model(torch.randn(4, 8))
+            loss = output.square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            results["train"].append(output)  # here
+        """,
+        "results['train'] holds the graphs of more and more steps.",
+        "3, 5 and 7 graphs after steps 4, 6 and 8, held by results['train'][6].",
+        'results["train"].append(output.detach()), which keeps the values and lets the graph go.',
+    ),
+    "a method of a logger": (
+        """
+        class Logger:
+            def __init__(self):
+                self.values = {}
+
+            def log(self, name, value):
+                self.values.setdefault(name, []).append(value)  # here
+
+        def train(logger):
+            for _ in range(10):
+                loss = model(torch.randn(4, 8)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                logger.log("loss", loss / 4)
+        train(Logger())
+        """,
+        "logger.values['loss'] (local of train) holds the graphs of more and more steps.",
+        "1 graph, 7 operations",
+        "self.values.setdefault(name, []).append(value.item()), which keeps the number and lets the graph go.",
+    ),
+    "a running sum": (
+        """
+        def train(steps):
+            total = 0.0
+            for _ in range(steps):
+                loss = model(torch.randn(4, 8)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += loss  # here
+            print(total / steps)
+        train(10)
+        """,
+        "total (local of train) hangs on every step before: its graph grows.",
+        "It grows by 7 operations a step: 21, 35 and 49 operations after steps 4, 6 and 8, held by total (local of",
+        "total += loss.item(), which keeps the number and lets the graph go.",
+    ),
+    "a moving average": (
+        """
+        average = torch.zeros(())
+        for _ in range(10):
+            loss = model(torch.randn(4, 8)).mean()
+            average = 0.9 * average + 0.1 * loss  # here
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """,
+        "average hangs on every step before: its graph grows.",
+        "held by average.",
+        "Cut it at the beginning of each step: average = average.detach().",
+    ),
+    "a hidden state": (
+        """
+        cell, hidden = nn.RNNCell(8, 8), torch.zeros(4, 8)
+        for _ in range(10):
+            hidden = cell(torch.randn(4, 8), hidden)  # here
+            loss = model(hidden).mean()
+            optimizer.zero_grad()
+            loss.backward(retain_graph=True)
+            optimizer.step()
+        """,
+        "loss hangs on every step before: its graph grows.",
+        "operations after steps 4, 6 and 8, held by loss.",
+        "Cut it at the beginning of each step: hidden = hidden.detach().",
+    ),
+    "a state of a module": (
+        """
+        class Memory(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cell, self.state = nn.GRUCell(8, 8), torch.zeros(4, 8)
+
+            def forward(self, x):
+                self.state = self.cell(x, self.state)  # here
+                return self.state
+
+        memory = Memory()
+        def train():
+            for _ in range(10):
+                loss = model(memory(torch.randn(4, 8))).mean()
+                optimizer.zero_grad()
+                loss.backward(retain_graph=True)
+                optimizer.step()
+        train()
+        """,
+        "loss (local of train) hangs on every step before: its graph grows.",
+        "operations after steps 4, 6 and 8, held by loss (local of train).",
+        "Cut it at the beginning of each step: self.state = self.state.detach().",
+    ),
+    "every fourth step": (
+        """
+        best = {}
+        for step in range(40):
+            output = model(torch.randn(4, 8))
+            optimizer.zero_grad()
+            output.square().mean().backward()
+            optimizer.step()
+            if step % 4 == 0:
+                best[step] = output  # here
+        """,
+        "best holds the graphs of more and more steps.",
+        "0.25 graphs and 1.2 operations a step: 2, 4 and 8 graphs after steps 8, 16 and 32, held by best[28].",
+        "best[step] = output.detach(), which keeps the values and lets the graph go.",
+    ),
+    "what is kept of each of two models that take turns": (
+        """
+        critic = nn.Linear(8, 1)
+        other = torch.optim.SGD(critic.parameters(), lr=0.01)
+        scores = []
+        for _ in range(10):
+            score = critic(torch.randn(4, 8)).mean()
+            other.zero_grad()
+            score.backward()
+            other.step()
+            loss = model(torch.randn(4, 8)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            scores += [score]  # here
+        """,
+        "scores holds the graphs of more and more steps.",
+        "graphs after steps 4, 6 and 8, held by scores[",
+        "scores += [score.item()], which keeps the number and lets the graph go.",
+    ),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_leak_is_told_with_its_variable_its_statement_and_the_cure(leak: str) -> None:
+    program, title, grows, cure = LEAKS[leak]
+    (finding,) = found_in(program)
+    assert (finding.code, finding.severity, finding.title) == ("BS111", "warning", title)
+    assert grows in finding.evidence[0]
+    assert (finding.source, finding.exact) == (where(program), True)
+    assert finding.cure == cure
+
+
+def test_which_of_several_statements_it_is_shows_by_the_value() -> None:
+    program = """
+    def train():
+        kept = []
+        for step in range(10):
+            output = model(torch.randn(4, 8))
+            loss = output.square().mean()
+            if step > 100:
+                kept.append(loss)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            kept.append(output)  # here
+    train()
+    """
+    (finding,) = found_in(program)
+    assert finding.source == where(program)
+
+
+def test_statements_that_cannot_be_told_apart_are_all_shown() -> None:
+    (finding,) = found_in(
+        """
+        def train():
+            kept = []
+            for step in range(10):
+                loss = model(torch.randn(4, 8)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 2:
+                    kept.append(loss)
+                else:
+                    kept.append((step, loss))
+        train()
+        """
+    )
+    assert not finding.exact and finding.source is None
+    assert evidence(finding).count("may be what keeps it") == 2
+
+
+def test_cutting_a_value_that_is_cut_already_is_not_advised() -> None:
+    program = """
+    def train():
+        kept = []
+        for _ in range(10):
+            output = model(torch.randn(4, 8))
+            optimizer.zero_grad()
+            output.mean().backward()
+            optimizer.step()
+            kept.append(output.mean().item())
+            kept.append(output)  # here
+    train()
+    """
+    (finding,) = found_in(program)
+    assert finding.source == where(program)
+
+
+HEALTHY = {
+    "an ordinary training": """
+        for _ in range(40):
+            loss = model(torch.randn(4, 8)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """,
+    "numbers in a list": """
+        history, total = [], 0.0
+        for _ in range(40):
+            loss = model(torch.randn(4, 8)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append(loss.item())
+            total += loss.detach()
+        """,
+    "a window of the last losses": """
+        window = deque(maxlen=5)
+        for _ in range(40):
+            loss = model(torch.randn(4, 8)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            window.append(loss)
+        """,
+    "episodes of log-probabilities, used up by each step": """
+        for _ in range(40):
+            saved = []
+            for _ in range(5):
+                saved.append(model(torch.randn(4, 8)).mean())
+            optimizer.zero_grad()
+            torch.stack(saved).sum().backward()
+            optimizer.step()
+        """,
+    "sequences of growing length": """
+        for length in range(1, 41):
+            h = torch.randn(4, 8)
+            for _ in range(length):
+                h = h.tanh() * model(h)
+            optimizer.zero_grad()
+            h.mean().backward()
+            optimizer.step()
+        """,
+    "truncated backpropagation through time": """
+        cell, hidden = nn.RNNCell(8, 8), torch.zeros(4, 8)
+        for step in range(40):
+            hidden = hidden.detach() if step % 4 == 0 else hidden
+            hidden = cell(torch.randn(4, 8), hidden)
+            loss = model(hidden).mean()
+            optimizer.zero_grad()
+            loss.backward(retain_graph=True)
+            optimizer.step()
+        """,
+    "one graph that is used again and again": """
+        features = model[0](torch.randn(4, 8))
+        for _ in range(40):
+            optimizer.zero_grad()
+            features.sum().backward(retain_graph=True)
+            model[0].weight.grad.zero_()
+            optimizer.step()
+        """,
+    "a penalty on the gradient": """
+        for _ in range(40):
+            x = torch.randn(4, 8, requires_grad=True)
+            (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            optimizer.zero_grad()
+            (slope.norm() - 1).square().backward()
+            optimizer.step()
+        """,
+    "a closure": """
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+        def closure():
+            optimizer.zero_grad()
+            loss = model(torch.ones(4, 8)).square().mean()
+            loss.backward()
+            return loss
+        for _ in range(10):
+            last = optimizer.step(closure)
+        """,
+    "an evaluation that is dropped": """
+        for _ in range(40):
+            loss = model(torch.randn(4, 8)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            scores = [model(torch.randn(4, 8)) for _ in range(3)]
+        """,
+}
+
+
+@pytest.mark.parametrize("program", HEALTHY)
+def test_a_healthy_program_is_left_in_peace(program: str) -> None:
+    assert found_in(HEALTHY[program]) == ()
+
+
+def test_what_has_stopped_growing_is_no_finding_any_more() -> None:
+    assert (
+        found_in(
+            """
+            history = []
+            for _ in range(70):
+                loss = model(torch.randn(4, 8)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if len(history) < 20:
+                    history.append(loss)
+            """
+        )
+        == ()
+    )
+
+
+def test_looking_keeps_nothing_alive_and_changes_no_weight() -> None:
+    program = """
+    for _ in range(10):
+        loss = model(torch.randn(4, 8)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    weights = [p.detach().clone() for p in model.parameters()]
+    """
+    alone: dict[str, Any] = {}
+    exec(written(BEGIN) + written(program), alone)
+    looked: dict[str, Any] = {}
+    with looking():
+        exec(written(BEGIN) + written(program), looked)
+    assert all(map(torch.equal, alone["weights"], looked["weights"]))

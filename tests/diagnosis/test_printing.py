@@ -1,0 +1,209 @@
+"""How a finding looks: text in a file, frames of code on a terminal, HTML in a notebook, data for programs."""
+
+import copy
+import io
+import json
+import pickle
+import re
+
+import pytest
+from failures import explained
+from rich.console import Console
+
+import backsight as bs
+from backsight.findings.located import Located
+from backsight.findings.printing.excerpt import excerpts
+
+CARRIED = """
+    model = torch.nn.RNN(2, 2)
+    hidden = torch.zeros(1, 1, 2)
+
+    for step in range(3):
+        # a step
+        output, hidden = model(torch.randn(4, 1, 2), hidden)
+        loss = output.sum()
+        loss.backward()
+"""
+
+PLAIN = """\
+error BS201  hidden, a tensor of shape 1×1×2, carries the graph of one iteration into the next, and backward()
+has freed that graph.
+  train.py:6  output, hidden = model(torch.randn(4, 1, 2), hidden)
+      reads hidden as the iteration before left it, with its history, and assigns it for the next.
+  train.py:8  loss.backward()
+      goes back through this iteration and into the one before, which it freed then."""
+
+FRAMED = """\
+error BS201  hidden, a tensor of shape 1×1×2, carries the graph of one iteration
+into the next, and backward() has freed that graph.
+
+    train.py:6
+  4 │ for step in range(3):
+  5 │     # a step
+❱ 6 │     output, hidden = model(torch.randn(4, 1, 2), hidden)
+    │     ╰╴reads hidden as the iteration before left it, with its history, and
+    │       assigns it for the next.
+  7 │     loss = output.sum()
+• 8 │     loss.backward()
+    │     ╰╴goes back through this iteration and into the one before, which it
+    │       freed then.
+"""
+
+
+@pytest.fixture
+def finding() -> bs.Finding:
+    return explained(CARRIED)
+
+
+def on_terminal(finding: bs.Finding, width: int = 80, color: bool = False, encoding: str = "utf-8") -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
+    console = Console(file=file, width=width, force_terminal=True, color_system="standard" if color else None)
+    console.print(finding, highlight=False, emoji=False, markup=False)
+    file.seek(0)
+    return "\n".join(line.rstrip() for line in file.read().split("\n"))
+
+
+def rows(tmp_path, source: str, *story: tuple[int, int, str], at: int | None = None) -> list[str]:
+    """The rows of the only excerpt, as number, sign and text, with what is said of each."""
+    file = tmp_path / "made.py"
+    file.write_text(source)
+    lines = source.splitlines()
+    located = [Located(str(file), first, lines[first - 1].strip(), says, last) for first, last, says in story]
+    (excerpt,) = excerpts(located, f"made.py:{at}" if at else None)
+    signs = {"culprit": "❱", "involved": "•", "context": " "}
+    out = []
+    for row in excerpt.rows:
+        out.append("⋮" if row.number is None else f"{signs[row.part]}{row.number} {row.text}")
+        out += [f"-- {f'{note.number}. ' if note.number else ''}{note.says}" for note in row.notes]
+    return out
+
+
+class TestText:
+    def test_is_what_a_file_gets(self, finding):
+        assert str(finding).startswith(PLAIN)
+        file = io.StringIO()
+        Console(file=file, width=110).print(finding)
+        assert "\n".join(line.rstrip() for line in file.getvalue().splitlines()).startswith(PLAIN)
+
+    def test_evidence_that_knows_its_place_is_text_all_the_same(self):
+        line = Located("/home/you/train.py", 41, "loss.backward()", "frees the graph.")
+        assert line == "train.py:41  loss.backward()\n    frees the graph."
+        assert f"{line}".splitlines()[0] == "train.py:41  loss.backward()"
+
+    def test_and_survives_a_copy_and_a_pickle(self):
+        line = Located("train.py", 41, "f(\na)", "is a call.", end=42)
+        for other in (copy.deepcopy(line), pickle.loads(pickle.dumps(line))):
+            assert (type(other), other, vars(other)) == (Located, line, vars(line))
+
+
+class TestTerminal:
+    def test_shows_the_lines_with_the_culprit_marked(self, finding):
+        assert on_terminal(finding).startswith(FRAMED)
+
+    def test_colours_and_without_them_the_same_text(self, finding):
+        colored = on_terminal(finding, color=True)
+        assert "\x1b[" in colored
+        assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == on_terminal(finding)
+
+    @pytest.mark.parametrize("width", [40, 60, 80, 120])
+    def test_no_line_is_wider_than_the_terminal(self, finding, width):
+        lines = on_terminal(finding, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert "hidden = hidden.detach()" in " ".join(line.strip() for line in lines)
+
+    def test_signs_of_ascii_where_there_is_nothing_else(self, finding):
+        shown = on_terminal(finding, encoding="ascii")
+        assert "> 6 |     output, hidden" in shown and "    |     `- reads hidden" in shown
+        assert all(char.isascii() for line in shown.splitlines()[3:] for char in line)
+
+    def test_the_source_is_not_said_twice(self, finding):
+        assert finding.source == "train.py:6" and "at train.py:6" not in on_terminal(finding)
+        assert "at train.py:6" in str(finding)
+
+    def test_and_is_said_where_it_is_not_among_the_lines(self):
+        assert "  at other.py:3" in on_terminal(
+            bs.Finding("BS1", "note", "Something.", ("Said.",), source="other.py:3")
+        )
+
+
+class TestExcerpts:
+    SOURCE = "def f():\n    a = 1\n\n\n\n\n\n\n    b = (\n        2,\n    )\n    return a\n"
+
+    def test_leaves_out_what_is_far_from_all_of_it(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert rows(tmp_path, self.SOURCE, (2, 2, "one"), (9, 11, "two"), at=9) == [
+            " 1 def f():",
+            "•2     a = 1",
+            "-- one",
+            "⋮",
+            "❱9     b = (",
+            "❱10         2,",
+            "❱11     )",
+            "-- two",
+            " 12     return a",
+        ]
+
+    def test_numbers_a_story_that_is_not_told_in_the_order_of_lines(self, tmp_path):
+        told = rows(tmp_path, "a\nb\nc\n", (3, 3, "first"), (1, 1, "second"))
+        assert told == ["•1 a", "-- 2. second", " 2 b", "•3 c", "-- 1. first"]
+
+    def test_several_things_said_of_one_line(self, tmp_path):
+        assert rows(tmp_path, "a; b\n", (1, 1, "one"), (1, 1, "two")) == ["•1 a; b", "-- one", "-- two"]
+
+    def test_the_middle_of_a_long_statement_is_left_out(self, tmp_path):
+        source = "f(\n" + "".join(f"    {k},\n" for k in range(20)) + ")\n"
+        shown = rows(tmp_path, source, (1, 22, "is long"))
+        assert shown == ["•1 f(", *(f"•{k + 2}     {k}," for k in range(5)), "⋮", "•22 )", "-- is long"]
+
+    def test_a_file_that_was_edited_since_shows_the_statement_alone(self, tmp_path):
+        (tmp_path / "made.py").write_text("something\nelse\n")
+        (excerpt,) = excerpts([Located(str(tmp_path / "made.py"), 2, "loss.backward()", "ran.")], None)
+        assert [(row.number, row.text) for row in excerpt.rows] == [(2, "loss.backward()")]
+
+    def test_a_file_that_is_gone_likewise(self):
+        (excerpt,) = excerpts([Located("gone.py", 7, "loss.backward()", "ran.")], "gone.py:7")
+        assert [(row.number, row.text, row.part) for row in excerpt.rows] == [(7, "loss.backward()", "culprit")]
+
+    def test_control_characters_do_not_reach_the_terminal(self, tmp_path):
+        assert rows(tmp_path, "a = '\x1b[2J'\t# tab\n", (1, 1, "one"))[0] == "•1 a = ' [2J'  # tab"
+
+
+class TestHtml:
+    def test_marks_the_lines_and_says_so_to_a_screen_reader(self, finding):
+        html = finding._repr_html_()
+        assert 'aria-label="backsight: error BS201"' in html
+        assert '<mark class="row culprit"><span class="sign" role="img" aria-label="culprit:">' in html
+        assert html.count("<mark ") == 2
+
+    def test_reads_as_the_terminal_does_without_its_styles(self, finding):
+        (code,) = re.findall(r"<pre[^>]*>(.*?)</pre>", finding._repr_html_(), re.DOTALL)
+        text = re.sub(r"<[^>]*>", "", code)
+        assert "❱ 6 │     output, hidden = model(torch.randn(4, 1, 2), hidden)\n    │     ╰╴reads hidden" in text
+
+    def test_nothing_of_the_users_becomes_a_tag(self):
+        nasty = "<script>alert(1)</script>"
+        where = Located(f"{nasty}.py", 1, nasty, nasty)
+        html = bs.Finding("BS1", "error", nasty, (where, nasty), nasty, nasty)._repr_html_()
+        assert "<script" not in html and html.count("&lt;script&gt;") >= 6
+
+    def test_a_report_shows_each_finding_or_that_there_is_none(self, finding):
+        assert bs.Report((finding, finding))._repr_html_().count("<section") == 2
+        assert "nothing found in 3 operations" in bs.Report((), "3 operations")._repr_html_()
+
+
+class TestData:
+    def test_has_every_field_and_where_it_is(self, finding):
+        data = json.loads(json.dumps(finding.to_dict()))
+        assert list(data) == ["code", "severity", "title", "cure", "exact", "source", "evidence"]
+        assert data["source"].pop("file").endswith("/train.py")
+        assert data["source"] == {"text": "train.py:6", "line": 6, "end_line": 6}
+        assert data["evidence"][1]["says"].startswith("goes back through this iteration")
+        assert (data["evidence"][1]["line"], data["evidence"][1]["code"]) == (8, "loss.backward()")
+        assert set(data["evidence"][-1]) == {"text"}
+
+    def test_a_source_that_no_evidence_tells_has_its_text_only(self):
+        data = bs.Finding("BS1", "note", "Something.", source="other.py:3").to_dict()
+        assert data["source"] == {"text": "other.py:3", "file": None, "line": None, "end_line": None}
+
+    def test_of_a_report(self, finding):
+        assert bs.Report((finding,), "x").to_dict() == {"findings": [finding.to_dict()], "looked_at": "x"}

@@ -1,0 +1,42 @@
+"""Print the share of the failing scripts whose cause is found, by class, after the fact and under an exact watch.
+
+python tests/failures/score.py            the table
+python tests/failures/score.py -v NAME    what is said of the scripts whose name contains NAME
+"""
+
+from __future__ import annotations
+
+import sys
+
+from running import Told, told
+from scripts import Script, scripts
+
+
+def table(results: list[tuple[Script, Told, Told]]) -> str:
+    kinds = list(dict.fromkeys(script.kind for script, _, _ in results))
+    rows = [f"{'class':<18}{'scripts':>8}{'after the fact':>16}{'under watch':>13}"]
+    for kind in [*kinds, "all"]:
+        of_kind = [row for row in results if kind in (row[0].kind, "all")]
+        after = sum(not row[1].missing for row in of_kind)
+        exact = sum(not row[2].missing for row in of_kind)
+        rows.append(f"{kind:<18}{len(of_kind):>8}{after / len(of_kind):>15.0%} {exact / len(of_kind):>12.0%}")
+    return "\n".join(rows)
+
+
+def main(arguments: list[str]) -> None:
+    verbose, wanted = "-v" in arguments, [each for each in arguments if each != "-v"]
+    results = []
+    for script in scripts():
+        if wanted and not any(each in script.name for each in wanted):
+            continue
+        results.append((script, told(script, watched=False), told(script, watched=True)))
+        for how, one in zip(("after the fact", "under watch"), results[-1][1:], strict=True):
+            if one.missing or verbose:
+                print(f"{script.name}, {how}: {'; '.join(one.missing) or 'found'}")
+            if verbose:
+                print(f"{one.finding}\n")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,202 @@
+"""`%load_ext backsight`: below a cell's traceback stands what an autograd error means; nothing else changes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import backsight
+
+pytest.importorskip("IPython")
+
+SOURCE = Path(backsight.__file__).parents[1]
+
+SHELL = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.colors = "nocolor"
+for cell in {cells!r}:
+    print("=== cell")
+    shell.run_cell(cell, store_history=True)
+
+"""
+
+SETUP = "import torch\nrnn = torch.nn.RNN(4, 4)\nhidden = torch.zeros(1, 1, 4)"
+STEP = """
+def step(hidden):
+    output, hidden = rnn(torch.randn(3, 1, 4), hidden)
+    output.sum().backward()
+    return hidden
+"""
+LOOP = "for k in range(3):\n    hidden = step(hidden)"
+
+TABLES = """
+net = torch.nn.Linear(2, 1)
+step = lambda: net(torch.ones(4, 2)).sum().backward()
+loss = net(torch.ones(4, 2)).sum()
+with backsight.profile() as profile:
+    step()
+for shown in (backsight.graphs(), backsight.walk(loss), backsight.measure_memory(step), profile, backsight.audit(loss)):
+    assert "\\n" in str(shown) or str(shown).startswith("backsight: nothing found"), type(shown)
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "IPYTHON"))}
+    clean.pop("FORCE_COLOR", None)
+    return clean | {"PYTHONPATH": str(SOURCE), "COLUMNS": "100"} | more
+
+
+def cells(tmp_path: Path, *sources: str, **env: str) -> list[str]:
+    """What each of some cells prints, stderr included, in one shell of IPython's."""
+    program = SHELL.format(cells=[textwrap.dedent(source) for source in sources])
+    done = subprocess.run(
+        [sys.executable, "-u", "-c", program],
+        cwd=tmp_path,
+        env=environment(IPYTHONDIR=str(tmp_path / "ipython"), **env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout.split("=== cell\n")[1:]
+
+
+class TestInATerminal:
+    def test_the_explanation_stands_below_the_traceback(self, tmp_path):
+        *_, failed = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP)
+        traceback, _, said = failed.partition("\nerror BS201  ")
+        assert "RuntimeError: Trying to backward through the graph a second time" in traceback
+        assert "  In[4]:2  hidden = step(hidden)\n      reads hidden as the iteration before left it" in said
+        assert "hidden = hidden.detach()" in said
+
+    def test_a_cell_that_ends_well_and_an_error_of_another_kind_get_no_comment(self, tmp_path):
+        loaded, fine, divided = cells(tmp_path, "%load_ext backsight\nimport torch", "torch.ones(3).sum()", "1 / 0")
+        assert (loaded, fine.split()) == ("", ["Out[2]:", "tensor(3.)"])
+        assert divided.rstrip().endswith("ZeroDivisionError: division by zero")
+
+    def test_a_script_that_is_run_in_a_cell_is_explained_too(self, tmp_path):
+        (tmp_path / "train.py").write_text(f"{SETUP}\n{STEP}\n{LOOP}\n")
+        _, failed = cells(tmp_path, "%load_ext backsight", "%run train.py")
+        assert failed.count("error BS201") == 1 and "train.py:11" in failed
+
+    def test_an_error_is_explained_in_its_own_cell_only(self, tmp_path):
+        *_, failed, after = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP, "print(hidden.shape)")
+        assert "BS201" in failed and after == "torch.Size([1, 1, 4])\n"
+
+    def test_an_interrupt_is_not_explained(self, tmp_path):
+        source = "try:\n    torch.ones(1).sum().backward()\nexcept RuntimeError:\n    raise KeyboardInterrupt"
+        *_, stopped = cells(tmp_path, "%load_ext backsight\nimport torch", source)
+        assert "KeyboardInterrupt" in stopped and "BS203" not in stopped
+
+    def test_a_failure_of_ours_is_one_line_below_the_whole_traceback(self, tmp_path):
+        breaking = "import backsight.diagnosis as d\ndef explain(error): raise ValueError('ours')\nd.explain = explain"
+        *_, failed = cells(tmp_path, "%load_ext backsight", SETUP, STEP, breaking, LOOP)
+        assert "RuntimeError: Trying to backward" in failed
+        assert failed.rstrip().endswith("backsight: no explanation: ValueError")
+
+    def test_explain_in_a_cell_shows_the_text_and_not_the_fields(self, tmp_path):
+        *_, shown = cells(tmp_path, SETUP, STEP, LOOP, "import backsight\nbacksight.explain()")
+        assert shown.startswith("Out[4]: \nerror BS201  hidden, a tensor") and "Finding(" not in shown
+
+
+class TestLoading:
+    def test_imports_no_torch(self, tmp_path):
+        asked = "import sys\nprint('torch' in sys.modules, 'rich' in sys.modules)"
+        assert cells(tmp_path, "%load_ext backsight", asked, "1 / 0", asked)[-1] == "False False\n"
+
+    def test_twice_explains_once(self, tmp_path):
+        *_, failed = cells(tmp_path, "%load_ext backsight", "%reload_ext backsight", SETUP, STEP, LOOP)
+        assert failed.count("error BS201") == 1
+
+    def test_and_unloading_leaves_nothing_behind(self, tmp_path):
+        state = (
+            "import sys, gc\n"
+            "def state():\n"
+            "    shell = get_ipython()\n"
+            "    events = {name: list(map(str, found)) for name, found in shell.events.callbacks.items()}\n"
+            "    return events, sys.excepthook, sys.meta_path[:], shell.custom_exceptions, sorted(vars(shell))"
+        )
+        *_, same, failed = cells(
+            tmp_path,
+            state,
+            "before = state()",
+            "%load_ext backsight",
+            SETUP,
+            STEP,
+            LOOP,
+            "loaded = state()",
+            "%unload_ext backsight",
+            "print(state() == before, loaded == before)",
+            "hidden = torch.zeros(1, 1, 4)\n" + LOOP,
+        )
+        assert same == "True False\n"
+        assert "Trying to backward" in failed and "BS201" not in failed
+
+    def test_nothing_of_an_error_is_kept(self, tmp_path):
+        *_, alive = cells(
+            tmp_path,
+            "%load_ext backsight",
+            "import torch, weakref, sys, gc",
+            "def fails():\n"
+            "    model = torch.nn.Linear(2, 1)\n"
+            "    global seen\n"
+            "    seen = weakref.ref(model)\n"
+            "    (model(torch.ones(1, 2)) * 2 + torch.ones(3, 1)).backward()",
+            "fails()",
+            "for name in ('last_exc', 'last_type', 'last_value', 'last_traceback'): vars(sys).pop(name, None)\n"
+            "get_ipython().InteractiveTB.tb = None",
+            "gc.collect()\nprint(seen())",
+        )
+        assert alive == "None\n"
+
+
+class TestInJupyter:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def outputs(cls) -> list[list[dict]]:
+        nbformat = pytest.importorskip("nbformat")
+        nbclient = pytest.importorskip("nbclient")
+        pytest.importorskip("ipykernel")
+        book = nbformat.v4.new_notebook()
+        sources = [
+            "%load_ext backsight",
+            SETUP,
+            STEP,
+            LOOP,
+            "import backsight\nbacksight.explain()",
+            "print(backsight.explain())",
+            TABLES,
+        ]
+        book.cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        client = nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True)
+        client.execute(env=environment())
+        return [cell.outputs for cell in book.cells]
+
+    def test_the_error_comes_first_and_the_explanation_below_it(self, outputs):
+        assert [each["output_type"] for each in outputs[3]] == ["error", "display_data"]
+        assert outputs[3][0]["ename"] == "RuntimeError"
+
+    def test_as_html_and_as_text_for_what_shows_none(self, outputs):
+        data = outputs[3][1]["data"]
+        assert '<section class="backsight error" aria-label="backsight: error BS201">' in data["text/html"]
+        assert data["text/plain"].startswith("error BS201  hidden, a tensor of shape 1×1×4")
+
+    def test_cells_are_called_as_the_traceback_calls_them(self, outputs):
+        assert "In[4]:2" in outputs[3][1]["data"]["text/plain"]
+        assert not re.search(r"\d{6}\.py", outputs[3][1]["data"]["text/html"])
+
+    def test_every_table_is_text_that_can_be_printed(self, outputs):
+        assert outputs[6] == []
+
+    def test_an_explanation_that_is_asked_for_is_shown_once(self, outputs):
+        (asked,), (printed,) = outputs[4], outputs[5]
+        assert asked["data"]["text/plain"].startswith("error BS201") and "<section" in asked["data"]["text/html"]
+        assert printed["text"].startswith("error BS201")

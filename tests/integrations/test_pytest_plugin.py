@@ -1,0 +1,208 @@
+"""The pytest plugin: explanations in reports, tests that fail on leaked graphs, and nothing where nothing is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import backsight
+
+pytest_plugins = ["pytester"]
+
+SOURCE = Path(backsight.__file__).parents[1]
+PLUGIN = "backsight.integrations.pytest_plugin"
+
+FAILING = """
+import pytest, torch
+
+@pytest.fixture
+def rnn():
+    return torch.nn.RNN(4, 4)
+
+def test_carried(rnn):
+    hidden = torch.zeros(1, 1, 4)
+    for step in range(3):
+        output, hidden = rnn(torch.randn(3, 1, 4), hidden)
+        output.sum().backward()
+"""
+
+FAILS = "torch.ones(2).sum().backward()"
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Run the text of a test file in a pytest of its own that has the plugin, and return what it printed."""
+    installed = pytester.mkdir("installed")
+    info = installed / "backsight_plugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: backsight-plugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[pytest11]\nbacksight = {PLUGIN}\n")
+    monkeypatch.setenv("PYTHONPATH", f"{installed}:{SOURCE}")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+    def run(source: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(test_it=source)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+
+    return run
+
+
+def test_it_is_loaded_by_the_name_that_the_package_gives_it():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert re.search(rf'^\[project\.entry-points\.pytest11\]\nbacksight = "{re.escape(PLUGIN)}"$', text, re.MULTILINE)
+
+
+class TestReports:
+    def test_an_autograd_error_is_explained_below_its_traceback(self, run):
+        done = run(FAILING)
+        done.assert_outcomes(failed=1)
+        done.stdout.fnmatch_lines(
+            [
+                "E * RuntimeError: Trying to backward through the graph a second time*",
+                "*- backsight explains -*",
+                "error BS201  hidden, a tensor of shape 1×1×4, carries the graph of one iteration*",
+                "     test_it.py:10",
+                "❱ 10 │     output, hidden = rnn(torch.randn(3, 1, 4), hidden)",
+                "     │     ╰╴reads hidden as the iteration before left it*",
+                "  cure: Cut the history after each step: hidden = hidden.detach()*",
+            ]
+        )
+        assert "\x1b" not in done.stdout.str()
+
+    def test_in_colours_where_pytest_writes_in_colours(self, run):
+        assert "\x1b[1;31m❱ " in run(FAILING, "--color=yes").stdout.str()
+
+    def test_one_in_a_fixture_likewise(self, run):
+        done = run(f"import pytest, torch\n@pytest.fixture\ndef loss():\n    {FAILS}\ndef test_it(loss): pass")
+        done.assert_outcomes(errors=1)
+        assert "error BS203" in done.stdout.str()
+
+    def test_one_in_a_unittest_likewise(self, run):
+        done = run(f"import torch, unittest\nclass Test(unittest.TestCase):\n    def test_it(self): {FAILS}")
+        done.assert_outcomes(failed=1)
+        assert "error BS203" in done.stdout.str()
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "import torch\ndef test_it(): assert torch.ones(1) == 2",
+            "import torch\ndef test_it(): raise KeyboardInterrupt",
+            f"import pytest, torch\n@pytest.mark.xfail\ndef test_it(): {FAILS}",
+            f"import pytest, torch\ndef test_it():\n    with pytest.raises(RuntimeError): {FAILS}",
+            f"import pytest, torch\ndef test_it():\n    try: {FAILS}\n    except RuntimeError: pytest.skip()",
+        ],
+        ids=["another error", "an interrupt", "an expected failure", "an expected error", "a skip"],
+    )
+    def test_nothing_is_said_of_others(self, run, source):
+        assert "backsight explains" not in run(source).stdout.str()
+
+    def test_a_failure_of_ours_leaves_the_report_as_it_is(self, run):
+        breaking = (
+            "import backsight.diagnosis as d\ndef explain(error): raise ValueError('ours')\nd.explain = explain\n"
+        )
+        done = run(breaking + FAILING)
+        done.assert_outcomes(failed=1)
+        done.stdout.fnmatch_lines(
+            ["E * RuntimeError: Trying to*", "backsight could not explain this error: ValueError"]
+        )
+
+    def test_with_xdist_the_workers_explain(self, run):
+        pytest.importorskip("xdist")
+        done = run(FAILING, "-n", "1")
+        done.assert_outcomes(failed=1)
+        assert "❱ 10 │     output, hidden" in done.stdout.str()
+
+
+class TestCosts:
+    PASSING = """
+import sys
+def test_it(): pass
+def test_modules():
+    ours = {m for m in sys.modules if m.startswith('backsight')}
+"""
+
+    def test_nothing_is_imported_where_no_test_fails(self, run):
+        few = {"backsight", "backsight._version", "backsight.integrations", "backsight.integrations.notebook", PLUGIN}
+        source = (
+            f"{self.PASSING}    assert ours == {few}\n    assert not {{'torch', 'rich', 'numpy'}} & sys.modules.keys()"
+        )
+        run(source).assert_outcomes(passed=2)
+
+    def test_nor_where_one_fails_without_torch(self, run):
+        source = "import sys\ndef test_it(): assert 0\ndef test_modules(): assert 'torch' not in sys.modules"
+        run(source).assert_outcomes(failed=1, passed=1)
+
+    def test_switched_off_it_is_not_even_imported(self, run):
+        off = run(f"{self.PASSING}    assert ours == set()", "-p", "no:backsight")
+        off.assert_outcomes(passed=2)
+        assert "backsight explains" not in run(FAILING, "-p", "no:backsight").stdout.str()
+
+
+LEAKING = """
+import pytest, torch
+history, model = [], torch.nn.Linear(2, 1)
+
+def losses(n):
+    return [model(torch.ones(4, 2)).mean() for _ in range(n)]
+"""
+
+
+class TestLeakedGraphs:
+    def test_a_test_that_leaves_graphs_behind_fails_and_says_who_holds_them(self, run):
+        done = run(LEAKING + "def test_it(no_leaked_graphs): history.extend(losses(3))")
+        done.assert_outcomes(failed=1)
+        done.stdout.fnmatch_lines(
+            [
+                "autograd graphs are still alive that were made in this test:",
+                "3 live graphs, 9 operations, * kept for backward",
+                "test_it.history?2?*",
+            ]
+        )
+
+    def test_one_that_lets_them_go_passes(self, run):
+        run(LEAKING + "def test_it(no_leaked_graphs):\n    for loss in losses(3): loss.backward()").assert_outcomes(
+            passed=1
+        )
+
+    def test_so_does_one_whose_graphs_wait_for_the_collector(self, run):
+        cycle = "def test_it(no_leaked_graphs):\n    held = losses(3)\n    held.append(held)"
+        run(LEAKING + cycle).assert_outcomes(passed=1)
+
+    def test_what_was_there_before_is_not_held_against_it(self, run):
+        source = LEAKING + (
+            "history.extend(losses(3))\n"
+            "def test_fails(): assert losses(2) == []\n"  # its traceback holds graphs, until another test fails
+            "def test_reads(no_leaked_graphs): assert len(history) == 3\n"
+            "def test_drops(no_leaked_graphs): history.pop()\n"
+            "def test_adds(no_leaked_graphs): history.extend(losses(1))\n"
+        )
+        run(source).assert_outcomes(passed=2, failed=2)
+
+    def test_what_a_fixture_holds_counts(self, run):
+        source = (
+            LEAKING + "@pytest.fixture\ndef log(): return []\ndef test_it(log, no_leaked_graphs): log.extend(losses(2))"
+        )
+        done = run(source)
+        done.assert_outcomes(failed=1)
+        assert "2 live graphs" in done.stdout.str()
+
+    def test_a_test_that_fails_fails_by_itself(self, run):
+        done = run(LEAKING + "def test_it(no_leaked_graphs):\n    history.extend(losses(1))\n    assert 0, 'mine'")
+        assert "mine" in done.stdout.str() and "still alive" not in done.stdout.str()
+
+    def test_for_every_test_of_a_file(self, run):
+        marked = "pytestmark = pytest.mark.usefixtures('no_leaked_graphs')\n"
+        run(LEAKING + marked + "def test_it(): history.extend(losses(1))\ndef test_fine(): pass").assert_outcomes(
+            failed=1, passed=1
+        )
+
+    def test_a_test_that_knows_no_torch_has_none(self, run):
+        source = (
+            "import sys\ndef test_it(no_leaked_graphs): pass\ndef test_modules(): assert 'torch' not in sys.modules"
+        )
+        run(source).assert_outcomes(passed=2)
+
+    def test_it_is_among_the_fixtures_that_pytest_lists(self, run):
+        run("", "--fixtures").stdout.fnmatch_lines(["no_leaked_graphs -- *", "*Fail the test if autograd graphs*"])

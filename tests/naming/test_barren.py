@@ -1,0 +1,184 @@
+"""Data that leads nowhere is passed over, and nothing that leads to a tensor is."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backsight.naming import search, walk
+from backsight.naming.barren import BATCH, Barren
+
+MANY = 3 * BATCH
+
+
+@dataclass
+class Sample:
+    text: str
+    label: Any = None
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def found(held: Any, target: torch.Tensor) -> tuple[str, int]:
+    """The name of a tensor somewhere in `held`, and how many objects were visited for it."""
+    result = search([target], frames=(_frame(held),))
+    return (result.names[0][0].path if result.names[0] else ""), result.visited
+
+
+def _frame(held: Any) -> Any:
+    import sys
+
+    return sys._getframe(1) if held is None else _holding(held)
+
+
+def _holding(held: Any) -> Any:
+    import sys
+
+    return sys._getframe()
+
+
+def rows(n: int) -> list[dict[str, Any]]:
+    return [{"id": str(k), "tokens": list(range(4)), "label": (k, None)} for k in range(n)]
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "LARGE", 256)
+
+
+class TestWhatIsPassedOver:
+    def test_a_data_set_is_not_visited(self):
+        dataset, target = rows(MANY), torch.ones(1)
+        name, visited = found([dataset, target], target)
+        assert name == "held[1]" and visited < MANY
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: [Sample(str(k), [k]) for k in range(MANY)],
+            lambda: [Slotted([k]) for k in range(MANY)],
+            lambda: {k: {k} for k in range(MANY)},
+            lambda: [deque([k]) for k in range(MANY)],
+            lambda: {"a": [[[k], [k]] for k in range(MANY)]},
+            lambda: [[rows(2) for _ in range(32)] for _ in range(64)],
+        ],
+        ids=["objects", "slots", "a dict of sets", "deques", "nested lists", "a tree"],
+    )
+    def test_whatever_it_is_made_of(self, make):
+        data, target = make(), torch.ones(1)
+        _, visited = found([data, [[[[[target]]]]]], target)
+        assert visited < MANY + 64 * 64  # the batch with the tensor in it is visited
+
+
+class TestWhatIsFound:
+    @pytest.mark.parametrize(
+        "hide",
+        [
+            lambda tensor: tensor,
+            lambda tensor: {"x": [tensor]},
+            lambda tensor: Sample("", (tensor,)),
+            lambda tensor: Slotted(Slotted(tensor)),
+            lambda tensor: {tensor: 1},
+            lambda tensor: torch.nn.ParameterList([torch.nn.Parameter(tensor)]),
+            lambda tensor: lambda: tensor,
+        ],
+        ids=["itself", "in a dict", "in an object", "in slots", "as a key", "in a module", "in a closure"],
+    )
+    def test_a_tensor_in_the_midst_of_it(self, hide):
+        data, tensor = rows(MANY), torch.ones(1)
+        data[MANY // 2]["label"] = hide(tensor)
+        met = search((), collect=(torch.Tensor,), frames=(_holding(data),)).found
+        assert any(each.data_ptr() == tensor.data_ptr() for each, _ in met)
+
+    def test_a_module_of_a_large_level_with_all_of_its_own(self):
+        data = rows(MANY)
+        net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2)))
+        data[5]["label"] = net
+        assert found(data, net[1][0].weight)[0] == "held[5]['label'].1.0.weight"
+
+    def test_an_object_that_is_no_tensor(self):
+        data, target = rows(MANY), Sample("the one")
+        data[-1]["label"] = target
+        assert search([target], frames=(_holding(data),)).names[0][0].path == f"held[{MANY - 1}]['label']"
+
+    def test_what_only_a_class_of_its_own_holds(self):
+        class Local:
+            kept = torch.ones(1)
+
+        data = [Local() for _ in range(MANY)]
+        tensor = Local.kept
+        del Local
+        assert found(data, tensor)[0].endswith(".kept")
+
+    def test_data_in_circles_is_visited(self):
+        data = rows(MANY)
+        for row in data:
+            row["all"] = data
+        tensor = torch.ones(1)
+        data[3]["label"] = tensor
+        assert found(data, tensor)[0] == "held[3]['label']"
+
+
+leaves = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just("tensor"))
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner, inner),
+        st.dictionaries(st.text(max_size=2), inner, max_size=3),
+        inner.map(Slotted),
+        inner.map(lambda held: Sample("", held)),
+    ),
+    max_leaves=12,
+)
+
+
+def _planted(tree: Any, planted: list[torch.Tensor]) -> Any:
+    """The tree with a tensor for each "tensor"."""
+    if tree == "tensor":
+        planted.append(torch.ones(1))
+        return planted[-1]
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_planted(each, planted) for each in tree)
+    if isinstance(tree, dict):
+        return {key: _planted(each, planted) for key, each in tree.items()}
+    if isinstance(tree, Slotted):
+        return Slotted(_planted(tree.held, planted))
+    return Sample(tree.text, _planted(tree.label, planted)) if isinstance(tree, Sample) else tree
+
+
+def _leads(objects: list[object]) -> Iterator[object]:
+    """Those objects that lead to a tensor, found out one by one."""
+    for each in objects:
+        stack, seen = [each], set()
+        while stack:
+            here = stack.pop()
+            if isinstance(here, torch.Tensor):
+                yield each
+                break
+            if id(here) not in seen and not isinstance(here, type):
+                seen.add(id(here))
+                stack.extend(gc.get_referents(here))
+
+
+@given(st.lists(trees, max_size=30))
+def test_nothing_that_leads_to_a_tensor_is_ever_dropped(forest: list[Any]):
+    planted: list[torch.Tensor] = []
+    objects = [_planted(tree, planted) for tree in forest]
+    judge = Barren(walk.Walk([], (torch.Tensor,), False, 1000).referents, [])
+    kept = {id(each) for each in judge.without(objects)}
+    assert all(id(each) in kept for each in _leads(objects))
+    assert planted or not kept

@@ -1,0 +1,119 @@
+"""Where a gradient ended: what cut a tensor that requires none off from those that did."""
+
+import numpy as np
+import pytest
+import torch
+from marked_lines import line
+from torch import nn
+
+import backsight as bs
+
+
+def cut_by(watch, tensor):
+    return [(each.by, each.op, each.operand) for each in watch.severed(tensor)]
+
+
+@pytest.fixture
+def x():
+    return torch.ones(3, requires_grad=True)
+
+
+def test_by_detaching(x):
+    with bs.watch(level="exact") as watch:
+        h = (x * 2).detach()  # detached
+        loss = (h + 1).mean()
+    (cut,) = watch.severed(loss)
+    assert (cut.by, cut.op, cut.operand) == ("detach", "detach", "x * 2")
+    assert cut.line.line == line("detached", test_by_detaching)
+
+
+def test_by_data(x):
+    with bs.watch(level="exact") as watch:
+        y = x * 2
+        loss = y.data.sum()
+    assert cut_by(watch, loss) == [("data", ".data", "y")]
+
+
+def test_by_a_grad_mode(x):
+    with bs.watch(level="exact") as watch:
+        with torch.no_grad():
+            quiet = x.exp().sum()
+        with torch.inference_mode():
+            inferred = x.exp()
+        assert cut_by(watch, quiet) == [("no_grad", "exp", "x")]
+        assert cut_by(watch, inferred) == [("inference", "exp", "x")]
+
+
+def test_by_a_dtype_that_has_no_gradient(x):
+    with bs.watch(level="exact") as watch:
+        accuracy = (x.argmax(-1) == 1).float().mean()
+        rounded = x.long().float()
+    assert cut_by(watch, accuracy) == [("integer", "argmax", "x")]
+    assert watch.severed(rounded)[0].dtype == "int64"
+
+
+def test_by_wrapping_anew(x):
+    with bs.watch(level="exact") as watch, pytest.warns(UserWarning, match="copy construct"):
+        loss = torch.tensor((x * 2).sum())
+    assert [each.by for each in watch.severed(loss)] == ["rewrapped"]
+
+
+def test_by_a_number_that_came_back(x):
+    with bs.watch(level="exact") as watch:
+        loss = torch.tensor(x.sum().item())
+        losses = torch.tensor([each.item() for each in x]).mean()
+    assert cut_by(watch, loss) == [("item", "item", "x.sum()")]
+    assert cut_by(watch, losses) == [("item", "item", "each")]
+
+
+def test_by_an_array_that_came_back(x):
+    with bs.watch(level="exact") as watch:
+        array = x.detach().numpy()
+        loss = torch.from_numpy(array).sum()
+    assert cut_by(watch, loss) == [("numpy", "numpy", "x.detach()")]
+
+
+def test_departures_tell_what_was_computed_in_python(x):
+    with bs.watch(level="exact") as watch:
+        value = x.sum().item() * 2  # left
+        array = np.log(x.detach().numpy())
+        torch.tensor(value), torch.tensor(array), torch.ones(2).tolist()
+    assert [(each.by, each.operand) for each in watch.departures] == [("item", "x.sum()"), ("numpy", "x.detach()")]
+    assert watch.departures[0].line.line == line("left", test_departures_tell_what_was_computed_in_python)
+
+
+def test_each_line_departs_once(x):
+    with bs.watch(level="exact") as watch:
+        for _ in range(10):
+            float(x.sum())
+    assert len(watch.departures) == 1
+
+
+def test_several_cuts_the_nearest_first(x):
+    with bs.watch(level="exact") as watch:
+        a = x.exp().detach()
+        loss = a.sum() + (x * a).sum().detach()
+    assert [each.operand for each in watch.severed(loss)] == ["x.exp()", "(x * a).sum()"]
+
+
+def test_what_a_module_computed_without_gradients():
+    model = nn.Linear(2, 2)
+    with bs.watch(level="exact") as watch:
+        with torch.no_grad():
+            h = model(torch.ones(1, 2))  # frozen
+        loss = h.sum()
+    assert watch.severed(loss)[0].line.line == line("frozen", test_what_a_module_computed_without_gradients)
+
+
+def test_what_has_a_gradient_or_never_had_one_is_not_cut(x):
+    with bs.watch(level="exact") as watch:
+        whole, constant = (x * 2).sum(), torch.ones(3).sum()
+    assert watch.severed(whole) == watch.severed(constant) == ()
+
+
+def test_a_buffer_knows_what_it_was_filled_from(x):
+    with bs.watch(level="exact") as watch:
+        average = torch.zeros(3)
+        with torch.no_grad():
+            average.mul_(0.9).add_(x)
+        assert cut_by(watch, average) == [("no_grad", "add_", "x")]

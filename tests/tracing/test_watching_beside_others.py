@@ -1,0 +1,196 @@
+"""A watch beside debuggers, profilers and other watches; and for as long as a training lasts."""
+
+import cProfile
+import gc
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+
+import pytest
+import torch
+from marked_lines import line
+
+import backsight as bs
+
+before_monitoring = pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring has room for all")
+
+
+def source(y):
+    """The line that made `y`."""
+    found = bs.graph(y).nodes[0].source
+    return int(found.rpartition(":")[2]) if found else None
+
+
+@before_monitoring
+def test_where_a_debugger_traces_lines_are_given_up_and_that_is_said_once():
+    x = torch.ones(3, requires_grad=True)
+
+    def debugger(frame, event, arg):
+        return None
+
+    sys.settrace(debugger)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with bs.watch(level="lines") as watch:
+                assert source(x * 2) is None and watch.level == "calls"
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(None)
+    (said,) = [str(each.message) for each in caught]
+    assert said == f"backsight: lines are not watched: {__name__} has Python's one place for a tracer"
+    assert watch.notes == (said.removeprefix("backsight: "),)
+
+
+def test_the_exact_level_needs_no_place_for_a_tracer():
+    x = torch.ones(3, requires_grad=True)
+    sys.settrace(debugger := lambda frame, event, arg: None)
+    try:
+        with bs.watch(level="exact") as watch:
+            y = x * 2  # traced
+            here = source(y)
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(None)
+    assert here == line("traced", test_the_exact_level_needs_no_place_for_a_tracer) and watch.notes == ()
+
+
+@before_monitoring
+def test_a_debugger_that_comes_later_has_its_way():
+    x = torch.ones(3, requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with bs.watch(level="lines"):
+            first = x * 2  # before it
+            sys.settrace(debugger := lambda frame, event, arg: None)
+        assert sys.gettrace() is debugger
+    sys.settrace(None)
+    assert "another tracer took over" in str(caught[0].message)
+    assert first.requires_grad
+
+
+def test_a_profiler_and_a_watch():
+    x = torch.ones(3, requires_grad=True)
+    profiler = cProfile.Profile()
+    for level in ("lines", "exact"):
+        with bs.watch(level=level):
+            profiler.enable()
+            y = x * 2  # profiled
+            here = source(y)
+            profiler.disable()
+        assert here == line("profiled", test_a_profiler_and_a_watch)
+
+
+SESSION = """
+import torch, backsight as bs
+x = torch.ones(3, requires_grad=True)
+with bs.watch(level={level!r}):
+    y = x * 2
+    breakpoint()
+    z = y + 1
+    print("source", bs.graph(y).nodes[0].source.rpartition(":")[2])
+print("done", z.sum().item())
+"""
+
+
+@pytest.mark.parametrize("level", ["lines", "exact"])
+def test_a_session_with_pdb_works(level, tmp_path):
+    script = tmp_path / "session.py"
+    script.write_text(SESSION.format(level=level))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)],
+        input="next\np z.tolist()\ncontinue\n",
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "[3.0, 3.0, 3.0]" in done.stdout and "source 5" in done.stdout and "done 9.0" in done.stdout
+    assert done.returncode == 0
+
+
+def test_watches_within_each_other():
+    x = torch.ones(3, requires_grad=True)
+    with bs.watch(level="exact") as outer, bs.watch(level="exact") as inner:
+        node = bs.graph(x * 2).nodes[0]  # both
+    here = line("both", test_watches_within_each_other)
+    assert outer.line_of(node).line == inner.line_of(node).line == here
+    assert outer.operation_of(node).line.segment == "x * 2"
+
+
+def test_a_thread_that_outlives_the_watch_goes_on_alone():
+    go, done, made = threading.Event(), threading.Event(), []
+
+    def work():
+        go.wait(30)
+        made.append(torch.ones(2, requires_grad=True) * 2)
+        done.set()
+
+    with bs.watch(level="exact"):
+        thread = threading.Thread(target=work)
+        thread.start()
+    go.set()
+    assert done.wait(30)
+    thread.join()
+    assert made[0].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("level", ["lines", "exact"])
+def test_memory_is_bounded_by_what_graphs_that_live_need(level):
+    x = torch.ones(3, requires_grad=True)
+    with bs.watch(level=level) as watch:
+        table = watch._log.threads.here()
+        table.limit = 500
+        kept = x.exp()  # kept
+        old = bs.graph(kept).nodes[0]
+        sizes, storages = [], []
+        for _ in range(8):
+            for _ in range(300):
+                h = x * 2
+                h = h.detach().add_(1)
+                (h * x).sum().backward()
+            sizes.append(len(table))
+            storages.append((len(watch._log.changes), len(watch._log.flow), len(watch._log.sites._sites)))
+        assert max(sizes) <= 500 and sizes[-1] < 5 * 300
+        assert storages[-1] == storages[1] and max(storages[-1]) < 60
+        assert watch.line_of(old).line == line("kept", test_memory_is_bounded_by_what_graphs_that_live_need)
+        assert kept.requires_grad
+
+
+def test_a_long_training_needs_no_more_memory_than_a_short_one():
+    weight = torch.nn.Parameter(torch.ones(3))
+    opt = torch.optim.SGD([weight], lr=1e-3)
+
+    def train(steps):
+        for _ in range(steps):
+            loss = (weight * 2).exp().sum()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+
+    tracemalloc.start()
+    try:
+        with bs.watch(level="exact") as watch:
+            watch._log.threads.here().limit = 1000
+            train(4000)
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            train(3000)
+            gc.collect()
+            grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 30_000
+
+
+def test_code_that_is_made_anew_is_not_kept_forever(monkeypatch):
+    from backsight.tracing import sites
+
+    monkeypatch.setattr(sites, "MOST", 50)
+    names = {"x": torch.ones(3, requires_grad=True), "__name__": "__main__"}
+    with bs.watch(level="exact") as watch:
+        for n in range(200):
+            exec(compile(f"y = x * {n}", f"<cell {n}>", "exec"), names)
+        assert len(watch._log.sites._sites) <= 50
+        assert watch.operation_of(bs.graph(names["y"]).nodes[0]).op == "mul"
