@@ -141,4 +141,4 @@ def css(theme: Theme = "auto") -> str:
     if theme != "auto":
         return SHAPES + substituted(_COLOURS, LIGHT if theme == "light" else DARK)
     dark = substituted(_COLOURS, DARK)
-    return f"{SHAPES}{substituted(_COLOURS, LIGHT)}@media(prefers-color-scheme:dark){{\n{dark}}}\n"
+    return f"{SHAPES}{substituted(_COLOURS, LIGHT)}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n"
