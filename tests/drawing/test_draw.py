@@ -51,11 +51,11 @@ def test_what_a_picture_does_not_have_is_refused():
 def test_the_short_forms_say_the_same():
     graph = transformer()
     drawing = graph.draw(max_boxes=10)
-    assert graph.to_svg(max_boxes=10) == drawing.svg() == drawing._repr_html_()
+    assert graph.to_svg(max_boxes=10) == drawing.svg()
     assert graph.to_html(max_boxes=10) == drawing.html()
     assert graph.to_dot(max_boxes=10) == drawing.dot()
     assert graph.to_json(max_boxes=10) == drawing.json()
-    assert graph._repr_html_() == graph.to_svg()
+    assert graph.to_svg() in graph._repr_html_()
     assert repr(drawing) == "<Drawing of loss: 10 boxes>"
 
 

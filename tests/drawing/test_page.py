@@ -87,7 +87,7 @@ def test_the_page_says_for_keyboards_and_readers_what_can_be_done():
     assert 'aria-label="find"' in text
     assert "aria-expanded" in text
     assert "@media print" in text
-    assert "prefers-color-scheme:dark" in text
+    assert "screen and (prefers-color-scheme:dark)" in text
 
 
 _PARITY = """

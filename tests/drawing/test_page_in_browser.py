@@ -203,6 +203,14 @@ def test_page_and_picture_follow_the_reader_s_colours(visit, scheme, dark):
     assert (brightness(fill) < 50) == dark
 
 
+@pytest.mark.parametrize("form", ["to_html", "to_svg"])
+def test_paper_stays_white(visit, form):
+    page = visit(getattr(transformer(), form)(), "page.html" if form == "to_html" else "page.svg", color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    element, colour = ("body", "backgroundColor") if form == "to_html" else (".page", "fill")
+    assert brightness(page.evaluate(f"getComputedStyle(document.querySelector('{element}')).{colour}")) == 255
+
+
 def brightness(colour):
     """Return the mean of red, green and blue of `rgb(r, g, b)`."""
     return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
@@ -219,6 +227,16 @@ def test_a_page_is_printed_whole_on_one_sheet_without_its_buttons(visit):
     stage, world = page.locator("#stage").bounding_box(), page.locator("#world").bounding_box()
     assert stage["y"] <= world["y"]
     assert world["y"] + world["height"] <= stage["y"] + stage["height"]
+
+
+def test_a_long_page_is_printed_on_several_sheets_large_enough_to_be_read(visit):
+    page = visit(tangle(25).to_html(max_boxes=60))
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) > 1
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("g.box").first.bounding_box()["height"] >= 30
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not page.locator("#stage").get_attribute("style")
 
 
 def test_hostile_names_are_text_in_the_page(visit):

@@ -13,7 +13,7 @@ from torch import nn
 
 import backsight
 from backsight.drawing import Look, Pin, staged, svg
-from backsight.drawing.card import card, size_of
+from backsight.drawing.card import card
 from backsight.drawing.metrics import fitted, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -152,4 +152,9 @@ def test_a_card_is_as_wide_as_it_must_be():
         own = card(box)
         ends = [text.x + text.width for text in own.texts] + [tag.x + tag.width for tag in own.tags]
         assert max(ends) <= own.width
-        assert all(size_of(text.face) >= 10.5 for text in own.texts), "legible as it is"
+
+
+def test_no_letter_is_too_small_to_be_read():
+    sizes = re.findall(r"font-size:([\d.]+)px", svg(staged(chain(2), Look())))
+    assert len(sizes) > 3
+    assert min(map(float, sizes)) >= 10.5

@@ -16,24 +16,16 @@ MOST_CHIPS = 3
 _SPACE = 7.0
 
 Face = Literal["name", "op", "solo", "sub", "amount", "chip", "state"]
-_SIZES: dict[Face, float] = {
-    "name": 12.0,
-    "op": 12.0,
-    "solo": 12.0,
-    "sub": 11.0,
-    "amount": 11.0,
-    "chip": 10.5,
-    "state": 10.5,
+_FACES: dict[Face, tuple[float, float]] = {
+    "name": (12.0, 150.0),
+    "op": (12.0, 150.0),
+    "solo": (12.0, 180.0),
+    "sub": (11.0, 150.0),
+    "amount": (11.0, 110.0),
+    "chip": (10.5, 96.0),
+    "state": (10.5, 180.0),
 }
-_ROOM: dict[Face, float] = {
-    "name": 150.0,
-    "op": 150.0,
-    "solo": 180.0,
-    "sub": 150.0,
-    "amount": 110.0,
-    "chip": 96.0,
-    "state": 180.0,
-}
+"""The size of a text's letters, and how wide it may become."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +72,10 @@ class Card:
     tags: tuple[Tag, ...]
 
 
-def size_of(face: Face) -> float:
-    """Return the font size of a face."""
-    return _SIZES[face]
-
-
 def measured(text: str, face: Face) -> tuple[str, float, str]:
     """Return `text` cut to the room that its face has, its width, and the full text if it was cut."""
-    size, bold = _SIZES[face], face == "name"
-    short = fitted(text, _ROOM[face], size, bold=bold)
+    (size, room), bold = _FACES[face], face == "name"
+    short = fitted(text, room, size, bold=bold)
     return short, text_width(short, size, bold=bold), text if short != text else ""
 
 

@@ -98,7 +98,7 @@ class Drawing:
         raise ValueError(f"{path.name!r} does not say which format to write: its name must end in one of {known}.")
 
     def _repr_html_(self) -> str:
-        return self.svg()
+        return f'<div style="overflow:auto">{self.svg()}</div>'  # one that is too wide for a cell is scrolled, not cut
 
     def __repr__(self) -> str:
         count = sum(1 for _ in self.scene.shown)

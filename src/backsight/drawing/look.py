@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from backsight.tape import Graph, Node
@@ -77,7 +77,7 @@ class Look:
     fold: bool = True
     max_boxes: int = READABLE
     depth: int | None = None
-    open: Sequence[str] = field(default=())
+    open: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.max_boxes, bool) or not isinstance(self.max_boxes, int) or self.max_boxes < 1:

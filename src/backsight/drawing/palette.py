@@ -74,7 +74,7 @@ SHAPES = f"""\
 .bs{{font-family:{FONT}}}
 .bs text{{font-size:12px;white-space:pre}}
 .bs .name,.bs .h{{font-weight:bold}}
-.bs .sub,.bs .amount,.bs .l{{font-size:11px}}
+.bs .sub,.bs .amount{{font-size:11px}}
 .bs .chip,.bs .state{{font-size:10.5px}}
 .bs .h{{font-size:15px}}
 .bs .f,.bs .n{{stroke-width:1}}
@@ -92,7 +92,7 @@ SHAPES = f"""\
 _COLOURS = """\
 .bs .page{fill:$page}
 .bs text{fill:$ink}
-.bs .op,.bs .sub,.bs .l{fill:$soft}
+.bs .op,.bs .sub{fill:$soft}
 .bs .f{fill:$frame;stroke:$edge}
 .bs .f.odd{fill:$frame2}
 .bs .bar{fill:$bar}
@@ -141,4 +141,4 @@ def css(theme: Theme = "auto") -> str:
     if theme != "auto":
         return SHAPES + substituted(_COLOURS, LIGHT if theme == "light" else DARK)
     dark = substituted(_COLOURS, DARK)
-    return f"{SHAPES}{substituted(_COLOURS, LIGHT)}@media(prefers-color-scheme:dark){{\n{dark}}}\n"
+    return f"{SHAPES}{substituted(_COLOURS, LIGHT)}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n"

@@ -46,7 +46,6 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
         f'<g transform="translate({_n(left)} {_n(top)})">',
         *_frames(scene, page, known),
         *_lines(scene, page.lines),
-        *_heads(scene, page, known),
         *(_box(scene.boxes[i], page.frames[i], known[i], nodes[i], tell(scene.boxes[i])) for i in known),
         "</g></svg>",
     ]
@@ -122,30 +121,24 @@ def _frames(scene: Scene, page: Page, known: dict[int, Card]) -> Iterable[str]:
     """Yield the open groups, outer ones first."""
     depth: dict[int, int] = {}
     for index in sorted(page.frames):
-        box = scene.boxes[index]
+        box, frame = scene.boxes[index], page.frames[index]
         depth[index] = depth[box.parent] + 1 if box.parent is not None else 0
         if index not in known:
             style = "f odd" if depth[index] % 2 else "f"
             for k in (2, 1, 0) if box.times > 1 else (0,):
-                yield _rect(page.frames[index], style, 8, k * STACKED)
+                yield _rect(frame, style, 8, k * STACKED)
+            yield from _bar(box, frame)
 
 
-def _heads(scene: Scene, page: Page, known: dict[int, Card]) -> Iterable[str]:
-    """Yield the bars of open groups, with their names."""
-    for index in sorted(page.frames.keys() - known.keys()):
-        box, frame = scene.boxes[index], page.frames[index]
-        name, width, full = measured(cards.title(box), "name")
-        amount, amount_width, _ = measured(each(box), "amount")
-        yield f'<path class="bar" d="{bar(frame)}"/>'
-        yield _written(Text(frame.x + 10, frame.y + 16, name, "name", width, full or box.path), "name head")
-        if amount:
-            right = frame.x + frame.width - 10 - amount_width
-            yield _written(Text(right, frame.y + 16, amount, "amount", amount_width), "amount head")
-
-
-def bar(frame: Frame) -> str:
-    """Return the outline of the bar at the top of a frame."""
-    return f"M{_n(frame.x)} {_n(frame.y + HEAD)}v-16a8 8 0 0 1 8-8h{_n(frame.width - 16)}a8 8 0 0 1 8 8v16z"
+def _bar(box: Box, frame: Frame) -> Iterable[str]:
+    """Yield the bar of an open group, with its name and amount."""
+    name, width, full = measured(cards.title(box), "name")
+    amount, amount_width, _ = measured(each(box), "amount")
+    across = f"v-16a8 8 0 0 1 8-8h{_n(frame.width - 16)}a8 8 0 0 1 8 8v16z"
+    yield f'<path class="bar" d="M{_n(frame.x)} {_n(frame.y + HEAD)}{across}"/>'
+    yield _written(Text(frame.x + 10, frame.y + 16, name, "name", width, full or box.path), "name head")
+    right = frame.x + frame.width - 10 - amount_width
+    yield _written(Text(right, frame.y + 16, amount, "amount", amount_width), "amount head")
 
 
 def _lines(scene: Scene, lines: Iterable[Line]) -> Iterable[str]:

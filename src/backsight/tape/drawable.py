@@ -73,4 +73,4 @@ class Drawable:
         return networkx_graph(cast("Graph", self))
 
     def _repr_html_(self) -> str:
-        return self.to_svg()
+        return self.draw()._repr_html_()

@@ -73,7 +73,7 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
 
 def _both(colours: str) -> str:
     light, dark = substituted(colours, LIGHT), substituted(colours, DARK)
-    return f"{light}@media(prefers-color-scheme:dark){{\n{dark}}}\n"
+    return f"{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n"
 
 
 @cache

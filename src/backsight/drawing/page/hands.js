@@ -171,10 +171,14 @@ addEventListener("keydown", (e) => {
   else return;
   e.preventDefault();
 });
+// On one sheet; what could then not be read runs over several, at most as wide as one of A4 is.
 addEventListener("beforeprint", () => {
-  stage.setAttribute("viewBox", `-16 -16 ${layout.width + 32} ${layout.height + 32}`);
+  const w = layout.width + 32, h = layout.height + 80, scale = Math.min(1, 700 / w), long = h * scale > 1800;
+  stage.setAttribute("viewBox", `-16 ${long ? -64 : -16} ${w} ${h}`);
   world.removeAttribute("transform");
+  document.body.classList.toggle("long", long);
+  if (long) stage.style.height = h * scale + "px";
 });
-addEventListener("afterprint", () => { stage.removeAttribute("viewBox"); move(); });
+addEventListener("afterprint", () => { stage.removeAttribute("viewBox"); stage.style.height = ""; move(); });
 show();
 fit(true);

@@ -114,17 +114,16 @@ function show() {
   scene = staged();
   layout = laidOut(scene, (b) => [card(b).width, card(b).height], headWidth);
   world.textContent = "";
-  const depth = new Map(), heads = [];
+  const depth = new Map();
   for (const i of [...layout.frames.keys()].sort((a, b) => a - b)) {
     const b = boxes[i], f = layout.frames.get(i);
     depth.set(i, b.parent < 0 ? 0 : depth.get(b.parent) + 1);
     if (scene.shown.has(i)) continue;
     const style = depth.get(i) % 2 ? "f odd" : "f";
     for (const k of b.times > 1 ? [2, 1, 0] : [0]) rect(world, style, f, 8, k * STACKED);
-    heads.push([b, f]);
+    drawBar(b, f);
   }
   for (const line of layout.lines) drawLine(line);
-  for (const [b, f] of heads) drawHead(b, f);
   for (const i of scene.shown) drawBox(boxes[i], layout.frames.get(i));
   light();
 }
@@ -138,7 +137,7 @@ function drawLine(line) {
   if (line.arrow) node("path", { class: "a" + hot, d: `M${f1(x - 3.5)} ${f1(y - 7)}h7L${f1(x)} ${f1(y)}z` }, g);
 }
 
-function drawHead(b, f) {
+function drawBar(b, f) {
   const g = node("g", { class: "knob", tabindex: 0, role: "button", "aria-expanded": true, "aria-label": "close " + title(b) }, world);
   g.box = b;
   const d = `M${f1(f.x)} ${f1(f.y + HEAD)}v-16a8 8 0 0 1 8-8h${f1(f.width - 16)}a8 8 0 0 1 8 8v16z`;
