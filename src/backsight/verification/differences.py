@@ -6,7 +6,7 @@ differences agree best, says how far they still disagree (the noise floor), and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.verification.directions import products, size_of
+from backsight.verification.errors import CannotTest
 from backsight.verification.point import Point
 
 COARSE_STEPS = (0.4, 0.2, 0.1, 0.05)
@@ -21,6 +22,9 @@ COARSE_STEPS = (0.4, 0.2, 0.1, 0.05)
 
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 """Steps tried, relative to the size of the input."""
+
+LARGE = 1 << 17
+"""An input of so many elements is moved by some of these steps alone."""
 
 SMALLEST_SIZE = 1e-3
 """An input of smaller values, such as a bias near 0, is moved as if it were of this size."""
@@ -69,11 +73,14 @@ def step_for(point: Point, number: int) -> float:
 
 
 def central(
-    point: Point, number: int, direction: torch.Tensor, us: Sequence[torch.Tensor], step: float
+    point: Point, directions: Mapping[int, torch.Tensor], us: Sequence[torch.Tensor], step: float
 ) -> tuple[float, float]:
-    """Return <u, J v> by one central difference, and the size of its terms (the root of their sum of squares)."""
-    by = direction * step
-    ahead, behind = point.moved(number, by), point.moved(number, -by)
+    """Return <u, J v> by one central difference, and the size of its terms (the root of their sum of squares).
+
+    `directions` are by the number of the input.
+    """
+    by = {number: direction * step for number, direction in directions.items()}
+    ahead, behind = point.moved_together(by), point.moved_together({number: -each for number, each in by.items()})
     value = size = 0.0
     for u, a, b in zip(us, ahead, behind, strict=True):
         terms = products(u, a - b)
@@ -90,7 +97,7 @@ def slope(point: Point, number: int, direction: torch.Tensor, us: Sequence[torch
         float(torch.linalg.vector_norm(_where_moving(u, products(u, y)))) for u, y in zip(us, here, strict=True)
     )
     rounding = point.eps * level  # of the outputs
-    steps = COARSE_STEPS if point.eps > 1e-4 else STEPS
+    steps = COARSE_STEPS if point.eps > 1e-4 else STEPS if point.inputs[number].numel() < LARGE else STEPS[3:7]
     tried = [(step * size, _difference(point, number, direction, us, here, step * size)) for step in steps]
     best = Slope(float("nan"), float("inf"), 1.0, level / size, steps[-1] * size, False)
     enough = 0.3 if point.eps > 1e-4 else 0.03
@@ -122,7 +129,9 @@ def _difference(
     by = direction * step
     try:
         ahead, behind = point.moved(number, by), point.moved(number, -by)
-    except RuntimeError:  # such as linalg.cholesky: the matrix is not positive definite there
+    except CannotTest:
+        raise
+    except Exception:  # such as linalg.cholesky: the matrix is not positive definite there
         return None
     value = forth = back = size = 0.0
     for u, a, b, h in zip(us, ahead, behind, here, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -117,10 +117,14 @@ class Point:
 
     def moved(self, number: int, by: torch.Tensor | None) -> list[torch.Tensor]:
         """Return the outputs with input number `number` moved by `by`."""
+        return self.moved_together({} if by is None else {number: by})
+
+    def moved_together(self, by: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+        """Return the outputs with several inputs moved at once, each by its own."""
         self.clock.tick()
         values = self._passed()
-        if by is not None:
-            values[self.wanted[number]] = self.inputs[number] + by
+        for number, each in by.items():
+            values[self.wanted[number]] = self.inputs[number] + each
         differentiates = self.operation.differentiates
         if differentiates:
             for k in self.wanted:

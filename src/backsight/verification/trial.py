@@ -25,6 +25,9 @@ FAINT = 1e-11
 NOISE = 20
 """How many times the disagreement of two differences their mistake may be."""
 
+GROUPS = 8
+"""More inputs than this are moved together, in so many groups."""
+
 MOST = 0.5
 """But no more of the size of the product: a wrong sign is seen in half precision too."""
 
@@ -91,7 +94,7 @@ def tried(point: Point, generator: torch.Generator) -> Trial:
         raise
     except Exception as error:  # whatever the user's backward raises
         return Trial(None, error=error)
-    doubtful = [k for k in range(len(point.inputs)) if not _agree(pull, k, generator)]
+    doubtful = _doubtful(pull, generator)
     if not doubtful:
         return Trial(pull, how=_precision(point))
     return _carefully(pull, doubtful, generator)
@@ -108,19 +111,36 @@ def pulled(point: Point, us: list[torch.Tensor]) -> Pull:
         return Pull(point, us, gradients, None, error)
 
 
-def _agree(pull: Pull, number: int, generator: torch.Generator) -> bool:
-    """Whether one central difference settles that the gradient is right. False if anything is not finite."""
+def _doubtful(pull: Pull, generator: torch.Generator) -> list[int]:
+    """The inputs whose gradients one central difference does not show to be right; of many inputs all at once."""
+    numbers = [k for k, each in enumerate(pull.point.inputs) if each.numel()]
+    groups = [numbers[k::GROUPS] for k in range(GROUPS)] if len(numbers) > GROUPS else [[k] for k in numbers]
+    return sorted(k for group in groups if not _agree(pull, group, generator) for k in group)
+
+
+def _agree(pull: Pull, numbers: list[int], generator: torch.Generator) -> bool:
+    """Whether one central difference settles that these gradients are right. False if anything is not finite."""
     point = pull.point
-    if not point.inputs[number].numel():
-        return True
-    direction = direction_of(point, number, generator)
-    found = pull.along(number, direction)
+    step = min(step_for(point, k) for k in numbers)
+    directions = {k: direction_of(point, k, generator) * weight for k, weight in _weights(pull, numbers).items()}
+    found = sum(pull.along(k, direction) for k, direction in directions.items())
     try:
-        value, size = central(point, number, direction, pull.us, step_for(point, number))
-    except RuntimeError:  # the function leaves its domain
+        value, size = central(point, directions, pull.us, step)
+    except CannotTest:
+        raise
+    except Exception:  # the function leaves its domain
         return False
     allowed = ROUGH if point.eps < 1e-10 else 5 * float(point.eps ** (2 / 3))
     return abs(value - found) <= allowed * max(size, abs(value))
+
+
+def _weights(pull: Pull, numbers: list[int]) -> dict[int, float]:
+    """How far to move each of several inputs, so that none drowns out another whose gradient is small."""
+    if len(numbers) == 1:
+        return {numbers[0]: 1.0}
+    sizes = {k: 0.0 if (g := pull.gradients[k]) is None else float(torch.linalg.vector_norm(g)) for k in numbers}
+    least = min((size for size in sizes.values() if size > 0), default=1.0)
+    return {k: max(least / size, 1e-3) if size > 0 else 1.0 for k, size in sizes.items()}
 
 
 def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) -> Trial:
