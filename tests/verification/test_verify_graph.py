@@ -301,6 +301,21 @@ def test_a_backward_that_raises_is_reported_and_the_others_tested() -> None:
     assert {each.name for each in report.checked} == {"Sum", "Sin"}
 
 
+def test_a_backward_that_raises_at_zero_is_judged_by_the_rest() -> None:
+    class Divides(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            if not grad.any():
+                raise ZeroDivisionError("no gradient")
+            return grad / grad.abs().max() + 1
+
+    assert found(Divides.apply(x_of(3)).sum()) == [("error", "BS418", "The backward of Divides is not linear in grad.")]
+
+
 def test_what_has_no_graph_is_refused() -> None:
     with pytest.raises(bs.NothingToCapture, match=r"^verify_graph\(\) was given a float32 tensor of shape \(\), which"):
         bs.verify_graph(torch.zeros(()))

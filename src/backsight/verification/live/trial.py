@@ -58,11 +58,14 @@ class Trial:
     _more: dict[float, Results] = field(default_factory=dict)
 
     def times(self, factor: float) -> Results:
-        """Return what the backward makes of `factor * u`."""
+        """Return what the backward makes of `factor * u`; nothing where it raises at that."""
         if factor not in self._more:
             scaled = [None if g is None else g * factor for g in self.u]
             with restored(self.live):
-                self._more[factor] = _dense(call(self.live, scaled))
+                try:
+                    self._more[factor] = _dense(call(self.live, scaled))
+                except Exception:  # of the user's backward: that of u did not raise, and says enough
+                    self._more[factor] = (None,) * len(self.inputs)
         return self._more[factor]
 
     @cached_property

@@ -82,6 +82,9 @@ class _Tested:
         except NotTried as reason:
             self.skipped.append(Skipped(node.op, str(reason), node.source))
             return
+        except Exception as error:  # one node that is unlike all others must not end the test of the rest
+            self.skipped.append(Skipped(node.op, f"its test raised {type(error).__name__}: {error}", node.source))
+            return
         self.findings += found
         right = all(finding.severity != "error" for finding in found)
         self.checked.append(Checked(name_of(trial), right, node.source, HOW))
