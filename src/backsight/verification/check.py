@@ -10,6 +10,7 @@ from backsight.source import Place
 from backsight.verification.case import Case
 from backsight.verification.conduct import HABITS, difference, of_error
 from backsight.verification.custom import place_of
+from backsight.verification.documented import documented
 from backsight.verification.errors import CannotTest
 from backsight.verification.hypotheses import Explanation, explained
 from backsight.verification.operation import Operation
@@ -46,6 +47,8 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
         CannotTest: if it cannot be tested.
     """
     if operation.definition is not None and (why := UNTESTABLE.get(operation.name)):
+        raise CannotTest(why)
+    if why := documented(operation):
         raise CannotTest(why)
     point = Point.of(operation, clock)
     if not point.outputs:

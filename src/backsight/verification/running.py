@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import torch
 
 from backsight.findings import SEVERITIES
+from backsight.source import Place
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
 from backsight.verification.errors import CannotTest
@@ -88,7 +90,7 @@ def _verification(
 
 
 def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Generator) -> _Entry:
-    source = None if operation.site is None else str(operation.place)
+    source = None if operation.site is None else _line(*operation.site)
     try:
         outcome = check(operation, clock, generator)
     except CannotTest as reason:
@@ -103,6 +105,11 @@ def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Ge
         Skipped(operation.name, outcome.unclear, source) if outcome.unclear else None,
         outcome.findings,
     )
+
+
+@lru_cache(maxsize=1024)  # a path relative to the working directory costs more than the test of a small operation
+def _line(file: str, number: int) -> str:
+    return str(Place(file, number, ""))
 
 
 def _order(operations: list[Operation]) -> Iterator[int]:

@@ -9,7 +9,7 @@ import torch
 
 from backsight.verification.differences import SMALLEST_SIZE, Slope, central, slope, step_for
 from backsight.verification.directions import drawn, equal, inner, size_of
-from backsight.verification.documented import direction_of, documented
+from backsight.verification.documented import direction_of
 from backsight.verification.errors import CannotTest
 from backsight.verification.point import Point
 
@@ -155,8 +155,8 @@ def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) 
             verdict, hows = (near, hows | {"at a point nearby"}) if not isinstance(near, str) else (verdict, hows)
         if isinstance(verdict, str) and _by_tangents(pull, number, generator) is None:
             verdict, hows = None, hows | {FORWARD}
-        if isinstance(verdict, Wrong) and (doubt := _no_mistake(verdict, generator)):
-            verdict, hows = (None, hows | {doubt}) if doubt == FORWARD else (doubt, hows)
+        if isinstance(verdict, Wrong) and _is_outside(verdict, generator):
+            verdict, hows = None, hows | {FORWARD}
         if isinstance(verdict, str):
             unclear[number] = verdict
         elif isinstance(verdict, Wrong):
@@ -164,18 +164,14 @@ def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) 
     return Trial(pull, wrong, unclear=unclear, how=", ".join(sorted(hows)))
 
 
-def _no_mistake(wrong: Wrong, generator: torch.Generator) -> str:
-    """Why PyTorch's own operation is not to be accused; "" where it is.
+def _is_outside(wrong: Wrong, generator: torch.Generator) -> bool:
+    """Whether an operation of PyTorch takes its input from a subset, such as the symmetric matrices.
 
-    Some take their input from a subset, such as the symmetric matrices: a difference may leave it, and then says
-    nothing. Forward mode does not.
+    A difference leaves it, and then says nothing; forward mode does not.
     """
-    operation = wrong.pull.point.operation
-    if operation.definition is not None:
-        return ""
-    if _by_tangents(wrong.pull, wrong.number, generator) is None:
-        return FORWARD
-    return documented(operation) or ""
+    if wrong.pull.point.operation.definition is not None:
+        return False
+    return _by_tangents(wrong.pull, wrong.number, generator) is None
 
 
 def _judged(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str | None:
