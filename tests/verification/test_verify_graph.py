@@ -36,7 +36,8 @@ def test_a_term_outside_of_the_product() -> None:
         "  With grad_output = 0 it returns 2 for input, and backward must make 0 of 0: it multiplies what arrives by\n"
         "  the derivative, and nothing else.\n"
         "  In `grad_output * 6 * input + 2` the term `2` stands outside of the product: * binds stronger than +.\n"
-        "  cure: Parentheses around the whole derivative: grad_output * (6 * input + 2)."
+        "  cure: If it belongs to the derivative, put it in parentheses: grad_output * (6 * input + 2). If it does "
+        "not,\n  leave it out."
     )
     (finding,) = report
     assert (finding.operation, finding.input) == ("Poly", "input")
@@ -123,6 +124,43 @@ def test_the_module_of_a_wrong_function_is_named() -> None:
         loss = model(torch.randn(2, 3)).sum()
         (finding,) = bs.verify_graph(loss, model=model)
     assert finding.title.startswith("The backward of Poly (in 1) adds 2")
+
+
+def test_an_operator_of_a_library_is_named_with_its_places() -> None:
+    @torch.library.custom_op("backsight_tests::square_of_graph", mutates_args=())
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    def keep(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 2 * x + 1
+
+    square.register_autograd(backward, setup_context=keep)
+    (finding,) = bs.verify_graph(square(x_of(3)).sum())
+    assert (finding.operation, finding.input) == ("backsight_tests::square_of_graph", "x")
+    assert finding.forward.text == "def square(x: torch.Tensor) -> torch.Tensor:"
+    assert finding.backward.text == "def backward(ctx, grad):"
+
+
+def test_inputs_are_called_what_forward_calls_them() -> None:
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(first, *rest):
+            return first + sum(rest)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + 1, None, grad + 1
+
+    report = bs.verify_graph(Sum.apply(x_of(3), torch.ones(3), x_of(3)).sum())
+    assert [finding.input for finding in report] == ["first", "rest[1]"]
 
 
 def test_nine_wrong_functions_among_many_and_none_else() -> None:

@@ -160,7 +160,7 @@ def _adding(trial: Trial, name: str, at_zero: torch.Tensor) -> WrongGradient:
     if spelt := outside_of_product(trial, grad):
         text, term, right = spelt
         evidence.append(f"In `{text}` the term `{term}` stands outside of the product: * binds stronger than +.")
-        cure = f"Parentheses around the whole derivative: {right}."
+        cure = f"If it belongs to the derivative, put it in parentheses: {right}. If it does not, leave it out."
     title = f"{the_backward(trial)} adds {added} to the gradient, outside of the product with {grad}."
     return finding(trial, "BS402", title, tuple(evidence), cure, name)
 

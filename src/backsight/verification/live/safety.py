@@ -13,8 +13,9 @@ import torch
 from backsight.source.body import dotted
 from backsight.tape import Node
 from backsight.tape._torch import forward_class
-from backsight.verification.custom import backward_of, body_of
+from backsight.verification.custom import body_of
 from backsight.verification.live._torch import same_versions, saved_handles
+from backsight.verification.live.operations import definition_of
 
 _STATES = {
     "freed": "a backward has released what it saved",
@@ -51,7 +52,7 @@ def _runs_backward(cls: type) -> bool:
 
     `kernels.backward(...)` of a module or a class is another function of that name.
     """
-    function = backward_of(cls)
+    function = definition_of(cls).backward
     if function is None or not _mentions_backward(function.__code__):
         return False
     body = body_of(function)

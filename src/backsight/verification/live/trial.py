@@ -12,7 +12,8 @@ import torch
 from backsight.tape import Node
 from backsight.tape._torch import forward_class, input_metadata
 from backsight.tape.calling import BackwardRaises, call, fitted
-from backsight.verification.custom import names_of_edges
+from backsight.verification.definition import Definition
+from backsight.verification.live.operations import definition_of, inputs_of, name_of
 from backsight.verification.live.safety import restored
 from backsight.verification.probes import can_be_probed, probe, tolerance
 
@@ -69,6 +70,16 @@ class Trial:
         return self._more[factor]
 
     @cached_property
+    def definition(self) -> Definition | None:
+        """Where the forward and the backward are written; None for PyTorch's own."""
+        return None if self.cls is None else definition_of(self.cls)
+
+    @cached_property
+    def name(self) -> str:
+        """What the operation is called: the class of a custom Function, `mylib::sin` for an operator of a library."""
+        return name_of(self.node.name, self.cls)
+
+    @cached_property
     def floor(self) -> float:
         """What a result is measured by at least: cancellation leaves rounding errors of the size of what came in.
 
@@ -123,7 +134,7 @@ def attempt(node: Node, live: Any, generator: torch.Generator) -> Trial:
         except Exception as error:
             first = next(iter(str(error).strip().splitlines()), "")
             raise NotTried(f"raises {type(error).__name__}: {first}") from None
-    cls, inputs = forward_class(type(live)), names_of_edges(live)
+    cls, inputs = forward_class(type(live)), inputs_of(live)
     of_u, of_v, of_both, again = made
     return Trial(
         node, live, cls, inputs, tuple(u), raw, of_u, of_v, of_both, again, overwritten, tuple(changed), refused

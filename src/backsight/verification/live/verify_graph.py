@@ -15,7 +15,6 @@ from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
 from backsight.verification.live.rules import judged
 from backsight.verification.live.safety import harm_of, unchanged
-from backsight.verification.live.telling import name_of
 from backsight.verification.live.trial import NotTried, attempt
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
 
@@ -87,7 +86,7 @@ class _Tested:
             return
         self.findings += found
         right = all(finding.severity != "error" for finding in found)
-        self.checked.append(Checked(name_of(trial), right, node.source, HOW))
+        self.checked.append(Checked(trial.name, right, node.source, HOW))
 
 
 def _devices(captured: Graph) -> list[torch.device]:
