@@ -327,3 +327,20 @@ def test_warnings_are_shown_once() -> None:
 def test_where_gradients_are_off(mode: Any) -> None:
     with mode():
         assert bs.verify(torch.sin, normal(3)).ok
+
+
+class Uncopyable(torch.Tensor):
+    """A subclass that refuses to be cloned."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.clone:
+            raise RuntimeError("not this one")
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_tensor_that_cannot_be_copied_is_told_and_stops_nothing() -> None:
+    held = torch.ones(3).as_subclass(Uncopyable)
+    report = bs.verify(lambda x: (x * held).sin().as_subclass(torch.Tensor).cos(), normal(3))
+    assert not report.findings
+    assert ("mul", "it could not be kept: RuntimeError: not this one") in [(e.name, e.why) for e in report.skipped]

@@ -11,10 +11,10 @@ from backsight.verification.case import Case
 from backsight.verification.conduct import HABITS, difference, of_error
 from backsight.verification.custom import place_of
 from backsight.verification.documented import documented
-from backsight.verification.errors import CannotTest
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.hypotheses import Explanation, explained
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, Point, raised
+from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
 from backsight.verification.trial import tried
 from backsight.verification.written import Written, written

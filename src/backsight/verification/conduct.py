@@ -10,11 +10,11 @@ from typing import TypeAlias
 import torch
 
 from backsight.verification.directions import equal, size_of, wide
-from backsight.verification.errors import CannotTest
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.hypotheses import Explanation
 from backsight.verification.hypotheses.wording import number
 from backsight.verification.operation import Operation
-from backsight.verification.point import Point, raised
+from backsight.verification.point import Point
 from backsight.verification.trial import Pull, pulled
 
 Habit: TypeAlias = Callable[[Pull], Iterator[Explanation]]

@@ -10,7 +10,7 @@ import torch
 
 from backsight.verification._torch import seed
 from backsight.verification.directions import equal, precision, wide
-from backsight.verification.errors import CannotTest, OutOfTime
+from backsight.verification.errors import CannotTest, OutOfTime, raised
 from backsight.verification.operation import Kept, Operation, tensors_of
 
 FORWARD_SEED = 0
@@ -187,13 +187,6 @@ class Point:
         if not self._copy:
             return list(self.values)
         return [each.clone() if isinstance(each, torch.Tensor) else each for each in self.values]
-
-
-def raised(error: BaseException) -> str:
-    """Return `ValueError: its first line`, shortened."""
-    lines = str(error).strip().split("\n")
-    text = lines[0] if len(lines[0]) <= 160 else lines[0][:159] + "…"
-    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _values(operation: Operation, cast: Any) -> list[Any]:

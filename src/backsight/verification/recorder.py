@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from backsight.tape import next_sequence_number, no_torch_function
 from backsight.verification._torch import APPLY, FOLDER, GENERATED, INTERNAL, operator_name, transforming
 from backsight.verification.definition import Definition
+from backsight.verification.errors import raised
 from backsight.verification.operation import Kept, Operation, Site, flattened
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -32,7 +33,6 @@ class Copies:
     def __init__(self) -> None:
         self._made: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
         self._first: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
-        self.bytes = 0
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy without a graph."""
@@ -43,7 +43,6 @@ class Copies:
         copy = tensor.detach().clone()
         self._made[id(tensor)] = made = (tensor, version, copy)  # the tensor is held: its id must stay its own
         self._first.setdefault(id(tensor), made)
-        self.bytes += copy.nbytes if copy.layout is torch.strided else 0
         return copy
 
     def leaves(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -57,7 +56,8 @@ class Recorder(TorchFunctionMode):
     """Keeps the operations that run while it is entered.
 
     `operations` are in the order in which they ended. `unseen` is the number of autograd nodes that none of them made:
-    those of torch.func, torch.vmap and of a backward with create_graph=True.
+    those of torch.func, torch.vmap and of a backward with create_graph=True. `failed` are operations by name that could
+    not be kept, and why.
     """
 
     def __init__(self) -> None:
@@ -65,6 +65,7 @@ class Recorder(TorchFunctionMode):
         self.operations: list[Operation] = []
         self.copies = Copies()
         self.unseen = 0
+        self.failed: dict[str, str] = {}
         self._custom: list[tuple[Operation | None, int]] = []
         self._running = False
 
@@ -127,9 +128,11 @@ class Recorder(TorchFunctionMode):
         flat, spec = flattened(args, kwargs)
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in flat):
             return None
-        kept = [
-            Kept(self.copies.of(each), each.requires_grad) if isinstance(each, torch.Tensor) else each for each in flat
-        ]
+        try:
+            kept = [Kept(self.copies.of(t), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in flat]
+        except Exception as error:  # a tensor that cannot be copied must not stop the user's function
+            self.failed[name] = raised(error)
+            return None
         generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
         return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators, definition)
 

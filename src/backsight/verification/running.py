@@ -14,10 +14,10 @@ from backsight.findings import SEVERITIES
 from backsight.source import Place
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
-from backsight.verification.errors import CannotTest
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.inputs import copied, nothing, whole
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, raised
+from backsight.verification.point import Clock
 from backsight.verification.progress import progressing
 from backsight.verification.recorder import recording
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
@@ -53,9 +53,11 @@ def tested(
             operations = recorder.operations
             if recorder.unseen:
                 operations.append(whole(function, inputs, keywords))
-            if not operations:
+            if not operations and not recorder.failed:
                 raise nothing(function, (inputs, keywords), result)
-            return _verification(check, operations, Clock(seconds), seed, progress, claim)
+            report = _verification(check, operations, Clock(seconds), seed, progress, claim)
+            unkept = tuple(Skipped(name, f"it could not be kept: {why}") for name, why in recorder.failed.items())
+            return replace(report, skipped=(*report.skipped, *unkept))
         finally:
             for tensor, before in recorder.copies.leaves():
                 restore(tensor, before)

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from backsight.verification.check import Outcome
-from backsight.verification.errors import CannotTest
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, Point, raised
+from backsight.verification.point import Clock, Point
 from backsight.verification.report import Verification
 from backsight.verification.running import tested
 from backsight.verification.second_order.pullback import pullback
