@@ -26,7 +26,8 @@ def test_what_a_function_saved_can_be_looked_at_without_unpacking_it():
             return 2 * grad
 
     x = torch.ones(2, requires_grad=True)
-    handle, empty = _torch.saved_handles(Saves.apply(x).grad_fn)
+    node = Saves.apply(x).grad_fn  # held: its handles point into it
+    handle, empty = _torch.saved_handles(node)
     assert handle.data is x and handle.unpack_hook is None
     assert empty.data is None
 

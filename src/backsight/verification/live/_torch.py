@@ -18,7 +18,10 @@ def same_versions(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[Any
 
 
 def saved_handles(node: Any) -> tuple[Any, ...]:
-    """Return the handles on what a custom node saved; their `.data` runs no unpack hook."""
+    """Return the handles on what a custom node saved; their `.data` runs no unpack hook.
+
+    A handle points into its node: reading one whose node is gone kills the process.
+    """
     return tuple(handle for handle in node._raw_saved_tensors or () if handle is not None)
 
 
