@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.verification.directions import products, size_of
+from backsight.verification.directions import narrowest, products, size_of
 from backsight.verification.errors import CannotTest
 from backsight.verification.point import Point
+
+COARSE = 1e-4
+"""Precision from which on a type counts as half."""
 
 COARSE_STEPS = (0.4, 0.2, 0.1, 0.05)
 """Steps tried in half precision, where smaller ones are lost in rounding."""
@@ -49,7 +52,7 @@ class Slope:
 
     `size` is how large the product is when signs are random, `natural` how large it would be if the output changed by
     as much as the input, both relative to their own sizes. `kink` says that the differences ahead and behind disagree
-    however small the step.
+    however small the step; `eps` is the precision of the outputs.
     """
 
     value: float
@@ -58,12 +61,17 @@ class Slope:
     natural: float
     step: float
     kink: bool
-    enough: float = 0.03
+    eps: float = 2.0**-52
 
     @property
     def settled(self) -> bool:
         """Whether differences of different steps agree to within a part of their size, or show no change at all."""
         return self.error <= max(self.enough * max(self.size, abs(self.value)), STILL * self.natural)
+
+    @property
+    def enough(self) -> float:
+        """That part: larger where the forward computes in half precision."""
+        return 0.3 if self.eps > COARSE else 0.03
 
 
 def step_for(point: Point, number: int) -> float:
@@ -96,19 +104,33 @@ def slope(point: Point, number: int, direction: torch.Tensor, us: Sequence[torch
     level = sum(
         float(torch.linalg.vector_norm(_where_moving(u, products(u, y)))) for u, y in zip(us, here, strict=True)
     )
-    rounding = point.eps * level  # of the outputs
-    steps = COARSE_STEPS if point.eps > 1e-4 else STEPS if point.inputs[number].numel() < LARGE else STEPS[3:7]
+    eps = _precision(point, number, direction * (STEPS[0] * size))
+    rounding = eps * level  # of the outputs
+    steps = COARSE_STEPS if eps > COARSE else STEPS if point.inputs[number].numel() < LARGE else STEPS[3:7]
     tried = [(step * size, _difference(point, number, direction, us, here, step * size)) for step in steps]
     best = Slope(float("nan"), float("inf"), 1.0, level / size, steps[-1] * size, False)
-    enough = 0.3 if point.eps > 1e-4 else 0.03
     for (wide_step, wider), (step, narrower) in pairwise(tried):
         if wider is None or narrower is None:
             continue
         error = abs(wider.value - narrower.value) + rounding / step
         if error < best.error:
             kink = _has_kink(wider, narrower, step / wide_step)
-            best = Slope(narrower.value, error, narrower.size, level / size, step, kink, enough)
+            best = Slope(narrower.value, error, narrower.size, level / size, step, kink, eps)
     return best
+
+
+def _precision(point: Point, number: int, by: torch.Tensor) -> float:
+    """Return the precision of the outputs: of float64 ones too, which may come of a narrower computation.
+
+    They are looked at beside this point: here they may be round numbers by chance.
+    """
+    try:
+        beside = point.moved(number, by)
+    except CannotTest:
+        raise
+    except Exception:  # the function leaves its domain
+        return point.eps
+    return max([point.eps, *(torch.finfo(dtype).eps for y in beside if (dtype := narrowest(y)))])
 
 
 def _has_kink(wider: Difference, narrower: Difference, shrunk: float) -> bool:

@@ -144,6 +144,9 @@ def _weights(pull: Pull, numbers: list[int]) -> dict[int, float]:
 
 
 def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) -> Trial:
+    if _is_unsteady(pull.point):
+        why = "its forward gives other values when it is called again with the same input and seed"
+        return Trial(pull, unclear=dict.fromkeys(doubtful, why))
     pull = _finite(pull)
     wrong: list[Wrong] = []
     unclear: dict[int, str] = {}
@@ -188,12 +191,12 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     direction = direction_of(point, number, generator)
     known = slope(point, number, direction, pull.us)
     if not known.settled:
-        return _unsettled(pull, number)
+        return "differences of its forward do not settle: it is coarse, jumps or is singular at these values"
     if gradient is not None and not bool(torch.isfinite(gradient).all()):
         return "its gradient is infinite or NaN at these values"
     found = pull.along(number, direction)
     off = abs(found - known.value)
-    allowed = min(max(FINE, NOISE * point.eps**0.6), 0.25)
+    allowed = min(max(FINE, NOISE * known.eps**0.6), 0.25)
     scale = max(known.size, abs(known.value))
     if off <= min(NOISE * known.error, MOST * scale) + allowed * scale + FAINT * known.natural:
         return None
@@ -202,12 +205,10 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     return Wrong(number, pull, found, known)
 
 
-def _unsettled(pull: Pull, number: int) -> str:
-    point = pull.point
-    first, second = point.moved(number, None), point.moved(number, None)
-    if any(not equal(a, b) and bool((a == a).all()) for a, b in zip(first, second, strict=True)):
-        return "its forward gives other values when it is called again with the same input and seed"
-    return "differences of its forward do not settle: it is coarse, jumps or is singular at these values"
+def _is_unsteady(point: Point) -> bool:
+    """Whether the forward says something else each time: then no difference of it means anything."""
+    first, second = point.moved_together({}), point.moved_together({})
+    return any(not equal(a, b) and bool((a == a).all()) for a, b in zip(first, second, strict=True))
 
 
 def _finite(pull: Pull) -> Pull:
