@@ -141,6 +141,11 @@ def test_what_cannot_be_called_is_refused() -> None:
         bs.verify_second_order(torch.ones(2), torch.ones(2))
 
 
+def test_an_option_whose_name_the_function_has_too_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify, and a parameter"):
+        bs.verify_second_order(lambda x, seed: x * seed, x_of(3), seed=3)
+
+
 KNOWN = {
     "nn.functional.linear_cross_entropy": "its gradient is made in forward and kept: PyTorch's own BS420",
 }
