@@ -197,6 +197,14 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "If it is meant, as a straight-through estimator or a surrogate gradient is, leave it: it is not a derivative, "
         "and no test of derivatives can pass. Otherwise return zeros.",
     ),
+    (
+        "BS419",
+        (wrong.Norm, torch.tensor([[0.0, 0.0], [1.0, 2.0]])),
+        "Norm.backward returns NaN for `x`, where forward is finite.",
+        "2 of 4 entries are NaN; the first is where `x` is 0, and 0 is right there.",
+        "Treat these values apart before dividing: 0 / 0 stays NaN under a later torch.where, so replace the divisor, as "
+        "in x / norm.clamp_min(1e-12).",
+    ),
 ]
 
 

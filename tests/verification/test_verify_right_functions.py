@@ -243,6 +243,21 @@ class Frees(Function):
         return gradient
 
 
+class Root(Function):
+    """A derivative that is infinite at 0, and no value below."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x.sqrt()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        (y,) = ctx.saved_tensors
+        return grad_output / (2 * y)
+
+
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(1))
 
@@ -267,6 +282,7 @@ RIGHT: list[tuple[Any, ...]] = [
     (ThroughSingle, x),
     (Through16, x),
     (Frees, x),
+    (Root, torch.tensor([0.0, 1.0, 2.0])),
 ]
 
 

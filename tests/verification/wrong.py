@@ -355,3 +355,18 @@ class Odd(Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
         return grad_output * (1 + x + x**2 / 2)
+
+
+class Norm(Function):
+    """0 / 0 for a vector of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        norm = x.norm(dim=-1)
+        ctx.save_for_backward(x, norm)
+        return norm
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        x, norm = ctx.saved_tensors
+        return (grad_output / norm)[..., None] * x

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from backsight.verification.differences import SMALLEST_SIZE, Slope, central, slope, step_for
-from backsight.verification.directions import drawn, equal, inner, size_of
+from backsight.verification.directions import Vector, drawn, equal, inner, size_of
 from backsight.verification.documented import direction_of
 from backsight.verification.errors import CannotTest
 from backsight.verification.point import Point
@@ -192,9 +192,11 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     known = slope(point, number, direction, pull.us)
     if not known.settled:
         return "differences of its forward do not settle: it is coarse, jumps or is singular at these values"
-    if gradient is not None and not bool(torch.isfinite(gradient).all()):
-        return "its gradient is infinite or NaN at these values"
     found = pull.along(number, direction)
+    if gradient is not None and not bool(torch.isfinite(gradient).all()):
+        if point.operation.definition is not None and _all_finite(point.outputs):
+            return Wrong(number, pull, found, known)
+        return "its gradient is infinite or NaN at these values"
     off = abs(found - known.value)
     allowed = min(max(FINE, NOISE * known.eps**0.6), 0.25)
     scale = max(known.size, abs(known.value))
@@ -214,7 +216,7 @@ def _is_unsteady(point: Point) -> bool:
 def _finite(pull: Pull) -> Pull:
     """Ask no output for a gradient that is infinite, as masked logits are."""
     point = pull.point
-    if all(bool(torch.isfinite(each).all()) for each in point.outputs):
+    if _all_finite(point.outputs):
         return pull
     us = [u.where(torch.isfinite(each), 0.0) for u, each in zip(pull.us, point.outputs, strict=True)]
     return pulled(point, us)
@@ -226,9 +228,7 @@ def _nearby(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str 
         inputs = [_beside(each, far, side, generator) for each in pull.point.inputs]
         try:
             point = pull.point.at(inputs)
-            if len(point.outputs) != len(pull.us) or any(
-                a.shape != b.shape for a, b in zip(point.outputs, pull.us, strict=True)
-            ):
+            if not _are_comparable(point.outputs, pull.point.outputs):
                 continue
             verdict = _judged(_finite(pulled(point, pull.us)), number, generator)
         except CannotTest:
@@ -238,6 +238,18 @@ def _nearby(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str 
         if not isinstance(verdict, str):
             return verdict
     return "nor nearby"
+
+
+def _are_comparable(here: Vector, there: Vector) -> bool:
+    """Whether outputs are of the same shapes as others, and finite where those are."""
+    return len(here) == len(there) and all(
+        a.shape == b.shape and not bool((torch.isfinite(b) & ~torch.isfinite(a)).any())
+        for a, b in zip(here, there, strict=True)
+    )
+
+
+def _all_finite(tensors: Vector) -> bool:
+    return all(bool(torch.isfinite(each).all()) for each in tensors)
 
 
 def _beside(tensor: torch.Tensor, far: float, side: int, generator: torch.Generator) -> torch.Tensor:
