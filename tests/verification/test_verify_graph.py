@@ -339,6 +339,16 @@ def test_a_backward_that_raises_is_reported_and_the_others_tested() -> None:
     assert {each.name for each in report.checked} == {"Sum", "Sin"}
 
 
+def test_tensors_without_values_or_shapes_are_left_alone() -> None:
+    meta = torch.randn(3, device="meta", requires_grad=True)
+    (skipped,) = bs.verify_graph((meta * 2).sum(0)).skipped[1:]
+    assert (skipped.name, skipped.why) == ("Mul", "its tensors are on the meta device, and have no values")
+    nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged, requires_grad=True)
+    report = bs.verify_graph(nested.sin().values().sum())
+    assert [each.name for each in report.skipped] == ["Sin"]
+    assert report.skipped[0].why == "its outputs have no shape or dtype for which gradients can be made up"
+
+
 def test_a_backward_that_raises_at_zero_is_judged_by_the_rest() -> None:
     class Divides(torch.autograd.Function):
         @staticmethod

@@ -13,6 +13,7 @@ from backsight.tape import Node
 from backsight.tape._torch import forward_class, input_metadata
 from backsight.tape.calling import BackwardRaises, call, fitted
 from backsight.verification.definition import Definition
+from backsight.verification.errors import raised
 from backsight.verification.live.operations import definition_of, inputs_of, name_of
 from backsight.verification.live.safety import restored
 from backsight.verification.probes import can_be_probed, probe, tolerance
@@ -132,8 +133,7 @@ def attempt(node: Node, live: Any, generator: torch.Generator) -> Trial:
             raw, refused = (None,) * len(live.next_functions), str(error)
             made = [raw] * 4
         except Exception as error:
-            first = next(iter(str(error).strip().splitlines()), "")
-            raise NotTried(f"raises {type(error).__name__}: {first}") from None
+            raise NotTried(f"raises {raised(error)}") from None
     cls, inputs = forward_class(type(live)), inputs_of(live)
     of_u, of_v, of_both, again = made
     return Trial(
@@ -149,6 +149,8 @@ def _gradients(live: Any, generator: torch.Generator) -> list[torch.Tensor | Non
     """Return a random gradient for each output; zeros for those without one, as a custom Function gets them."""
     custom = forward_class(type(live)) is not None
     made = [_gradient(each, generator, custom) for each in input_metadata(live)]
+    if any(g is not None and g.is_meta for g in made):
+        raise NotTried("its tensors are on the meta device, and have no values")
     # Without a gradient for each output only the engine could call a custom Function, and it runs the hooks.
     if (custom and any(g is None for g in made)) or not any(g is not None and can_be_probed(g.dtype) for g in made):
         raise NotTried("its outputs have no shape or dtype for which gradients can be made up")
@@ -158,7 +160,7 @@ def _gradients(live: Any, generator: torch.Generator) -> list[torch.Tensor | Non
 def _gradient(expected: Any, generator: torch.Generator, zeros: bool) -> torch.Tensor | None:
     try:
         shape = tuple(int(size) for size in expected.shape)
-    except RuntimeError:  # nested tensors have none; an output that was never used has nothing
+    except (RuntimeError, AttributeError):  # nested tensors have none; an output that was never used has nothing
         return None
     if can_be_probed(expected.dtype):
         return probe(shape, expected.dtype, expected.device, generator)

@@ -13,6 +13,7 @@ from backsight.snapshot import graph
 from backsight.tape import Graph, Models, Node, NothingToCapture, tensors_in
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
+from backsight.verification.errors import raised
 from backsight.verification.live.rules import judged
 from backsight.verification.live.safety import harm_of, unchanged
 from backsight.verification.live.trial import NotTried, attempt
@@ -82,7 +83,7 @@ class _Tested:
             self.skipped.append(Skipped(node.op, str(reason), node.source))
             return
         except Exception as error:  # one node that is unlike all others must not end the test of the rest
-            self.skipped.append(Skipped(node.op, f"its test raised {type(error).__name__}: {error}", node.source))
+            self.skipped.append(Skipped(node.op, f"its test raised {raised(error)}", node.source))
             return
         self.findings += found
         right = all(finding.severity != "error" for finding in found)
