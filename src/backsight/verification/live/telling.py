@@ -12,7 +12,7 @@ from backsight.verification.custom import body_of, place_of, returned
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
 
-_PYTORCH = "This is PyTorch's own backward: if the error is not in its inputs, it is a bug."
+_PYTORCH = "This is PyTorch's own backward: it loses digits at the values that it saved, or it has a bug."
 
 
 def finding(

@@ -16,7 +16,7 @@ from backsight.verification.definition import Definition
 from backsight.verification.errors import raised
 from backsight.verification.live.operations import definition_of, inputs_of, name_of
 from backsight.verification.live.safety import restored
-from backsight.verification.probes import can_be_probed, probe, tolerance
+from backsight.verification.probes import Generators, can_be_probed, probe, tolerance
 
 ALPHA, BETA = 2, -3
 """The third gradient is `2 u - 3 v`: not a sum to one, so that a constant that is added shows."""
@@ -111,13 +111,13 @@ class Trial:
         return None if first is None or again is None else _relative(first - again, (first,), self.floor)
 
 
-def attempt(node: Node, live: Any, generator: torch.Generator) -> Trial:
+def attempt(node: Node, live: Any, generators: Generators) -> Trial:
     """Call a node four times.
 
     Raises:
         NotTried: if its gradients cannot be made up, or if it raises.
     """
-    u, v = _gradients(live, generator), _gradients(live, generator)
+    u, v = _gradients(live, generators), _gradients(live, generators)
     both = [None if a is None or b is None else _mixed(a, b) for a, b in zip(u, v, strict=True)]
     given = _copies(u)
     overwritten: tuple[int, ...] = ()
@@ -145,25 +145,25 @@ def _copies(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | Non
     return [None if g is None else g.clone() for g in gradients]
 
 
-def _gradients(live: Any, generator: torch.Generator) -> list[torch.Tensor | None]:
+def _gradients(live: Any, generators: Generators) -> list[torch.Tensor | None]:
     """Return a random gradient for each output; zeros for those without one, as a custom Function gets them."""
     custom = forward_class(type(live)) is not None
-    made = [_gradient(each, generator, custom) for each in input_metadata(live)]
-    if any(g is not None and g.is_meta for g in made):
+    if any(each.device.type == "meta" for each in input_metadata(live)):
         raise NotTried("its tensors are on the meta device, and have no values")
+    made = [_gradient(each, generators, custom) for each in input_metadata(live)]
     # Without a gradient for each output only the engine could call a custom Function, and it runs the hooks.
     if (custom and any(g is None for g in made)) or not any(g is not None and can_be_probed(g.dtype) for g in made):
         raise NotTried("its outputs have no shape or dtype for which gradients can be made up")
     return made
 
 
-def _gradient(expected: Any, generator: torch.Generator, zeros: bool) -> torch.Tensor | None:
+def _gradient(expected: Any, generators: Generators, zeros: bool) -> torch.Tensor | None:
     try:
         shape = tuple(int(size) for size in expected.shape)
     except (RuntimeError, AttributeError):  # nested tensors have none; an output that was never used has nothing
         return None
     if can_be_probed(expected.dtype):
-        return probe(shape, expected.dtype, expected.device, generator)
+        return probe(shape, expected.dtype, expected.device, generators)
     return torch.zeros(shape, dtype=expected.dtype, device=expected.device) if zeros else None
 
 
