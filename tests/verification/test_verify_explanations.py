@@ -263,3 +263,34 @@ def test_brackets_are_only_proposed_where_they_help() -> None:
 
     (finding,) = bs.verify(Surplus, normal(4)).findings
     assert (finding.code, finding.cure) == ("BS402", "Leave the added term out.")
+
+
+def test_a_backward_that_runs_only_once_is_explained_all_the_same() -> None:
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.kept = x.cos()
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+            gradient = -grad_output * ctx.kept
+            del ctx.kept
+            return gradient
+
+    (finding,) = bs.verify(Once, normal(4)).findings
+    assert finding.code == "BS403" and finding.cure == "Negate it: `grad_output * ctx.kept`."
+
+
+def test_a_gradient_that_is_wrong_and_changes_what_was_saved_is_told_both() -> None:
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.kept = x.clone()
+            return x**2
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+            return ctx.kept.mul_(grad_output)
+
+    assert sorted(each.code for each in bs.verify(Both, normal(4))) == ["BS404", "BS412"]

@@ -64,7 +64,8 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     findings = [
         _finding(operation, code, explanation) for code, find in HABITS.items() for explanation in find(trial.pull)
     ]
-    unsteady = trial.pull.repeated is None or bool(difference(trial.pull))
+    unsteady = bool(difference(trial.pull))
+    point.only_once |= unsteady
     for wrong in trial.wrong:
         case = Case(wrong, generator)
         code, explanation = explained(case)

@@ -49,7 +49,8 @@ class Point:
     ```
 
     `inputs` are the values of the arguments that a gradient is wanted for, `wanted` their positions among the arguments
-    of the operation; `outputs` those outputs that carry a gradient, without their graph.
+    of the operation; `outputs` those outputs that carry a gradient, without their graph. `only_once` is set where a
+    backward spoils its graph: each then gets a new one.
     """
 
     def __init__(self, operation: Operation, values: list[Any], clock: Clock):
@@ -60,6 +61,7 @@ class Point:
         self.inputs = [values[k] for k in self.wanted]
         self.devices = frozenset(each.device.type for each in values if isinstance(each, torch.Tensor))
         self.changed_grad_output = False
+        self.only_once = False
         self._calls = 0
         self._leaves = [each.detach().requires_grad_() for each in self.inputs]
         self._written: tuple[int, ...] = ()
@@ -108,6 +110,8 @@ class Point:
     def pulled(self, us: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
         """Return Jᵀ u for each input: what the backward of the operation makes of `us`; None where it gives none."""
         self.clock.tick()
+        if self.only_once and self._calls:
+            self._run()
         self._calls += 1
         seed(BACKWARD_SEED + self._calls, self.devices)
         given = [u.clone() for u in us]

@@ -108,6 +108,7 @@ def pulled(point: Point, us: list[torch.Tensor]) -> Pull:
     except CannotTest:
         raise
     except Exception as error:  # whatever a user's backward raises when it runs again
+        point.only_once = True
         return Pull(point, us, gradients, None, error)
 
 
