@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -218,7 +221,7 @@ def test_the_operators_of_pytorch_are_clean(dtype: torch.dtype) -> None:
         if not op.supports_autograd or dtype not in op.supported_backward_dtypes("cpu"):
             continue
         torch.manual_seed(0)
-        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=True), 2):
+        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=True), 1):
             output = op(sample.input, *sample.args, **sample.kwargs)
             roots = [t for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.requires_grad]
             if roots:
@@ -226,7 +229,7 @@ def test_the_operators_of_pytorch_are_clean(dtype: torch.dtype) -> None:
                 nodes += len(report.checked)
                 flagged |= {op.name} if report.findings else set()
     assert flagged <= set(KNOWN)
-    assert nodes > 1200
+    assert nodes > 600
 
 
 # ---- what is left alone
@@ -304,6 +307,33 @@ def test_checkpoints_are_left_alone() -> None:
         "what it saved is packed by hooks (checkpointing, offloading), and unpacking would run them"
     }
     assert len(runs) == 2 and x.grad is None
+
+
+DISTRIBUTED = """
+import sys, warnings, torch, backsight as bs
+from torch import nn
+import torch.distributed.nn.functional as collective
+
+warnings.simplefilter("ignore")
+torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(nn.Linear(3, 2), static_graph=True)
+loss = collective.all_reduce(model(torch.randn(4, 3))).sum()
+print(bs.verify_graph(loss))
+print([parameter.grad for parameter in model.parameters()])
+loss.backward()
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_communication_is_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", DISTRIBUTED, str(tmp_path / "meeting")]
+    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == [
+        "backsight: the backward of all 3 nodes is linear and deterministic: Sum, Addmm, T",
+        "not tested: _AllReduce, _DDPSink (its backward communicates with other processes)",
+        "[None, None]",
+    ]
 
 
 def test_a_freed_graph_says_so() -> None:

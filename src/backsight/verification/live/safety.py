@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,8 @@ _STATES = {
 _COMMUNICATES = ("torch.distributed", "torch.nn.parallel", "deepspeed", "megatron", "fairscale")
 """Functions from here talk to other processes, which would wait for this one."""
 
+_COLLECTIVE = re.compile(r"c10d|All_?(Reduce|Gather|To_?All)|Reduce_?Scatter")
+
 
 def harm_of(node: Node, live: Any) -> str:
     """Return why a live node is not to be called; "" where it can be."""
@@ -40,7 +43,7 @@ def harm_of(node: Node, live: Any) -> str:
         if saved.state in _STATES:
             return _STATES[saved.state]
     cls = forward_class(type(live))
-    if cls is not None and cls.__module__.startswith(_COMMUNICATES):
+    if (cls is not None and cls.__module__.startswith(_COMMUNICATES)) or _COLLECTIVE.search(node.name):
         return "its backward communicates with other processes"
     if cls is not None and _runs_backward(cls):
         return "its backward runs a backward of its own, which writes to .grad"
