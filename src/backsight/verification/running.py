@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -140,5 +142,8 @@ def _merged(findings: list[WrongGradient]) -> list[WrongGradient]:
 
 
 def _eager() -> Any:
-    """Compiled functions run as they are written: what they compile to has one backward for everything."""
-    return torch.compiler.set_stance("force_eager")
+    """Compiled functions run as they are written: what they compile to has one backward for everything.
+
+    Where torch._dynamo was never imported nothing is compiled, and its import takes a second.
+    """
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
