@@ -90,6 +90,26 @@ def test_each_kind_of_wrong_backward(function: type, expected: tuple[str, str, s
     assert found(function.apply(x_of(4)).sum()) == [expected]
 
 
+def test_a_saved_tensor_that_is_changed_is_put_back_so_that_backward_does_not_raise() -> None:
+    class Cosine(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x.cos())
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            (cosine,) = ctx.saved_tensors
+            return cosine.mul_(grad)
+
+    x = x_of(4)
+    loss = Cosine.apply(x).sum()
+    (finding,) = bs.verify_graph(loss)
+    assert finding.title == "The backward of Cosine changes what forward saved for it: saved_tensors[0]."
+    loss.backward()
+    torch.testing.assert_close(x.grad, x.detach().cos())
+
+
 def test_how_a_backward_that_is_not_linear_grows() -> None:
     (squares,) = bs.verify_graph(wrong.Squares.apply(x_of(4)).sum())
     (normalises,) = bs.verify_graph(wrong.Normalises.apply(x_of(4)).sum())

@@ -121,19 +121,25 @@ def attempt(node: Node, live: Any, generators: Generators) -> Trial:
     both = [None if a is None or b is None else _mixed(a, b) for a, b in zip(u, v, strict=True)]
     given = _copies(u)
     overwritten: tuple[int, ...] = ()
-    refused = ""
-    with restored(live) as changed:
-        try:
-            raw = call(live, given)
-            made = [_dense(raw)]
-            overwritten = tuple(k for k, (a, b) in enumerate(zip(given, u, strict=True)) if _differ(a, b))
-            made += [_dense(call(live, gradients)) for gradients in (v, both, _copies(u))]
-            refused = _refused(live, raw)
-        except BackwardRaises as error:
-            raw, refused = (None,) * len(live.next_functions), str(error)
-            made = [raw] * 4
-        except Exception as error:
-            raise NotTried(f"raises {raised(error)}") from None
+    refused, changed = "", list[str]()
+
+    def called(gradients: Sequence[torch.Tensor | None]) -> Results:
+        with restored(live) as spoilt:
+            results = call(live, gradients)
+        changed.extend(spoilt)
+        return results
+
+    try:
+        raw = called(given)
+        made = [_dense(raw)]
+        overwritten = tuple(k for k, (a, b) in enumerate(zip(given, u, strict=True)) if _differ(a, b))
+        made += [_dense(called(gradients)) for gradients in (v, both, _copies(u))]
+        refused = _refused(live, raw)
+    except BackwardRaises as error:
+        raw, refused = (None,) * len(live.next_functions), str(error)
+        made = [raw] * 4
+    except Exception as error:
+        raise NotTried(f"raises {raised(error)}") from None
     cls, inputs = forward_class(type(live)), inputs_of(live)
     of_u, of_v, of_both, again = made
     return Trial(
