@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import backsight as bs
+from backsight.verification.errors import OutOfTime
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -284,16 +285,35 @@ def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_com
     assert len(report.checked) + len(report.skipped) == 301
 
 
+def test_a_wrong_gradient_is_told_also_when_the_time_is_over_before_it_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def explained(case: Any) -> Any:
+        raise OutOfTime("the 60 s given to verify were over; give it more with seconds=")
+
+    monkeypatch.setattr("backsight.verification.check.explained", explained)
+    (finding,) = bs.verify(wrong.Square, torch.ones(3)).findings
+    assert (finding.code, finding.title) == ("BS400", "the backward of Square returns a wrong gradient for `x`.")
+    assert finding.evidence[0].endswith(
+        "How it is wrong was not looked into: the 60 s given to verify were over; give it more with seconds=."
+    )
+
+
 def test_two_hundred_layers() -> None:
     layers = [layer for _ in range(100) for layer in (nn.Linear(8, 8), nn.Tanh())]
     assert len(bs.verify(nn.Sequential(*layers), normal(2, 8)).checked) == 200
 
 
-def test_a_bar_shows_progress_on_stderr_only_where_it_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
-    slow = nn.Sequential(*[nn.Linear(400, 400) for _ in range(40)])
-    bs.verify(slow, normal(400, 400), progress=False, seconds=1.5)
+def test_a_bar_shows_progress_on_stderr_where_it_is_wanted(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backsight.verification.progress.PATIENCE", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal then
+    bs.verify(nn.Sequential(nn.Linear(3, 3), nn.Tanh()), normal(2, 3), progress=True)
     out, err = capfd.readouterr()
-    assert (out, err) == ("", "")
+    assert out == "" and "verifying" in err and "tanh" in err
+    bs.verify(nn.Sequential(nn.Linear(3, 3), nn.Tanh()), normal(2, 3))
+    assert capfd.readouterr() == ("", "")
 
 
 # ---- other tools at work

@@ -11,8 +11,8 @@ from backsight.verification.case import Case
 from backsight.verification.conduct import HABITS, difference, of_error
 from backsight.verification.custom import place_of
 from backsight.verification.documented import documented
-from backsight.verification.errors import CannotTest, raised
-from backsight.verification.hypotheses import Explanation, explained
+from backsight.verification.errors import CannotTest, OutOfTime, raised
+from backsight.verification.hypotheses import Explanation, explained, out_of_time
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
@@ -67,8 +67,12 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     unsteady = bool(difference(trial.pull))
     point.only_once |= unsteady
     for wrong in trial.wrong:
-        case = Case(wrong, generator)
-        code, explanation = explained(case)
+        try:
+            case = Case(wrong, generator)
+            code, explanation = explained(case)
+        except OutOfTime as over:
+            findings.append(_finding(operation, "BS400", out_of_time(wrong, over)))
+            continue
         if code != "BS400" or not unsteady:  # what differs from call to call is wrong for that reason
             findings.append(_finding(operation, code, explanation, case))
     unclear = "; ".join(sorted(set(trial.unclear.values())))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.verification.directions import narrowest, products, size_of
+from backsight.verification.directions import asked, inner, narrowest, products, size_of
 from backsight.verification.errors import CannotTest
 from backsight.verification.point import Point
 
@@ -38,11 +38,13 @@ STILL = 1e-6
 
 
 class Difference(NamedTuple):
-    """A central difference, and the two one-sided ones. `size` is how large such a product is when signs are random."""
+    """A central difference, and the gap between the two one-sided ones.
+
+    `size` is how large such a product is when signs are random.
+    """
 
     value: float
-    ahead: float
-    behind: float
+    gap: float
     size: float
 
 
@@ -101,9 +103,7 @@ def slope(point: Point, number: int, direction: torch.Tensor, us: Sequence[torch
     """Return <u, J v> by the differences that agree best."""
     here = point.moved(number, None)
     size = max(size_of(point.inputs[number]), SMALLEST_SIZE)
-    level = sum(
-        float(torch.linalg.vector_norm(_where_moving(u, products(u, y)))) for u, y in zip(us, here, strict=True)
-    )
+    level = sum(float(torch.linalg.vector_norm(products(u, asked(u, y)))) for u, y in zip(us, here, strict=True))
     eps = _precision(point, number, direction * (STEPS[0] * size))
     rounding = eps * level  # of the outputs
     steps = COARSE_STEPS if eps > COARSE else STEPS if point.inputs[number].numel() < LARGE else STEPS[3:7]
@@ -135,8 +135,7 @@ def _precision(point: Point, number: int, by: torch.Tensor) -> float:
 
 def _has_kink(wider: Difference, narrower: Difference, shrunk: float) -> bool:
     """Where a function is smooth, the gap between the differences ahead and behind shrinks with the step."""
-    before, now = abs(wider.ahead - wider.behind), abs(narrower.ahead - narrower.behind)
-    return now > 1e-4 * narrower.size and now > 2.5 * before * shrunk
+    return narrower.gap > 1e-4 * narrower.size and narrower.gap > 2.5 * wider.gap * shrunk
 
 
 def _difference(
@@ -155,17 +154,11 @@ def _difference(
         raise
     except Exception:  # such as linalg.cholesky: the matrix is not positive definite there
         return None
-    value = forth = back = size = 0.0
+    value = gap = size = 0.0
     for u, a, b, h in zip(us, ahead, behind, here, strict=True):
-        terms = _where_moving(u, products(u, a - b))
+        terms = products(u, asked(u, a - b))
         value += float(terms.sum())
-        forth += float(_where_moving(u, products(u, a - h)).sum())
-        back += float(_where_moving(u, products(u, h - b)).sum())
         size += float(torch.linalg.vector_norm(terms)) ** 2
-    found = Difference(value / (2 * step), forth / step, back / step, size**0.5 / (2 * step))
+        gap += inner(u, asked(u, a + b - 2 * h))
+    found = Difference(value / (2 * step), abs(gap) / step, size**0.5 / (2 * step))
     return found if found.value - found.value == 0 else None
-
-
-def _where_moving(u: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
-    """Leave out what u does not ask for: outputs that are infinite, as masked logits are."""
-    return terms.where(u != 0, 0.0)

@@ -40,6 +40,11 @@ def inner(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(products(a, b).sum())
 
 
+def asked(u: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Leave out the values that u does not ask for: outputs that are infinite, as masked logits are."""
+    return values if bool(u.all()) else values.where(u != 0, 0.0)
+
+
 def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors hold the same values."""
     if a.dtype is torch.complex32:  # which torch.equal does not take

@@ -7,6 +7,7 @@ import torch
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.wording import number
+from backsight.verification.trial import Wrong
 
 _SHOWN = 3
 
@@ -34,6 +35,20 @@ def unexplained(case: Case) -> Explanation:
         tuple(evidence),
         "Derive it anew from forward: the gradient of an input is the sum over outputs of grad_output times the "
         "derivative of that output with respect to the input.",
+    )
+
+
+def out_of_time(wrong: Wrong, why: Exception) -> Explanation:
+    """Say that a gradient is wrong where no time was left to find out how."""
+    operation = wrong.pull.point.operation
+    argument = operation.argument(wrong.pull.point.wanted[wrong.number])
+    return Explanation(
+        f"the backward of {operation.name} returns a wrong gradient for `{argument}`.",
+        (
+            f"Along a random direction it says {number(wrong.found)} where forward changes by "
+            f"{number(wrong.slope.value)}. How it is wrong was not looked into: {why}.",
+        ),
+        "Give it more time, or a smaller input.",
     )
 
 
