@@ -49,8 +49,8 @@ def test_the_relu_that_writes_ones() -> None:
         "  first stays 1).\n"
         "  By the chain rule each entry is grad_output times the derivative of forward, d loss/d input = d loss/d\n"
         "  output · d output/d input; the first factor is missing.\n"
-        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output is 1\n"
-        "  there.\n"
+        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output is "
+        "1\n  there.\n"
         "  cure: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
     )
 
@@ -343,7 +343,7 @@ def test_the_seed_makes_it_repeatable() -> None:
 def test_a_report_raises_on_demand() -> None:
     report = bs.verify(wrong.Square, normal(3))
     assert not report.ok and len(report) == 1
-    with pytest.raises(bs.VerificationFailed, match="Square.backward returns half the right gradient"):
+    with pytest.raises(bs.VerificationFailed, match=r"Square\.backward returns half the right gradient"):
         report.raise_if()
     bs.verify(wrong.Rounding, normal(3)).raise_if("error")  # a straight-through estimator is a warning
     with pytest.raises(bs.VerificationFailed):

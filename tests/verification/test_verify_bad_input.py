@@ -1,4 +1,4 @@
-"""Input on which a test of gradients stumbles: none at all, integers, aliases, kinks, singular points, too much of it."""
+"""Input on which a test of gradients stumbles: none at all, integers, aliases, kinks, singular points, too much."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import cProfile
 import random
 import sys
 import warnings
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -271,17 +273,21 @@ def test_a_huge_tensor_is_tested_along_single_directions() -> None:
     assert finding.code == "BS404" and len(report.checked) == 2
 
 
-def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_come_first() -> None:
+def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = count()  # a second passes at each look at the clock, that is, at each call of an operation
+    monkeypatch.setattr("backsight.verification.point.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
     def model(x: torch.Tensor) -> torch.Tensor:
         for _ in range(300):
             x = x.sin()
         return wrong.Square.apply(x)
 
-    report = bs.verify(model, normal(100), seconds=0.05)
-    assert [each.operation for each in report] == ["Square"]
-    assert {each.why for each in report.skipped} == {
-        "the 0.05 s given to verify were over; give it more with seconds="
-    }
+    report = bs.verify(model, normal(2), seconds=1000)
+    assert [each.code for each in report] == ["BS404"]
+    assert {each.why for each in report.skipped} == {"the 1000 s given to verify were over; give it more with seconds="}
+    assert 50 < len(report.checked) < 250
     assert len(report.checked) + len(report.skipped) == 301
 
 

@@ -202,14 +202,16 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (wrong.Norm, torch.tensor([[0.0, 0.0], [1.0, 2.0]])),
         "Norm.backward returns NaN for `x`, where forward is finite.",
         "2 of 4 entries are NaN; the first is where `x` is 0, and 0 is right there.",
-        "Treat these values apart before dividing: 0 / 0 stays NaN under a later torch.where, so replace the divisor, as "
-        "in x / norm.clamp_min(1e-12).",
+        "Treat these values apart before dividing: 0 / 0 stays NaN under a later torch.where, so replace the divisor, "
+        "as in x / norm.clamp_min(1e-12).",
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("code", "call", "title", "evidence", "cure"), EXPLAINED, ids=[f"{row[0]}-{row[1][0].__name__}" for row in EXPLAINED]
+    ("code", "call", "title", "evidence", "cure"),
+    EXPLAINED,
+    ids=[f"{row[0]}-{row[1][0].__name__}" for row in EXPLAINED],
 )
 def test_an_explanation(code: str, call: tuple[Any, ...], title: str, evidence: str, cure: str) -> None:
     (finding,) = bs.verify(*call).findings
