@@ -183,6 +183,9 @@ def test_right_operations_at_kinks_and_singular_points(function: Any, x: torch.T
 def test_a_wrong_one_is_found_at_its_kink() -> None:
     (finding,) = bs.verify(wrong.BadReLU, torch.tensor([0.0, 0.0, 1.0, -1.0])).findings
     assert finding.code == "BS401"
+    assert finding.evidence[-1] == (
+        "Tested at a point nearby: at these values themselves forward has a kink or is singular."
+    )
 
 
 def test_a_kink_is_tested_nearby_and_the_report_says_so() -> None:
