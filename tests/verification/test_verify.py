@@ -81,10 +81,7 @@ def test_the_cures_are_right() -> None:
             return grad_input
 
     report = bs.verify(lambda x: ReLU.apply(Poly.apply(x)), normal(6, 6))
-    assert str(report) == (
-        "backsight: the backward of all 2 operations is right: test_the_cures_are_right.<locals>.Poly,\n"
-        "test_the_cures_are_right.<locals>.ReLU"
-    )
+    assert str(report) == "backsight: the backward of all 2 operations is right: Poly, ReLU"
 
 
 # ---- where
@@ -152,6 +149,22 @@ def test_twenty_operations_nine_of_them_wrong() -> None:
         "Noisy": "BS411",
     }
     assert {each.name for each in report.wrong} == {each.operation for each in report}
+
+
+def test_a_function_without_source_is_told_by_its_name() -> None:
+    made: dict[str, Any] = {"torch": torch}
+    exec(
+        "class Twice(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x): return x * 2\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g): return g + 1\n",
+        made,
+    )
+    (finding,) = bs.verify(made["Twice"], normal(3)).findings
+    assert (finding.code, finding.operation, finding.input) == ("BS402", "Twice", "x")
+    assert (finding.forward, finding.backward) == (None, None)
+    assert finding.calls[0].file == __file__
 
 
 # ---- what it takes

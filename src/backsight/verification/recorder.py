@@ -111,9 +111,9 @@ class Recorder(TorchFunctionMode):
         internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
         if self._custom or internal or not torch.is_grad_enabled() or transforming():
             return None
-        written = Definition.of_function(function)
+        written, name = Definition.of_function(function), function.__qualname__.rpartition("<locals>.")[2]
         with no_torch_function():
-            return self._taken(function.__qualname__, function.apply, held["args"], held["kwargs"], written, function)
+            return self._taken(name, function.apply, held["args"], held["kwargs"], written, function)
 
     def _taken(
         self,
