@@ -373,3 +373,10 @@ def test_a_tensor_that_cannot_be_copied_is_told_and_stops_nothing() -> None:
     report = bs.verify(lambda x: (x * held).sin().as_subclass(torch.Tensor).cos(), normal(3))
     assert not report.findings
     assert ("mul", "it could not be kept: RuntimeError: not this one") in [(e.name, e.why) for e in report.skipped]
+
+
+def test_a_lazy_module() -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
+    report = bs.verify(model, normal(4, 2))
+    assert report.ok and not report.skipped
+    assert [each.name for each in report.checked] == ["linear", "batch_norm"]

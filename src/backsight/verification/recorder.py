@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -52,6 +52,13 @@ class Copies:
                 yield tensor, copy
 
 
+class Unkept(NamedTuple):
+    """An operation whose arguments could not be copied."""
+
+    name: str
+    why: str
+
+
 class Recorder(TorchFunctionMode):
     """Keeps the operations that run while it is entered.
 
@@ -66,7 +73,7 @@ class Recorder(TorchFunctionMode):
         self.copies = Copies()
         self.unseen = 0
         self.failed: dict[str, str] = {}
-        self._custom: list[tuple[Operation | None, int]] = []
+        self._custom: list[tuple[Operation | Unkept | None, int]] = []
         self._running = False
 
     def __torch_function__(
@@ -86,13 +93,15 @@ class Recorder(TorchFunctionMode):
         self._made(taken, before)
         return result
 
-    def _made(self, operation: Operation | None, before: int) -> None:
+    def _made(self, operation: Operation | Unkept | None, before: int) -> None:
         """Keep an operation if it made nodes."""
         made = next_sequence_number() - before
         if made and not self._running:
             self.unseen -= made
-        if made and operation is not None:
+        if made and isinstance(operation, Operation):
             self.operations.append(operation)
+        elif made and isinstance(operation, Unkept):
+            self.failed[operation.name] = operation.why
 
     def profile(self, frame: FrameType, event: str, given: Any) -> None:
         """Notice calls of `Function.apply`; for `sys.setprofile`."""
@@ -105,7 +114,7 @@ class Recorder(TorchFunctionMode):
             if not self._custom:
                 self._made(None if given is None else operation, before)
 
-    def _applied(self, frame: FrameType) -> Operation | None:
+    def _applied(self, frame: FrameType) -> Operation | Unkept | None:
         held = frame.f_locals
         function = held["cls"]
         internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
@@ -123,7 +132,7 @@ class Recorder(TorchFunctionMode):
         kwargs: dict[str, Any],
         definition: Definition | None,
         custom: type | None = None,
-    ) -> Operation | None:
+    ) -> Operation | Unkept | None:
         """Return the call that is about to be made; None where nothing in it requires a gradient."""
         flat, spec = flattened(args, kwargs)
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in flat):
@@ -131,8 +140,7 @@ class Recorder(TorchFunctionMode):
         try:
             kept = [Kept(self.copies.of(t), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in flat]
         except Exception as error:  # a tensor that cannot be copied must not stop the user's function
-            self.failed[name] = raised(error)
-            return None
+            return Unkept(name, raised(error))
         generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
         return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators, definition)
 
