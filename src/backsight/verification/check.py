@@ -71,7 +71,7 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     point.only_once |= unsteady
     told = [_told(wrong, wrong.pull.point is not point, generator) for wrong in trial.wrong]
     # What differs from call to call is wrong for that reason.
-    findings += [each for each in told if each.code != "BS400" or not unsteady]
+    findings += [each for each in told if each.code not in ("BS400", "BS418") or not unsteady]
     unclear = "; ".join(sorted(set(trial.unclear.values())))
     judged = bool(findings) or len(trial.unclear) < len(point.inputs)
     return Outcome(tuple(findings), judged, trial.how, unclear)
