@@ -32,6 +32,7 @@ bench: setup
 	$(BIN)/python bench/drawing.py
 	$(BIN)/python bench/naming.py
 	$(BIN)/python bench/tensor_statistics.py
+	$(BIN)/python bench/verify.py --quick
 	$(BIN)/python bench/watching.py
 
 clean:

@@ -31,6 +31,7 @@ from mutants import FAULTS, score, tallied
 from samples import Sample, samples
 
 SCORE, AGAINST_FAST, AGAINST_SLOW = 0.995, 1.3, 20
+EMPTY = "its inputs hold no elements"
 SECONDS = 5
 """A slow gradcheck that takes longer is stopped, and counted with this time."""
 
@@ -62,11 +63,14 @@ def _op_db(shards: int) -> bool:
         tested += bool(result.checked)
         flagged.update({(sample.name, finding.code) for finding in result})
         skipped.update({(sample.name, each.why) for each in result.skipped})
-    table = simple_table("operator", "code", "samples", title=f"Flags on {tested:,} samples of op_db as it is")
-    for (name, code), count in sorted(flagged.items()):
-        table.add_row(name, code, str(count))
-    declined = [f"not tested: {name} ×{count}: {why}" for (name, why), count in sorted(skipped.items())]
-    report(table, *declined, "", verdict(not flagged, f"{sum(flagged.values())} operators of PyTorch are accused"), "")
+    accused = [f"accused: {name}, {code} ×{count}" for (name, code), count in sorted(flagged.items())]
+    reasons: dict[str, list[str]] = {}
+    for (name, why), count in sorted(skipped.items()):
+        reasons.setdefault(why, []).append(name if count == 1 else f"{name} ×{count}")
+    declined = [f"not tested: {', '.join(names)}: {why}" for why, names in reasons.items() if why != EMPTY]
+    declined.append(f"not tested: {sum(n for (_, why), n in skipped.items() if why == EMPTY)} samples: {EMPTY}")
+    title = f"Operators of PyTorch as they are: {tested:,} samples tested"
+    report(title, "", *accused, *declined, "", verdict(not flagged, f"{len(accused)} operators are accused"), "")
     return not flagged
 
 

@@ -185,6 +185,22 @@ def test_backward_at_a_linear_layer_is_three_products():
     ]
 
 
+def test_a_backward_by_hand_is_proven_and_learns_to_read_digits():
+    result = run(EXAMPLES / "manual_backprop.py")
+
+    assert result.returncode == 0, result.stderr
+    proven, accuracy = result.stdout.splitlines()
+    assert proven == "the gradients of 0.weight, 0.bias, 2.weight, 2.bias are those of autograd"
+    assert float(accuracy.removeprefix("test accuracy ")) > 0.95
+
+
+def test_a_mistake_in_a_backward_by_hand_is_explained():
+    result = run(EXAMPLES / "manual_backprop.py", "--wrong")
+
+    assert result.returncode == 1
+    assert "weight_grad of Linear is a mean over the batch instead of the sum." in result.stderr
+
+
 def test_every_broken_program_is_in_the_tables():
     scripts = {script.name for script in BROKEN.glob("*.py")}
 

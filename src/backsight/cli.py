@@ -156,8 +156,8 @@ def _add_verify(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     verify.add_argument(
         "--dtype", metavar="TYPE", type=_any_dtype, help="of the inputs; float64, or a module's own, if not given"
     )
-    verify.add_argument("--seed", metavar="N", type=int, default=0, help="of random inputs and directions")
-    verify.add_argument("--seconds", metavar="S", type=float, default=60.0, help="that it may take")
+    verify.add_argument("--seed", metavar="N", type=int, help="of random inputs and directions; 0 if not given")
+    verify.add_argument("--seconds", metavar="S", type=float, help="that each test may take; 60 if not given")
     verify.add_argument("--second-order", action="store_true", help="second derivatives too, as of gradient penalties")
     verify.add_argument("--json", action="store_true", help="print plain data")
 

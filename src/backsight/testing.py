@@ -24,8 +24,8 @@ def assert_gradients_right(
     /,
     *inputs: Any,
     second_order: bool = False,
-    seconds: float = 60.0,
-    seed: int = 0,
+    seconds: float | None = None,
+    seed: int | None = None,
     **keywords: Any,
 ) -> None:
     """Assert that the backward of every operation that a function runs is right.
@@ -43,17 +43,17 @@ def assert_gradients_right(
         function: a module, a function, or a `torch.autograd.Function`.
         inputs: its arguments. If no tensor among them requires a gradient, all floating-point ones are taken to.
         second_order: whether the second derivatives have to be right too.
-        seconds: the time that each of the two may take.
-        seed: of the random numbers that the function draws.
+        seconds: the time that each of the two may take; 60 by default.
+        seed: of the random numbers that the function draws; 0 by default.
         keywords: its keyword arguments.
 
     Raises:
         AssertionError: with the report of `backsight.verify`.
     """
     __tracebackhide__ = True
-    _assert(verify(function, *inputs, seconds=seconds, seed=seed, progress=False, **keywords))
+    _assert(verify(function, *inputs, seconds=seconds, seed=seed, **keywords))
     if second_order:
-        _assert(verify_second_order(function, *inputs, seconds=seconds, seed=seed, progress=False, **keywords))
+        _assert(verify_second_order(function, *inputs, seconds=seconds, seed=seed, **keywords))
 
 
 def assert_manual_backward(

@@ -76,6 +76,22 @@ class WithSetup(Function):
         return grad * ctx.derivative
 
 
+class Normalised(Function):
+    """A layer norm as it is often written: mean and deviation are kept."""
+
+    @staticmethod
+    def forward(ctx, x):
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, correction=0, keepdim=True)
+        ctx.save_for_backward(x, mean, std)
+        return (x - mean) / std
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, mean, std = ctx.saved_tensors
+        y = (x - mean) / std
+        return (grad - grad.mean(-1, keepdim=True) - y * (grad * y).mean(-1, keepdim=True)) / std
+
+
 class Detached(Function):
     @staticmethod
     def forward(ctx, x):

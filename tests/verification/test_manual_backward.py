@@ -99,6 +99,11 @@ def test_several_inputs() -> None:
     )
 
 
+def test_a_loss_whose_target_has_no_gradient() -> None:
+    x, target, g = torch.randn(5), torch.tensor([1.0, -1, 1, 1, -1]), torch.tensor(2.0)
+    check(nn.SoftMarginLoss(), (x, target), g, input_grad=(-g / 5 * target * (-target * x).sigmoid(), None))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.complex64])
 def test_rounding_is_allowed(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
@@ -264,6 +269,36 @@ def test_every_wrong_gradient_is_told_of() -> None:
     assert text.startswith("backsight: 2 of 3 gradients have a wrong value: weight_grad, bias_grad\n")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_the_modules_of_pytorch_are_right_and_every_fault_in_them_is_found() -> None:
+    from torch.testing._internal.common_modules import module_db
+
+    compared = 0
+    for info in module_db:
+        for sample in info.module_inputs_func(
+            info, device="cpu", dtype=torch.float64, requires_grad=True, training=False
+        )[:1]:
+            layer = info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs).double().eval()
+            arguments = sample.forward_input.args
+            if len(arguments) != 1 or sample.forward_input.kwargs or not isinstance(arguments[0], torch.Tensor):
+                continue
+            x = arguments[0].detach().requires_grad_(arguments[0].is_floating_point())
+            y = layer(x)
+            if not isinstance(y, torch.Tensor) or not y.requires_grad or "Fractional" in info.name:
+                continue  # fractional pooling is random
+            g = torch.randn_like(y)
+            tensors = dict(layer.named_parameters()) | ({"input": x} if x.requires_grad else {})
+            found = torch.autograd.grad(y, list(tensors.values()), g)
+            for name, right in zip(tensors, found, strict=True):
+                given = {"input_grad": right} if name == "input" else {"grads": {name: right}}
+                fault = {"input_grad": -right} if name == "input" else {"grads": {name: -right}}
+                check(layer, x, g, **given)
+                if right.abs().max() > 0:
+                    assert "has the wrong sign" in title(layer, x, g, **fault)
+                compared += 1
+    assert compared > 100
+
+
 # ---- what cannot be compared
 
 
@@ -275,7 +310,7 @@ def test_every_wrong_gradient_is_told_of() -> None:
         (
             {"grads": {"wieght": torch.ones(2, 3)}},
             ValueError,
-            "there is no wieght_grad: what has a gradient here is weight_grad, bias_grad, input_grad.",
+            "there is no wieght_grad: what has a gradient here is weight_grad, bias_grad.",
         ),
     ],
 )

@@ -49,8 +49,8 @@ def test_the_relu_that_writes_ones() -> None:
         "  first stays 1).\n"
         "  By the chain rule each entry is grad_output times the derivative of forward, d loss/d input = d loss/d\n"
         "  output · d output/d input; the first factor is missing.\n"
-        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output is 1\n"
-        "  there.\n"
+        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output is "
+        "1\n  there.\n"
         "  cure: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
     )
 
@@ -81,10 +81,7 @@ def test_the_cures_are_right() -> None:
             return grad_input
 
     report = bs.verify(lambda x: ReLU.apply(Poly.apply(x)), normal(6, 6))
-    assert str(report) == (
-        "backsight: the backward of all 2 operations is right: test_the_cures_are_right.<locals>.Poly,\n"
-        "test_the_cures_are_right.<locals>.ReLU"
-    )
+    assert str(report) == "backsight: the backward of all 2 operations is right: Poly, ReLU"
 
 
 # ---- where
@@ -152,6 +149,22 @@ def test_twenty_operations_nine_of_them_wrong() -> None:
         "Noisy": "BS411",
     }
     assert {each.name for each in report.wrong} == {each.operation for each in report}
+
+
+def test_a_function_without_source_is_told_by_its_name() -> None:
+    made: dict[str, Any] = {"torch": torch}
+    exec(
+        "class Twice(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x): return x * 2\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g): return g + 1\n",
+        made,
+    )
+    (finding,) = bs.verify(made["Twice"], normal(3)).findings
+    assert (finding.code, finding.operation, finding.input) == ("BS402", "Twice", "x")
+    assert (finding.forward, finding.backward) == (None, None)
+    assert finding.calls[0].file == __file__
 
 
 # ---- what it takes
@@ -248,6 +261,24 @@ def test_of_several_outputs_the_wrong_one_is_named() -> None:
     )
 
 
+class Weighted(Function):
+    """A weighted sum of many tensors; the gradient of one is twice too large."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        return torch.stack([each * 10.0**-k for k, each in enumerate(tensors)]).sum(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(grad_output * 10.0**-k * (2 if k == 5 else 1) for k in range(len(ctx.needs_input_grad)))
+
+
+def test_of_many_inputs_the_wrong_one_is_named_although_its_gradient_is_small() -> None:
+    (finding,) = bs.verify(Weighted, *normal(9, 4)).findings
+    assert finding.title == "Weighted.backward returns twice the right gradient for `tensors[5]`."
+    assert bs.verify(lambda *tensors: torch.cat(tensors), *normal(300, 2)).ok
+
+
 def test_an_operator_of_torch_library_is_named_and_its_backward_found() -> None:
     @torch.library.custom_op("backsight_test::cube", mutates_args=())
     def cube(x: torch.Tensor) -> torch.Tensor:
@@ -325,7 +356,7 @@ def test_the_seed_makes_it_repeatable() -> None:
 def test_a_report_raises_on_demand() -> None:
     report = bs.verify(wrong.Square, normal(3))
     assert not report.ok and len(report) == 1
-    with pytest.raises(bs.VerificationFailed, match="Square.backward returns half the right gradient"):
+    with pytest.raises(bs.VerificationFailed, match=r"Square\.backward returns half the right gradient"):
         report.raise_if()
     bs.verify(wrong.Rounding, normal(3)).raise_if("error")  # a straight-through estimator is a warning
     with pytest.raises(bs.VerificationFailed):

@@ -1,4 +1,4 @@
-"""Input on which a test of gradients stumbles: none at all, integers, aliases, kinks, singular points, too much of it."""
+"""Input on which a test of gradients stumbles: none at all, integers, aliases, kinks, singular points, too much."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import cProfile
 import random
 import sys
 import warnings
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import backsight as bs
+from backsight.verification.errors import OutOfTime
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -180,6 +183,9 @@ def test_right_operations_at_kinks_and_singular_points(function: Any, x: torch.T
 def test_a_wrong_one_is_found_at_its_kink() -> None:
     (finding,) = bs.verify(wrong.BadReLU, torch.tensor([0.0, 0.0, 1.0, -1.0])).findings
     assert finding.code == "BS401"
+    assert finding.evidence[-1] == (
+        "Tested at a point nearby: at these values themselves forward has a kink or is singular."
+    )
 
 
 def test_a_kink_is_tested_nearby_and_the_report_says_so() -> None:
@@ -270,16 +276,36 @@ def test_a_huge_tensor_is_tested_along_single_directions() -> None:
     assert finding.code == "BS404" and len(report.checked) == 2
 
 
-def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_come_first() -> None:
+def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = count()  # a second passes at each look at the clock, that is, at each call of an operation
+    monkeypatch.setattr("backsight.verification.point.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
     def model(x: torch.Tensor) -> torch.Tensor:
         for _ in range(300):
             x = x.sin()
         return wrong.Square.apply(x)
 
-    report = bs.verify(model, normal(100), seconds=0.05)
-    assert [each.operation for each in report] == ["Square"]
-    assert {each.why for each in report.skipped} == {"the 0.05 s given to verify were over; give it more with seconds="}
+    report = bs.verify(model, normal(2), seconds=1000)
+    assert [each.code for each in report] == ["BS404"]
+    assert {each.why for each in report.skipped} == {"the 1000 s given to verify were over; give it more with seconds="}
+    assert 50 < len(report.checked) < 250
     assert len(report.checked) + len(report.skipped) == 301
+
+
+def test_a_wrong_gradient_is_told_also_when_the_time_is_over_before_it_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def explained(case: Any) -> Any:
+        raise OutOfTime("the 60 s given to verify were over; give it more with seconds=")
+
+    monkeypatch.setattr("backsight.verification.check.explained", explained)
+    (finding,) = bs.verify(wrong.Square, torch.ones(3)).findings
+    assert (finding.code, finding.title) == ("BS400", "the backward of Square returns a wrong gradient for `x`.")
+    assert finding.evidence[0].endswith(
+        "How it is wrong was not looked into: the 60 s given to verify were over; give it more with seconds=."
+    )
 
 
 def test_two_hundred_layers() -> None:
@@ -287,11 +313,16 @@ def test_two_hundred_layers() -> None:
     assert len(bs.verify(nn.Sequential(*layers), normal(2, 8)).checked) == 200
 
 
-def test_a_bar_shows_progress_on_stderr_only_where_it_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
-    slow = nn.Sequential(*[nn.Linear(400, 400) for _ in range(40)])
-    bs.verify(slow, normal(400, 400), progress=False, seconds=1.5)
+def test_a_bar_shows_progress_on_stderr_where_it_is_wanted(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backsight.verification.progress.PATIENCE", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal then
+    bs.verify(nn.Sequential(nn.Linear(3, 3), nn.Tanh()), normal(2, 3), progress=True)
     out, err = capfd.readouterr()
-    assert (out, err) == ("", "")
+    assert out == "" and "verifying" in err and "tanh" in err
+    bs.verify(nn.Sequential(nn.Linear(3, 3), nn.Tanh()), normal(2, 3))
+    assert capfd.readouterr() == ("", "")
 
 
 # ---- other tools at work
@@ -325,3 +356,27 @@ def test_warnings_are_shown_once() -> None:
 def test_where_gradients_are_off(mode: Any) -> None:
     with mode():
         assert bs.verify(torch.sin, normal(3)).ok
+
+
+class Uncopyable(torch.Tensor):
+    """A subclass that refuses to be cloned."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.clone:
+            raise RuntimeError("not this one")
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_tensor_that_cannot_be_copied_is_told_and_stops_nothing() -> None:
+    held = torch.ones(3).as_subclass(Uncopyable)
+    report = bs.verify(lambda x: (x * held).sin().as_subclass(torch.Tensor).cos(), normal(3))
+    assert not report.findings
+    assert ("mul", "it could not be kept: RuntimeError: not this one") in [(e.name, e.why) for e in report.skipped]
+
+
+def test_a_lazy_module() -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
+    report = bs.verify(model, normal(4, 2))
+    assert report.ok and not report.skipped
+    assert [each.name for each in report.checked] == ["linear", "batch_norm"]

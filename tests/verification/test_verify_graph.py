@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -36,7 +39,8 @@ def test_a_term_outside_of_the_product() -> None:
         "  With grad_output = 0 it returns 2 for input, and backward must make 0 of 0: it multiplies what arrives by\n"
         "  the derivative, and nothing else.\n"
         "  In `grad_output * 6 * input + 2` the term `2` stands outside of the product: * binds stronger than +.\n"
-        "  cure: Parentheses around the whole derivative: grad_output * (6 * input + 2)."
+        "  cure: If it belongs to the derivative, put it in parentheses: grad_output * (6 * input + 2). If it does "
+        "not,\n  leave it out."
     )
     (finding,) = report
     assert (finding.operation, finding.input) == ("Poly", "input")
@@ -86,6 +90,26 @@ def test_each_kind_of_wrong_backward(function: type, expected: tuple[str, str, s
     assert found(function.apply(x_of(4)).sum()) == [expected]
 
 
+def test_a_saved_tensor_that_is_changed_is_put_back_so_that_backward_does_not_raise() -> None:
+    class Cosine(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x.cos())
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            (cosine,) = ctx.saved_tensors
+            return cosine.mul_(grad)
+
+    x = x_of(4)
+    loss = Cosine.apply(x).sum()
+    (finding,) = bs.verify_graph(loss)
+    assert finding.title == "The backward of Cosine changes what forward saved for it: saved_tensors[0]."
+    loss.backward()
+    torch.testing.assert_close(x.grad, x.detach().cos())
+
+
 def test_how_a_backward_that_is_not_linear_grows() -> None:
     (squares,) = bs.verify_graph(wrong.Squares.apply(x_of(4)).sum())
     (normalises,) = bs.verify_graph(wrong.Normalises.apply(x_of(4)).sum())
@@ -123,6 +147,43 @@ def test_the_module_of_a_wrong_function_is_named() -> None:
         loss = model(torch.randn(2, 3)).sum()
         (finding,) = bs.verify_graph(loss, model=model)
     assert finding.title.startswith("The backward of Poly (in 1) adds 2")
+
+
+def test_an_operator_of_a_library_is_named_with_its_places() -> None:
+    @torch.library.custom_op("backsight_tests::square_of_graph", mutates_args=())
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    def keep(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 2 * x + 1
+
+    square.register_autograd(backward, setup_context=keep)
+    (finding,) = bs.verify_graph(square(x_of(3)).sum())
+    assert (finding.operation, finding.input) == ("backsight_tests::square_of_graph", "x")
+    assert finding.forward.text == "def square(x: torch.Tensor) -> torch.Tensor:"
+    assert finding.backward.text == "def backward(ctx, grad):"
+
+
+def test_inputs_are_called_what_forward_calls_them() -> None:
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(first, *rest):
+            return first + sum(rest)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + 1, None, grad + 1
+
+    report = bs.verify_graph(Sum.apply(x_of(3), torch.ones(3), x_of(3)).sum())
+    assert [finding.input for finding in report] == ["first", "rest[1]"]
 
 
 def test_nine_wrong_functions_among_many_and_none_else() -> None:
@@ -180,7 +241,7 @@ def test_the_operators_of_pytorch_are_clean(dtype: torch.dtype) -> None:
         if not op.supports_autograd or dtype not in op.supported_backward_dtypes("cpu"):
             continue
         torch.manual_seed(0)
-        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=True), 2):
+        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=True), 1):
             output = op(sample.input, *sample.args, **sample.kwargs)
             roots = [t for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.requires_grad]
             if roots:
@@ -188,7 +249,7 @@ def test_the_operators_of_pytorch_are_clean(dtype: torch.dtype) -> None:
                 nodes += len(report.checked)
                 flagged |= {op.name} if report.findings else set()
     assert flagged <= set(KNOWN)
-    assert nodes > 1200
+    assert nodes > 600
 
 
 # ---- what is left alone
@@ -268,6 +329,33 @@ def test_checkpoints_are_left_alone() -> None:
     assert len(runs) == 2 and x.grad is None
 
 
+DISTRIBUTED = """
+import sys, warnings, torch, backsight as bs
+from torch import nn
+import torch.distributed.nn.functional as collective
+
+warnings.simplefilter("ignore")
+torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(nn.Linear(3, 2), static_graph=True)
+loss = collective.all_reduce(model(torch.randn(4, 3))).sum()
+print(bs.verify_graph(loss))
+print([parameter.grad for parameter in model.parameters()])
+loss.backward()
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_communication_is_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", DISTRIBUTED, str(tmp_path / "meeting")]
+    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == [
+        "backsight: the backward of all 3 nodes is linear and deterministic: Sum, Addmm, T",
+        "not tested: _AllReduce, _DDPSink (its backward communicates with other processes)",
+        "[None, None]",
+    ]
+
+
 def test_a_freed_graph_says_so() -> None:
     loss = torch.randn(3, requires_grad=True).sin().sum()
     loss.backward()
@@ -299,6 +387,31 @@ def test_a_backward_that_raises_is_reported_and_the_others_tested() -> None:
     report = bs.verify_graph(Raises.apply(x_of(3)).sin().sum())
     assert [each.why for each in report.skipped] == ["raises ValueError: not today"]
     assert {each.name for each in report.checked} == {"Sum", "Sin"}
+
+
+def test_tensors_without_values_or_shapes_are_left_alone() -> None:
+    meta = torch.randn(3, device="meta", requires_grad=True)
+    (skipped,) = bs.verify_graph((meta * 2).sum(0)).skipped[1:]
+    assert (skipped.name, skipped.why) == ("Mul", "its tensors are on the meta device, and have no values")
+    nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged, requires_grad=True)
+    report = bs.verify_graph(nested.sin().values().sum())
+    assert [each.name for each in report.skipped] == ["Sin"]
+    assert report.skipped[0].why == "its outputs have no shape or dtype for which gradients can be made up"
+
+
+def test_a_backward_that_raises_at_zero_is_judged_by_the_rest() -> None:
+    class Divides(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            if not grad.any():
+                raise ZeroDivisionError("no gradient")
+            return grad / grad.abs().max() + 1
+
+    assert found(Divides.apply(x_of(3)).sum()) == [("error", "BS418", "The backward of Divides is not linear in grad.")]
 
 
 def test_what_has_no_graph_is_refused() -> None:

@@ -48,6 +48,7 @@ def test_the_example_of_pytorch_58509_is_explained() -> None:
         (functions.Number, "ctx.norm", "ctx.norm = norm.item()"),
         (functions.Array, "ctx.cosine", "ctx.cosine = np.cos(x.numpy(force=True))"),
         (functions.WithSetup, "ctx.derivative", "ctx.derivative = inputs[0].exp()"),
+        (functions.Normalised, "`mean` and `std`", "ctx.save_for_backward(x, mean, std)"),
         (functions.Detached, "`x.detach()`", "return grad * x.detach().cos()"),
         (functions.NotRecorded, "`torch.no_grad()`", "with torch.no_grad():"),
     ],
@@ -61,6 +62,22 @@ def test_what_autograd_cannot_see_through_is_named_with_its_line(function: type,
     where, _, text = finding.evidence[0].partition("  ")
     assert where == finding.source and text == line
     assert finding.operation == function.__name__
+
+
+def test_an_operator_of_a_library() -> None:
+    @torch.library.custom_op("backsight_tests::squared_twice", mutates_args=())
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    def keep(ctx, inputs, output):
+        ctx.double = 2 * inputs[0].detach()
+
+    square.register_autograd(lambda ctx, grad: grad * ctx.double, setup_context=keep)
+    (finding,) = bs.verify_second_order(square, x_of(3))
+    assert finding.title == (
+        "The second derivative of backsight_tests::squared_twice is silently wrong: "
+        "autograd cannot see through ctx.double."
+    )
 
 
 def test_it_is_found_among_others() -> None:
@@ -139,6 +156,11 @@ def test_the_class_of_a_function_stands_for_its_apply() -> None:
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^verify_second_order\(\) expects a function or a module .*, not Tensor\.$"):
         bs.verify_second_order(torch.ones(2), torch.ones(2))
+
+
+def test_an_option_whose_name_the_function_has_too_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify, and a parameter"):
+        bs.verify_second_order(lambda x, seed: x * seed, x_of(3), seed=3)
 
 
 KNOWN = {

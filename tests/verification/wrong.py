@@ -355,3 +355,58 @@ class Odd(Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
         return grad_output * (1 + x + x**2 / 2)
+
+
+class Norm(Function):
+    """0 / 0 for a vector of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        norm = x.norm(dim=-1)
+        ctx.save_for_backward(x, norm)
+        return norm
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        x, norm = ctx.saved_tensors
+        return (grad_output / norm)[..., None] * x
+
+
+class Layer(Function):
+    """The derivative of tanh is forgotten."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.tanh(x @ weight.T)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, weight = ctx.saved_tensors
+        return grad_output @ weight, (grad_output * (1 - torch.tanh(x @ weight.T) ** 2)).T @ x
+
+
+class Clipped(Function):
+    """Gradients are clipped on their way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        return grad_output.clamp(-0.5, 0.5)
+
+
+class Entropy(Function):
+    """The mean over the batch is forgotten."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, target)
+        return torch.nn.functional.cross_entropy(x, target)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
+        x, target = ctx.saved_tensors
+        return grad_output * (x.softmax(-1) - torch.nn.functional.one_hot(target, x.shape[1])), None

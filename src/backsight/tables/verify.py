@@ -26,8 +26,8 @@ class Options:
 
     shapes: tuple[Input, ...] = ()
     dtype: torch.dtype | None = None
-    seed: int = 0
-    seconds: float = 60.0
+    seed: int | None = None
+    seconds: float | None = None
     second_order: bool = False
 
 
@@ -136,7 +136,7 @@ def _is_defined_in(value: Any, beside: ModuleType) -> bool:
 
 
 def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -> _Told:
-    tried: Sequence[Case] = cases(name, target, options.shapes, options.dtype, options.seed, beside)
+    tried: Sequence[Case] = cases(name, target, options.shapes, options.dtype, options.seed or 0, beside)
     failed: Exception | None = None
     for case in tried:
         try:

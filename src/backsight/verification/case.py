@@ -16,7 +16,7 @@ from functools import cached_property
 import torch
 
 from backsight.source import Place
-from backsight.verification.directions import drawn, products
+from backsight.verification.directions import asked, drawn, inner
 from backsight.verification.operation import Operation
 from backsight.verification.point import Point
 from backsight.verification.trial import Pull, Wrong, pulled
@@ -25,8 +25,8 @@ from backsight.verification.written import Written, argument_number, written
 ENTRIES = 256
 """So many entries of a gradient are compared with the right ones, each of which costs two calls of the forward."""
 
-SECONDS = 2.0
-"""And no more of them than fit into this time."""
+SECONDS, FEWEST = 1.0, 4
+"""And no more of them than fit into this time, but a few in any case."""
 
 CLOSE = 1e-4
 """Entries this close, relative to the largest, are equal."""
@@ -256,11 +256,10 @@ class Case:
         self, number: int, position: int, step: complex, draws: Sequence[Sequence[torch.Tensor]]
     ) -> list[torch.Tensor]:
         ahead, behind, _ = self._around(number, position, step)
-        changes = [(a - b) / (2 * abs(step)) for a, b in zip(ahead, behind, strict=True)]
-        return [
-            torch.stack([products(u, c).where(u != 0, 0.0).sum() for u, c in zip(us, changes, strict=True)]).sum()
-            for us in draws
-        ]
+        changes = [a - b for a, b in zip(ahead, behind, strict=True)]
+        sums = [sum(inner(u, asked(u, change)) for u, change in zip(us, changes, strict=True)) for us in draws]
+        like = self.wrong.pull.us[0]
+        return [torch.tensor(each / (2 * abs(step)), dtype=torch.float64, device=like.device) for each in sums]
 
     def _around(
         self, number: int, position: int, step: complex
@@ -273,9 +272,8 @@ class Case:
     def _positions(self, generator: torch.Generator) -> torch.Tensor:
         count = self.input.numel()
         began = time.perf_counter()
-        self.point.moved(self.number, None)
-        fit = int(SECONDS / (2 * (time.perf_counter() - began) + 1e-9))
-        most = max(8, min(ENTRIES, fit))
+        self._entry(self.number, 0, self.wrong.slope.step, [self.wrong.pull.us])
+        most = max(FEWEST, min(ENTRIES, int(SECONDS / (time.perf_counter() - began + 1e-9))))
         if count <= most:
             return torch.arange(count)
         return torch.randperm(count, generator=generator)[:most].sort().values

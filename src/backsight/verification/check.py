@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -10,12 +10,13 @@ from backsight.source import Place
 from backsight.verification.case import Case
 from backsight.verification.conduct import HABITS, difference, of_error
 from backsight.verification.custom import place_of
-from backsight.verification.errors import CannotTest
-from backsight.verification.hypotheses import Explanation, explained
+from backsight.verification.documented import documented
+from backsight.verification.errors import CannotTest, OutOfTime, raised
+from backsight.verification.hypotheses import Explanation, explained, out_of_time
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, Point, raised
+from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
-from backsight.verification.trial import tried
+from backsight.verification.trial import Wrong, tried
 from backsight.verification.written import Written, written
 
 UNTESTABLE = {
@@ -24,6 +25,9 @@ UNTESTABLE = {
     "program uses as outputs",
 }
 """Functions of PyTorch that no test of one operation fits."""
+
+
+NEARBY = "Tested at a point nearby: at these values themselves forward has a kink or is singular."
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     """
     if operation.definition is not None and (why := UNTESTABLE.get(operation.name)):
         raise CannotTest(why)
+    if why := documented(operation):
+        raise CannotTest(why)
     point = Point.of(operation, clock)
     if not point.outputs:
         return None
@@ -61,15 +67,27 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     findings = [
         _finding(operation, code, explanation) for code, find in HABITS.items() for explanation in find(trial.pull)
     ]
-    unsteady = trial.pull.repeated is None or bool(difference(trial.pull))
-    for wrong in trial.wrong:
-        case = Case(wrong, generator)
-        code, explanation = explained(case)
-        if code != "BS400" or not unsteady:  # what differs from call to call is wrong for that reason
-            findings.append(_finding(operation, code, explanation, case))
+    unsteady = bool(difference(trial.pull))
+    point.only_once |= unsteady
+    told = [_told(wrong, wrong.pull.point is not point, generator) for wrong in trial.wrong]
+    # What differs from call to call is wrong for that reason.
+    findings += [each for each in told if each.code not in ("BS400", "BS418") or not unsteady]
     unclear = "; ".join(sorted(set(trial.unclear.values())))
     judged = bool(findings) or len(trial.unclear) < len(point.inputs)
     return Outcome(tuple(findings), judged, trial.how, unclear)
+
+
+def _told(wrong: Wrong, nearby: bool, generator: torch.Generator) -> WrongGradient:
+    """Find out how a gradient is wrong, and say so."""
+    operation = wrong.pull.point.operation
+    try:
+        case = Case(wrong, generator)
+        code, explanation = explained(case)
+    except OutOfTime as over:
+        return _finding(operation, "BS400", out_of_time(wrong, over))
+    if nearby:
+        explanation = replace(explanation, evidence=(*explanation.evidence, NEARBY))
+    return _finding(operation, code, explanation, case)
 
 
 def _finding(operation: Operation, code: str, explanation: Explanation, case: Case | None = None) -> WrongGradient:

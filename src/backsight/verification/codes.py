@@ -22,5 +22,6 @@ CODES = {
     "BS416": "a factor is missing, or there is one too many",
     "BS417": "a gradient is returned where the forward does not change",
     "BS418": "backward is not linear in grad_output",
+    "BS419": "the gradient is NaN or infinite where the forward is finite",
     "BS420": "the second derivative is silently wrong",
 }

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import torch
 
-from backsight.verification.directions import equal, size_of, wide
-from backsight.verification.errors import CannotTest
+from backsight.verification.directions import equal, narrowest, size_of, wide
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.hypotheses import Explanation
-from backsight.verification.hypotheses.wording import number
+from backsight.verification.hypotheses.wording import number, short
 from backsight.verification.operation import Operation
-from backsight.verification.point import Point, raised
+from backsight.verification.point import Point
 from backsight.verification.trial import Pull, pulled
 
 Habit: TypeAlias = Callable[[Pull], Iterator[Explanation]]
@@ -90,10 +90,10 @@ def not_deterministic(pull: Pull) -> Iterator[Explanation]:
 def loses_precision(pull: Pull) -> Iterator[Explanation]:
     """Gradients in double precision whose every entry is a number of a narrower type."""
     point = pull.point
-    if point.eps > 1e-10 or any(_narrow(each) for each in point.outputs):
+    if point.eps > 1e-10 or any(narrowest(each) for each in point.outputs):
         return
     for k, gradient in enumerate(pull.gradients):
-        narrow = _narrow(gradient) if gradient is not None else None
+        narrow = None if gradient is None else narrowest(gradient)
         # Zeros and ones are exact in any type: look whether it depends on grad_output, and is more than rounding.
         if gradient is None or narrow is None or float(gradient.abs().max()) < _faint(pull, k):
             continue
@@ -101,8 +101,8 @@ def loses_precision(pull: Pull) -> Iterator[Explanation]:
             continue
         name = point.operation.argument(point.wanted[k])
         yield Explanation(
-            f"{subject(point.operation)} computes the gradient of `{name}` in {narrow}, forward in float64.",
-            (f"Of a float64 grad_output it makes a gradient whose every entry is a {narrow} number.",),
+            f"{subject(point.operation)} computes the gradient of `{name}` in {short(narrow)}, forward in float64.",
+            (f"Of a float64 grad_output it makes a gradient whose every entry is a {short(narrow)} number.",),
             "Take dtypes from the tensors, as in torch.zeros_like(x) or .to(grad_output.dtype), instead of naming one.",
             severity="warning",
         )
@@ -198,18 +198,6 @@ def _gap(a: list[torch.Tensor | None], b: list[torch.Tensor | None], point: Poin
         if float(gap.max()) > 1e6 * point.eps * scale:  # sums of many terms may be taken in another order
             widest = max(widest, float(gap.max()))
     return widest
-
-
-def _narrow(tensor: torch.Tensor) -> str | None:
-    """Return the name of the narrowest type that holds every entry; None for none, and for zeros."""
-    if tensor.dtype != torch.float64 or not tensor.numel():
-        return None
-    if not torch.equal(tensor, tensor.float().double()) or not bool(tensor.any()):
-        return None
-    for dtype in (torch.bfloat16, torch.float16):
-        if torch.equal(tensor, tensor.to(dtype).double()):
-            return str(dtype).removeprefix("torch.")
-    return "float32"
 
 
 def _faint(pull: Pull, number: int) -> float:

@@ -40,6 +40,11 @@ def inner(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(products(a, b).sum())
 
 
+def asked(u: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Leave out the values that u does not ask for: outputs that are infinite, as masked logits are."""
+    return values if bool(u.all()) else values.where(u != 0, 0.0)
+
+
 def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors hold the same values."""
     if a.dtype is torch.complex32:  # which torch.equal does not take
@@ -62,3 +67,15 @@ def precision(tensors: Vector) -> float:
     """Return the relative precision of the coarsest dtype among floating-point and complex tensors."""
     eps = [torch.finfo(each.dtype).eps for each in tensors if each.is_floating_point() or each.is_complex()]
     return max(eps, default=2.0**-52)
+
+
+def narrowest(tensor: torch.Tensor) -> torch.dtype | None:
+    """Return the narrowest type that holds every entry of a float64 tensor; None for float64, zeros and integers."""
+    if tensor.dtype != torch.float64 or not tensor.numel() or not torch.equal(tensor, tensor.float().double()):
+        return None
+    if torch.equal(tensor, tensor.round()):
+        return None
+    for dtype in (torch.bfloat16, torch.float16):
+        if torch.equal(tensor, tensor.to(dtype).double()):
+            return dtype
+    return torch.float32

@@ -13,3 +13,10 @@ class CannotTest(Exception):
 
 class OutOfTime(CannotTest):
     """The time given to a verification is over."""
+
+
+def raised(error: BaseException) -> str:
+    """Return `ValueError: its first line`, shortened."""
+    lines = str(error).strip().split("\n")
+    text = lines[0] if len(lines[0]) <= 160 else lines[0][:159] + "…"
+    return f"{type(error).__name__}: {text}".rstrip(": ")

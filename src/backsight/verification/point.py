@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from backsight.verification._torch import seed
 from backsight.verification.directions import equal, precision, wide
-from backsight.verification.errors import CannotTest, OutOfTime
+from backsight.verification.errors import CannotTest, OutOfTime, raised
 from backsight.verification.operation import Kept, Operation, tensors_of
 
 FORWARD_SEED = 0
@@ -49,7 +49,8 @@ class Point:
     ```
 
     `inputs` are the values of the arguments that a gradient is wanted for, `wanted` their positions among the arguments
-    of the operation; `outputs` those outputs that carry a gradient, without their graph.
+    of the operation; `outputs` those outputs that carry a gradient, without their graph. `only_once` is set where a
+    backward spoils its graph: each then gets a new one.
     """
 
     def __init__(self, operation: Operation, values: list[Any], clock: Clock):
@@ -60,6 +61,7 @@ class Point:
         self.inputs = [values[k] for k in self.wanted]
         self.devices = frozenset(each.device.type for each in values if isinstance(each, torch.Tensor))
         self.changed_grad_output = False
+        self.only_once = False
         self._calls = 0
         self._leaves = [each.detach().requires_grad_() for each in self.inputs]
         self._written: tuple[int, ...] = ()
@@ -108,6 +110,8 @@ class Point:
     def pulled(self, us: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
         """Return Jᵀ u for each input: what the backward of the operation makes of `us`; None where it gives none."""
         self.clock.tick()
+        if self.only_once and self._calls:
+            self._run()
         self._calls += 1
         seed(BACKWARD_SEED + self._calls, self.devices)
         given = [u.clone() for u in us]
@@ -117,10 +121,14 @@ class Point:
 
     def moved(self, number: int, by: torch.Tensor | None) -> list[torch.Tensor]:
         """Return the outputs with input number `number` moved by `by`."""
+        return self.moved_together({} if by is None else {number: by})
+
+    def moved_together(self, by: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+        """Return the outputs with several inputs moved at once, each by its own."""
         self.clock.tick()
         values = self._passed()
-        if by is not None:
-            values[self.wanted[number]] = self.inputs[number] + by
+        for number, each in by.items():
+            values[self.wanted[number]] = self.inputs[number] + each
         differentiates = self.operation.differentiates
         if differentiates:
             for k in self.wanted:
@@ -183,13 +191,6 @@ class Point:
         if not self._copy:
             return list(self.values)
         return [each.clone() if isinstance(each, torch.Tensor) else each for each in self.values]
-
-
-def raised(error: BaseException) -> str:
-    """Return `ValueError: its first line`, shortened."""
-    lines = str(error).strip().split("\n")
-    text = lines[0] if len(lines[0]) <= 160 else lines[0][:159] + "…"
-    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _values(operation: Operation, cast: Any) -> list[Any]:

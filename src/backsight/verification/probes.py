@@ -14,11 +14,24 @@ STEPS = 32
 GRID = 16
 
 
-def probe(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+class Generators(dict[torch.device, torch.Generator]):
+    """A seeded generator for each device: numbers for a GPU are drawn on it."""
+
+    def __missing__(self, device: torch.device) -> torch.Generator:
+        try:
+            made = torch.Generator(device)
+        except RuntimeError:  # a device without random numbers of its own
+            made = torch.Generator()
+        self[device] = made.manual_seed(0)
+        return made
+
+
+def probe(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, generators: Generators) -> torch.Tensor:
     """Return a tensor of random multiples of 1/16."""
     if dtype.is_complex:
         real = torch.float32 if dtype == torch.complex64 else torch.float64
-        return torch.complex(*(probe(shape, real, device, generator) for _ in range(2))).to(dtype)
+        return torch.complex(*(probe(shape, real, device, generators) for _ in range(2))).to(dtype)
+    generator = generators[device]
     drawn = torch.randint(-STEPS, STEPS + 1, shape, generator=generator, device=generator.device)
     return (drawn.to(dtype) / GRID).to(device)
 

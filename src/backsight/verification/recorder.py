@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from backsight.tape import next_sequence_number, no_torch_function
 from backsight.verification._torch import APPLY, FOLDER, GENERATED, INTERNAL, operator_name, transforming
 from backsight.verification.definition import Definition
+from backsight.verification.errors import raised
 from backsight.verification.operation import Kept, Operation, Site, flattened
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -32,7 +33,6 @@ class Copies:
     def __init__(self) -> None:
         self._made: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
         self._first: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
-        self.bytes = 0
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy without a graph."""
@@ -43,7 +43,6 @@ class Copies:
         copy = tensor.detach().clone()
         self._made[id(tensor)] = made = (tensor, version, copy)  # the tensor is held: its id must stay its own
         self._first.setdefault(id(tensor), made)
-        self.bytes += copy.nbytes if copy.layout is torch.strided else 0
         return copy
 
     def leaves(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -53,11 +52,19 @@ class Copies:
                 yield tensor, copy
 
 
+class Unkept(NamedTuple):
+    """An operation whose arguments could not be copied."""
+
+    name: str
+    why: str
+
+
 class Recorder(TorchFunctionMode):
     """Keeps the operations that run while it is entered.
 
     `operations` are in the order in which they ended. `unseen` is the number of autograd nodes that none of them made:
-    those of torch.func, torch.vmap and of a backward with create_graph=True.
+    those of torch.func, torch.vmap and of a backward with create_graph=True. `failed` are operations by name that could
+    not be kept, and why.
     """
 
     def __init__(self) -> None:
@@ -65,7 +72,8 @@ class Recorder(TorchFunctionMode):
         self.operations: list[Operation] = []
         self.copies = Copies()
         self.unseen = 0
-        self._custom: list[tuple[Operation | None, int]] = []
+        self.failed: dict[str, str] = {}
+        self._custom: list[tuple[Operation | Unkept | None, int]] = []
         self._running = False
 
     def __torch_function__(
@@ -85,13 +93,15 @@ class Recorder(TorchFunctionMode):
         self._made(taken, before)
         return result
 
-    def _made(self, operation: Operation | None, before: int) -> None:
+    def _made(self, operation: Operation | Unkept | None, before: int) -> None:
         """Keep an operation if it made nodes."""
         made = next_sequence_number() - before
         if made and not self._running:
             self.unseen -= made
-        if made and operation is not None:
+        if made and isinstance(operation, Operation):
             self.operations.append(operation)
+        elif made and isinstance(operation, Unkept):
+            self.failed[operation.name] = operation.why
 
     def profile(self, frame: FrameType, event: str, given: Any) -> None:
         """Notice calls of `Function.apply`; for `sys.setprofile`."""
@@ -104,15 +114,15 @@ class Recorder(TorchFunctionMode):
             if not self._custom:
                 self._made(None if given is None else operation, before)
 
-    def _applied(self, frame: FrameType) -> Operation | None:
+    def _applied(self, frame: FrameType) -> Operation | Unkept | None:
         held = frame.f_locals
         function = held["cls"]
         internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
         if self._custom or internal or not torch.is_grad_enabled() or transforming():
             return None
-        written = Definition.of_function(function)
+        written, name = Definition.of_function(function), function.__qualname__.rpartition("<locals>.")[2]
         with no_torch_function():
-            return self._taken(function.__qualname__, function.apply, held["args"], held["kwargs"], written, function)
+            return self._taken(name, function.apply, held["args"], held["kwargs"], written, function)
 
     def _taken(
         self,
@@ -122,14 +132,15 @@ class Recorder(TorchFunctionMode):
         kwargs: dict[str, Any],
         definition: Definition | None,
         custom: type | None = None,
-    ) -> Operation | None:
+    ) -> Operation | Unkept | None:
         """Return the call that is about to be made; None where nothing in it requires a gradient."""
         flat, spec = flattened(args, kwargs)
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in flat):
             return None
-        kept = [
-            Kept(self.copies.of(each), each.requires_grad) if isinstance(each, torch.Tensor) else each for each in flat
-        ]
+        try:
+            kept = [Kept(self.copies.of(t), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in flat]
+        except Exception as error:  # a tensor that cannot be copied must not stop the user's function
+            return Unkept(name, raised(error))
         generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
         return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators, definition)
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import torch
 
 from backsight.findings import SEVERITIES
+from backsight.source import Place
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
-from backsight.verification.errors import CannotTest
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.inputs import copied, nothing, whole
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, raised
+from backsight.verification.point import Clock
 from backsight.verification.progress import progressing
 from backsight.verification.recorder import recording
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
@@ -51,9 +55,11 @@ def tested(
             operations = recorder.operations
             if recorder.unseen:
                 operations.append(whole(function, inputs, keywords))
-            if not operations:
+            if not operations and not recorder.failed:
                 raise nothing(function, (inputs, keywords), result)
-            return _verification(check, operations, Clock(seconds), seed, progress, claim)
+            report = _verification(check, operations, Clock(seconds), seed, progress, claim)
+            unkept = tuple(Skipped(name, f"it could not be kept: {why}") for name, why in recorder.failed.items())
+            return replace(report, skipped=(*report.skipped, *unkept))
         finally:
             for tensor, before in recorder.copies.leaves():
                 restore(tensor, before)
@@ -88,7 +94,7 @@ def _verification(
 
 
 def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Generator) -> _Entry:
-    source = None if operation.site is None else str(operation.place)
+    source = None if operation.site is None else _line(*operation.site)
     try:
         outcome = check(operation, clock, generator)
     except CannotTest as reason:
@@ -103,6 +109,11 @@ def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Ge
         Skipped(operation.name, outcome.unclear, source) if outcome.unclear else None,
         outcome.findings,
     )
+
+
+@lru_cache(maxsize=1024)  # a path relative to the working directory costs more than the test of a small operation
+def _line(file: str, number: int) -> str:
+    return str(Place(file, number, ""))
 
 
 def _order(operations: list[Operation]) -> Iterator[int]:
@@ -131,5 +142,8 @@ def _merged(findings: list[WrongGradient]) -> list[WrongGradient]:
 
 
 def _eager() -> Any:
-    """Compiled functions run as they are written: what they compile to has one backward for everything."""
-    return torch.compiler.set_stance("force_eager")
+    """Compiled functions run as they are written: what they compile to has one backward for everything.
+
+    Where torch._dynamo was never imported nothing is compiled, and its import takes a second.
+    """
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()

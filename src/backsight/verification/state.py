@@ -59,7 +59,8 @@ def _buffers(model: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
     for _, module in modules_in(model):
         registry = object.__getattribute__(module, "__dict__").get("_buffers", {})
         for name, buffer in list(registry.items()):
-            if isinstance(buffer, torch.Tensor) and not buffer.is_inference() and not buffer.is_meta:
+            lazy = isinstance(buffer, torch.nn.UninitializedBuffer)  # it has no values yet
+            if isinstance(buffer, torch.Tensor) and not (lazy or buffer.is_inference() or buffer.is_meta):
                 yield registry, name, buffer
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 
 from backsight.verification.differences import SMALLEST_SIZE, Slope, central, slope, step_for
-from backsight.verification.directions import drawn, equal, inner, size_of
-from backsight.verification.documented import direction_of, documented
+from backsight.verification.directions import Vector, drawn, equal, inner, size_of
+from backsight.verification.documented import direction_of
 from backsight.verification.errors import CannotTest
 from backsight.verification.point import Point
 
@@ -24,6 +24,9 @@ FAINT = 1e-11
 
 NOISE = 20
 """How many times the disagreement of two differences their mistake may be."""
+
+GROUPS = 8
+"""More inputs than this are moved together, in so many groups."""
 
 MOST = 0.5
 """But no more of the size of the product: a wrong sign is seen in half precision too."""
@@ -91,7 +94,7 @@ def tried(point: Point, generator: torch.Generator) -> Trial:
         raise
     except Exception as error:  # whatever the user's backward raises
         return Trial(None, error=error)
-    doubtful = [k for k in range(len(point.inputs)) if not _agree(pull, k, generator)]
+    doubtful = _doubtful(pull, generator)
     if not doubtful:
         return Trial(pull, how=_precision(point))
     return _carefully(pull, doubtful, generator)
@@ -105,25 +108,46 @@ def pulled(point: Point, us: list[torch.Tensor]) -> Pull:
     except CannotTest:
         raise
     except Exception as error:  # whatever a user's backward raises when it runs again
+        point.only_once = True
         return Pull(point, us, gradients, None, error)
 
 
-def _agree(pull: Pull, number: int, generator: torch.Generator) -> bool:
-    """Whether one central difference settles that the gradient is right. False if anything is not finite."""
+def _doubtful(pull: Pull, generator: torch.Generator) -> list[int]:
+    """The inputs whose gradients one central difference does not show to be right; of many inputs all at once."""
+    numbers = [k for k, each in enumerate(pull.point.inputs) if each.numel()]
+    groups = [numbers[k::GROUPS] for k in range(GROUPS)] if len(numbers) > GROUPS else [[k] for k in numbers]
+    return sorted(k for group in groups if not _agree(pull, group, generator) for k in group)
+
+
+def _agree(pull: Pull, numbers: list[int], generator: torch.Generator) -> bool:
+    """Whether one central difference settles that these gradients are right. False if anything is not finite."""
     point = pull.point
-    if not point.inputs[number].numel():
-        return True
-    direction = direction_of(point, number, generator)
-    found = pull.along(number, direction)
+    step = min(step_for(point, k) for k in numbers)
+    directions = {k: direction_of(point, k, generator) * weight for k, weight in _weights(pull, numbers).items()}
+    found = sum(pull.along(k, direction) for k, direction in directions.items())
     try:
-        value, size = central(point, number, direction, pull.us, step_for(point, number))
-    except RuntimeError:  # the function leaves its domain
+        value, size = central(point, directions, pull.us, step)
+    except CannotTest:
+        raise
+    except Exception:  # the function leaves its domain
         return False
     allowed = ROUGH if point.eps < 1e-10 else 5 * float(point.eps ** (2 / 3))
     return abs(value - found) <= allowed * max(size, abs(value))
 
 
+def _weights(pull: Pull, numbers: list[int]) -> dict[int, float]:
+    """How far to move each of several inputs, so that none drowns out another whose gradient is small."""
+    if len(numbers) == 1:
+        return {numbers[0]: 1.0}
+    sizes = {k: 0.0 if (g := pull.gradients[k]) is None else float(torch.linalg.vector_norm(g)) for k in numbers}
+    least = min((size for size in sizes.values() if size > 0), default=1.0)
+    return {k: max(least / size, 1e-3) if size > 0 else 1.0 for k, size in sizes.items()}
+
+
 def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) -> Trial:
+    if _is_unsteady(pull.point):
+        why = "its forward gives other values when it is called again with the same input and seed"
+        return Trial(pull, unclear=dict.fromkeys(doubtful, why))
     pull = _finite(pull)
     wrong: list[Wrong] = []
     unclear: dict[int, str] = {}
@@ -135,8 +159,8 @@ def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) 
             verdict, hows = (near, hows | {"at a point nearby"}) if not isinstance(near, str) else (verdict, hows)
         if isinstance(verdict, str) and _by_tangents(pull, number, generator) is None:
             verdict, hows = None, hows | {FORWARD}
-        if isinstance(verdict, Wrong) and (doubt := _no_mistake(verdict, generator)):
-            verdict, hows = (None, hows | {doubt}) if doubt == FORWARD else (doubt, hows)
+        if isinstance(verdict, Wrong) and _is_outside(verdict, generator):
+            verdict, hows = None, hows | {FORWARD}
         if isinstance(verdict, str):
             unclear[number] = verdict
         elif isinstance(verdict, Wrong):
@@ -144,18 +168,14 @@ def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) 
     return Trial(pull, wrong, unclear=unclear, how=", ".join(sorted(hows)))
 
 
-def _no_mistake(wrong: Wrong, generator: torch.Generator) -> str:
-    """Why PyTorch's own operation is not to be accused; "" where it is.
+def _is_outside(wrong: Wrong, generator: torch.Generator) -> bool:
+    """Whether an operation of PyTorch takes its input from a subset, such as the symmetric matrices.
 
-    Some take their input from a subset, such as the symmetric matrices: a difference may leave it, and then says
-    nothing. Forward mode does not.
+    A difference leaves it, and then says nothing; forward mode does not.
     """
-    operation = wrong.pull.point.operation
-    if operation.definition is not None:
-        return ""
-    if _by_tangents(wrong.pull, wrong.number, generator) is None:
-        return FORWARD
-    return documented(operation) or ""
+    if wrong.pull.point.operation.definition is not None:
+        return False
+    return _by_tangents(wrong.pull, wrong.number, generator) is None
 
 
 def _judged(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str | None:
@@ -172,12 +192,14 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     direction = direction_of(point, number, generator)
     known = slope(point, number, direction, pull.us)
     if not known.settled:
-        return _unsettled(pull, number)
-    if gradient is not None and not bool(torch.isfinite(gradient).all()):
-        return "its gradient is infinite or NaN at these values"
+        return "differences of its forward do not settle: it is coarse, jumps or is singular at these values"
     found = pull.along(number, direction)
+    if gradient is not None and not bool(torch.isfinite(gradient).all()):
+        if point.operation.definition is not None and _all_finite(point.outputs):
+            return Wrong(number, pull, found, known)
+        return "its gradient is infinite or NaN at these values"
     off = abs(found - known.value)
-    allowed = min(max(FINE, NOISE * point.eps**0.6), 0.25)
+    allowed = min(max(FINE, NOISE * known.eps**0.6), 0.25)
     scale = max(known.size, abs(known.value))
     if off <= min(NOISE * known.error, MOST * scale) + allowed * scale + FAINT * known.natural:
         return None
@@ -186,18 +208,16 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     return Wrong(number, pull, found, known)
 
 
-def _unsettled(pull: Pull, number: int) -> str:
-    point = pull.point
-    first, second = point.moved(number, None), point.moved(number, None)
-    if any(not equal(a, b) and bool((a == a).all()) for a, b in zip(first, second, strict=True)):
-        return "its forward gives other values when it is called again with the same input and seed"
-    return "differences of its forward do not settle: it is coarse, jumps or is singular at these values"
+def _is_unsteady(point: Point) -> bool:
+    """Whether the forward says something else each time: then no difference of it means anything."""
+    first, second = point.moved_together({}), point.moved_together({})
+    return any(not equal(a, b) and bool((a == a).all()) for a, b in zip(first, second, strict=True))
 
 
 def _finite(pull: Pull) -> Pull:
     """Ask no output for a gradient that is infinite, as masked logits are."""
     point = pull.point
-    if all(bool(torch.isfinite(each).all()) for each in point.outputs):
+    if _all_finite(point.outputs):
         return pull
     us = [u.where(torch.isfinite(each), 0.0) for u, each in zip(pull.us, point.outputs, strict=True)]
     return pulled(point, us)
@@ -209,9 +229,7 @@ def _nearby(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str 
         inputs = [_beside(each, far, side, generator) for each in pull.point.inputs]
         try:
             point = pull.point.at(inputs)
-            if len(point.outputs) != len(pull.us) or any(
-                a.shape != b.shape for a, b in zip(point.outputs, pull.us, strict=True)
-            ):
+            if not _are_comparable(point.outputs, pull.point.outputs):
                 continue
             verdict = _judged(_finite(pulled(point, pull.us)), number, generator)
         except CannotTest:
@@ -221,6 +239,18 @@ def _nearby(pull: Pull, number: int, generator: torch.Generator) -> Wrong | str 
         if not isinstance(verdict, str):
             return verdict
     return "nor nearby"
+
+
+def _are_comparable(here: Vector, there: Vector) -> bool:
+    """Whether outputs are of the same shapes as others, and finite where those are."""
+    return len(here) == len(there) and all(
+        a.shape == b.shape and not bool((torch.isfinite(b) & ~torch.isfinite(a)).any())
+        for a, b in zip(here, there, strict=True)
+    )
+
+
+def _all_finite(tensors: Vector) -> bool:
+    return all(bool(torch.isfinite(each).all()) for each in tensors)
 
 
 def _beside(tensor: torch.Tensor, far: float, side: int, generator: torch.Generator) -> torch.Tensor:

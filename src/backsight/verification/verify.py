@@ -65,6 +65,8 @@ def refuse(function: Callable[..., Any], options: set[str]) -> None:
     """Raise TypeError for what cannot be called, and for options whose names are parameters of the function."""
     if not callable(function):
         raise TypeError(f"verify() expects a function or a module and its inputs, not {type(function).__name__}.")
+    if not options:
+        return
     called: Any = getattr(function, "forward", function)
     try:
         parameters = set(inspect.signature(called).parameters)

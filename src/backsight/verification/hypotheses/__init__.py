@@ -2,5 +2,6 @@
 
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.registry import HYPOTHESES, explained
+from backsight.verification.hypotheses.unexplained import out_of_time
 
-__all__ = ["HYPOTHESES", "Explanation", "explained"]
+__all__ = ["HYPOTHESES", "Explanation", "explained", "out_of_time"]

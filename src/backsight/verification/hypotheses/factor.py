@@ -54,6 +54,7 @@ def _hint(case: Case, factor: float) -> str:
     counts = {"entries of the input": case.input.numel()}
     counts |= {"entries of the output": case.output.numel()}
     counts |= {f"entries along dimension {d} of the output": size for d, size in enumerate(case.output.shape)}
+    counts |= {f"entries along dimension {d} of the input": size for d, size in enumerate(case.input.shape)}
     for what, count in counts.items():
         if count > 1 and abs(factor * count - 1) < 1e-4:
             return f"It is divided by {count}, the number of {what}: a mean where the sum belongs?"

@@ -14,6 +14,8 @@ from backsight.verification.hypotheses.ignores_grad_output import ignores_grad_o
 from backsight.verification.hypotheses.mask import wrong_mask
 from backsight.verification.hypotheses.missing_factor import missing_factor
 from backsight.verification.hypotheses.none import nothing_returned
+from backsight.verification.hypotheses.not_finite import not_finite
+from backsight.verification.hypotheses.not_linear import not_linear
 from backsight.verification.hypotheses.order import wrong_order
 from backsight.verification.hypotheses.sign import wrong_sign
 from backsight.verification.hypotheses.surrogate import surrogate
@@ -21,6 +23,7 @@ from backsight.verification.hypotheses.transpose import missing_transpose
 from backsight.verification.hypotheses.unexplained import unexplained
 
 HYPOTHESES: dict[str, Hypothesis] = {
+    "BS419": not_finite,  # nothing can be computed with NaN
     "BS417": surrogate,  # where the right gradient is zero nothing else can be said
     "BS401": ignores_grad_output,
     "BS402": constant_added,
@@ -33,6 +36,7 @@ HYPOTHESES: dict[str, Hypothesis] = {
     "BS409": nothing_returned,
     "BS415": missing_cross_terms,
     "BS416": missing_factor,
+    "BS418": not_linear,
 }
 """By code: the first that fits explains the gradient."""
 

@@ -7,6 +7,7 @@ import torch
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.wording import number
+from backsight.verification.trial import Wrong
 
 _SHOWN = 3
 
@@ -27,8 +28,6 @@ def unexplained(case: Case) -> Explanation:
             f"Along a random direction it says {number(case.wrong.found)} where forward changes by "
             f"{number(case.wrong.slope.value)}; the entries looked at are right."
         )
-    if _is_not_linear(case):
-        evidence.append("Backward is not linear in grad_output: of the sum of two it does not return the sum.")
     return Explanation(
         f"{case.subject} returns a wrong gradient for `{case.argument}`.",
         tuple(evidence),
@@ -37,14 +36,22 @@ def unexplained(case: Case) -> Explanation:
     )
 
 
+def out_of_time(wrong: Wrong, why: Exception) -> Explanation:
+    """Say that a gradient is wrong where no time was left to find out how."""
+    operation = wrong.pull.point.operation
+    argument = operation.argument(wrong.pull.point.wanted[wrong.number])
+    return Explanation(
+        f"the backward of {operation.name} returns a wrong gradient for `{argument}`.",
+        (
+            f"Along a random direction it says {number(wrong.found)} where forward changes by "
+            f"{number(wrong.slope.value)}. How it is wrong was not looked into: {why}.",
+        ),
+        "Give it more time, or a smaller input.",
+    )
+
+
 def _entry(case: Case, k: int, got: torch.Tensor, right: torch.Tensor) -> str:
     at = torch.unravel_index(case.positions[k], case.input.shape)
     index = ", ".join(str(int(each)) for each in at)
     value = number(case.at(case.input)[k])
     return f"{case.argument}[{index}] = {value}: returned {number(got[k])}, right {number(right[k])}"
-
-
-def _is_not_linear(case: Case) -> bool:
-    first, second = case.draws
-    together = case.backward([a + b for a, b in zip(first.us, second.us, strict=True)])
-    return not bool(case.equal(case.at(together), case.at(first.got + second.got)).all())

@@ -35,6 +35,11 @@ def shape(tensor: torch.Tensor) -> str:
     return "×".join(map(str, tensor.shape)) or "()"
 
 
+def short(dtype: torch.dtype) -> str:
+    """Return `float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
 def listed(names: list[str]) -> str:
     """Return `a`, `a and b`, `a, b and c`, each in backquotes."""
     quoted = [f"`{name}`" for name in names]

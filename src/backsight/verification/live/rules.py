@@ -160,7 +160,7 @@ def _adding(trial: Trial, name: str, at_zero: torch.Tensor) -> WrongGradient:
     if spelt := outside_of_product(trial, grad):
         text, term, right = spelt
         evidence.append(f"In `{text}` the term `{term}` stands outside of the product: * binds stronger than +.")
-        cure = f"Parentheses around the whole derivative: {right}."
+        cure = f"If it belongs to the derivative, put it in parentheses: {right}. If it does not, leave it out."
     title = f"{the_backward(trial)} adds {added} to the gradient, outside of the product with {grad}."
     return finding(trial, "BS402", title, tuple(evidence), cure, name)
 
@@ -187,6 +187,7 @@ def bends(trial: Trial) -> Iterator[WrongGradient]:
             f"backward returns {grad} times the derivative, and the derivative does not depend on {grad}. To clip or "
             "normalise gradients, use a hook, so that the Function itself stays right.",
             name,
+            "error" if trial.cls is not None else "warning",  # PyTorch's own may lose digits
         )
 
 
@@ -196,7 +197,10 @@ def _growth(once: torch.Tensor, twice: torch.Tensor, precision: float) -> str:
     ratio = (twice[known] / once[known]).abs()
     if not ratio.numel() or float(ratio.max() - ratio.min()) > 1e-2 * float(ratio.max()):
         return ""
-    return "just" if abs(float(ratio.mean()) - 1) < 1e-2 else f"{float(ratio.mean()):.3g} times"
+    grown = float(ratio.mean())
+    if abs(grown - 2) < 1e-2:  # as it has to be
+        return ""
+    return "just" if abs(grown - 1) < 1e-2 else f"{grown:.3g} times"
 
 
 @rule("BS413")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -13,8 +14,9 @@ import torch
 from backsight.source.body import dotted
 from backsight.tape import Node
 from backsight.tape._torch import forward_class
-from backsight.verification.custom import backward_of, body_of
+from backsight.verification.custom import body_of
 from backsight.verification.live._torch import same_versions, saved_handles
+from backsight.verification.live.operations import definition_of
 
 _STATES = {
     "freed": "a backward has released what it saved",
@@ -25,6 +27,8 @@ _STATES = {
 
 _COMMUNICATES = ("torch.distributed", "torch.nn.parallel", "deepspeed", "megatron", "fairscale")
 """Functions from here talk to other processes, which would wait for this one."""
+
+_COLLECTIVE = re.compile(r"c10d|All_?(Reduce|Gather|To_?All)|Reduce_?Scatter")
 
 
 def harm_of(node: Node, live: Any) -> str:
@@ -39,7 +43,7 @@ def harm_of(node: Node, live: Any) -> str:
         if saved.state in _STATES:
             return _STATES[saved.state]
     cls = forward_class(type(live))
-    if cls is not None and cls.__module__.startswith(_COMMUNICATES):
+    if (cls is not None and cls.__module__.startswith(_COMMUNICATES)) or _COLLECTIVE.search(node.name):
         return "its backward communicates with other processes"
     if cls is not None and _runs_backward(cls):
         return "its backward runs a backward of its own, which writes to .grad"
@@ -51,7 +55,7 @@ def _runs_backward(cls: type) -> bool:
 
     `kernels.backward(...)` of a module or a class is another function of that name.
     """
-    function = backward_of(cls)
+    function = definition_of(cls).backward
     if function is None or not _mentions_backward(function.__code__):
         return False
     body = body_of(function)

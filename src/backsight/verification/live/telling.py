@@ -8,10 +8,11 @@ import re
 import torch
 
 from backsight.findings import Severity
-from backsight.tape.ops import op_name
-from backsight.verification.custom import backward_of, body_of, method, place_of, returned
+from backsight.verification.custom import body_of, place_of, returned
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
+
+_PYTORCH = "This is PyTorch's own backward: it loses digits at the values that it saved, or it has a bug."
 
 
 def finding(
@@ -24,36 +25,33 @@ def finding(
     severity: Severity = "error",
 ) -> WrongGradient:
     """Return a finding about a trial, with the places of the Function's methods."""
-    cls = trial.cls
-    backward = place_of(backward_of(cls)) if cls is not None else None
+    written = trial.definition
+    backward = place_of(written.backward) if written is not None else None
     return WrongGradient(
         code,
         severity,
         title,
         evidence,
-        cure if cls is not None else "This is PyTorch's own backward: if the error is not in its inputs, it is a bug.",
+        cure
+        if written is not None
+        else "This is PyTorch's own backward: if the error is not in its inputs, it is a bug.",
         str(backward) if backward is not None else trial.node.source,
-        operation=name_of(trial),
+        operation=trial.name,
         input=of,
-        forward=place_of(method(cls, "forward")) if cls is not None else None,
+        forward=place_of(written.forward) if written is not None else None,
         backward=backward,
     )
-
-
-def name_of(trial: Trial) -> str:
-    """Return the name of a trial's operation: the class of a custom Function."""
-    return op_name(trial.node.name)
 
 
 def the_backward(trial: Trial) -> str:
     """Return `The backward of Poly (in encoder.0)`."""
     module = f" (in {trial.node.module})" if trial.node.module else ""
-    return f"The backward of {name_of(trial)}{module}"
+    return f"The backward of {trial.name}{module}"
 
 
 def grad_name(trial: Trial) -> str:
     """Return what the backward calls the gradient that comes in, `grad_output` where nothing tells."""
-    function = backward_of(trial.cls) if trial.cls is not None else None
+    function = trial.definition.backward if trial.definition is not None else None
     code = function.__code__ if function is not None else None
     if code is None or code.co_argcount < 2:
         return "grad_output"
@@ -85,7 +83,7 @@ def outside_of_product(trial: Trial, grad: str) -> tuple[str, str, str] | None:
     >>> outside_of_product(trial, "g")
     ('g * 6*x + 2', '2', 'g * (6*x + 2)')
     """
-    body = body_of(backward_of(trial.cls)) if trial.cls is not None else None
+    body = body_of(trial.definition.backward) if trial.definition is not None else None
     for value in returned(body) if body is not None else ():
         if body is not None and isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
             sides = {_mentions(side, grad): body.text(side) for side in (value.left, value.right)}

@@ -12,9 +12,11 @@ import torch
 from backsight.tape import Node
 from backsight.tape._torch import forward_class, input_metadata
 from backsight.tape.calling import BackwardRaises, call, fitted
-from backsight.verification.custom import names_of_edges
+from backsight.verification.definition import Definition
+from backsight.verification.errors import raised
+from backsight.verification.live.operations import definition_of, inputs_of, name_of
 from backsight.verification.live.safety import restored
-from backsight.verification.probes import can_be_probed, probe, tolerance
+from backsight.verification.probes import Generators, can_be_probed, probe, tolerance
 
 ALPHA, BETA = 2, -3
 """The third gradient is `2 u - 3 v`: not a sum to one, so that a constant that is added shows."""
@@ -58,12 +60,25 @@ class Trial:
     _more: dict[float, Results] = field(default_factory=dict)
 
     def times(self, factor: float) -> Results:
-        """Return what the backward makes of `factor * u`."""
+        """Return what the backward makes of `factor * u`; nothing where it raises at that."""
         if factor not in self._more:
             scaled = [None if g is None else g * factor for g in self.u]
             with restored(self.live):
-                self._more[factor] = _dense(call(self.live, scaled))
+                try:
+                    self._more[factor] = _dense(call(self.live, scaled))
+                except Exception:  # of the user's backward: that of u did not raise, and says enough
+                    self._more[factor] = (None,) * len(self.inputs)
         return self._more[factor]
+
+    @cached_property
+    def definition(self) -> Definition | None:
+        """Where the forward and the backward are written; None for PyTorch's own."""
+        return None if self.cls is None else definition_of(self.cls)
+
+    @cached_property
+    def name(self) -> str:
+        """What the operation is called: the class of a custom Function, `mylib::sin` for an operator of a library."""
+        return name_of(self.node.name, self.cls)
 
     @cached_property
     def floor(self) -> float:
@@ -96,31 +111,36 @@ class Trial:
         return None if first is None or again is None else _relative(first - again, (first,), self.floor)
 
 
-def attempt(node: Node, live: Any, generator: torch.Generator) -> Trial:
+def attempt(node: Node, live: Any, generators: Generators) -> Trial:
     """Call a node four times.
 
     Raises:
         NotTried: if its gradients cannot be made up, or if it raises.
     """
-    u, v = _gradients(live, generator), _gradients(live, generator)
+    u, v = _gradients(live, generators), _gradients(live, generators)
     both = [None if a is None or b is None else _mixed(a, b) for a, b in zip(u, v, strict=True)]
     given = _copies(u)
     overwritten: tuple[int, ...] = ()
-    refused = ""
-    with restored(live) as changed:
-        try:
-            raw = call(live, given)
-            made = [_dense(raw)]
-            overwritten = tuple(k for k, (a, b) in enumerate(zip(given, u, strict=True)) if _differ(a, b))
-            made += [_dense(call(live, gradients)) for gradients in (v, both, _copies(u))]
-            refused = _refused(live, raw)
-        except BackwardRaises as error:
-            raw, refused = (None,) * len(live.next_functions), str(error)
-            made = [raw] * 4
-        except Exception as error:
-            first = next(iter(str(error).strip().splitlines()), "")
-            raise NotTried(f"raises {type(error).__name__}: {first}") from None
-    cls, inputs = forward_class(type(live)), names_of_edges(live)
+    refused, changed = "", list[str]()
+
+    def called(gradients: Sequence[torch.Tensor | None]) -> Results:
+        with restored(live) as spoilt:
+            results = call(live, gradients)
+        changed.extend(spoilt)
+        return results
+
+    try:
+        raw = called(given)
+        made = [_dense(raw)]
+        overwritten = tuple(k for k, (a, b) in enumerate(zip(given, u, strict=True)) if _differ(a, b))
+        made += [_dense(called(gradients)) for gradients in (v, both, _copies(u))]
+        refused = _refused(live, raw)
+    except BackwardRaises as error:
+        raw, refused = (None,) * len(live.next_functions), str(error)
+        made = [raw] * 4
+    except Exception as error:
+        raise NotTried(f"raises {raised(error)}") from None
+    cls, inputs = forward_class(type(live)), inputs_of(live)
     of_u, of_v, of_both, again = made
     return Trial(
         node, live, cls, inputs, tuple(u), raw, of_u, of_v, of_both, again, overwritten, tuple(changed), refused
@@ -131,23 +151,25 @@ def _copies(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | Non
     return [None if g is None else g.clone() for g in gradients]
 
 
-def _gradients(live: Any, generator: torch.Generator) -> list[torch.Tensor | None]:
+def _gradients(live: Any, generators: Generators) -> list[torch.Tensor | None]:
     """Return a random gradient for each output; zeros for those without one, as a custom Function gets them."""
     custom = forward_class(type(live)) is not None
-    made = [_gradient(each, generator, custom) for each in input_metadata(live)]
+    if any(each.device.type == "meta" for each in input_metadata(live)):
+        raise NotTried("its tensors are on the meta device, and have no values")
+    made = [_gradient(each, generators, custom) for each in input_metadata(live)]
     # Without a gradient for each output only the engine could call a custom Function, and it runs the hooks.
     if (custom and any(g is None for g in made)) or not any(g is not None and can_be_probed(g.dtype) for g in made):
         raise NotTried("its outputs have no shape or dtype for which gradients can be made up")
     return made
 
 
-def _gradient(expected: Any, generator: torch.Generator, zeros: bool) -> torch.Tensor | None:
+def _gradient(expected: Any, generators: Generators, zeros: bool) -> torch.Tensor | None:
     try:
         shape = tuple(int(size) for size in expected.shape)
-    except RuntimeError:  # nested tensors have none; an output that was never used has nothing
+    except (RuntimeError, AttributeError):  # nested tensors have none; an output that was never used has nothing
         return None
     if can_be_probed(expected.dtype):
-        return probe(shape, expected.dtype, expected.device, generator)
+        return probe(shape, expected.dtype, expected.device, generators)
     return torch.zeros(shape, dtype=expected.dtype, device=expected.device) if zeros else None
 
 

@@ -13,10 +13,11 @@ from backsight.snapshot import graph
 from backsight.tape import Graph, Models, Node, NothingToCapture, tensors_in
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
+from backsight.verification.errors import raised
 from backsight.verification.live.rules import judged
 from backsight.verification.live.safety import harm_of, unchanged
-from backsight.verification.live.telling import name_of
 from backsight.verification.live.trial import NotTried, attempt
+from backsight.verification.probes import Generators
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
 
 HOW = "called four times: linear, the same for the same, leaves what it was given"
@@ -55,10 +56,10 @@ def verify_graph(*roots: Any, model: Models = None) -> Verification:
     live = walk([node for node, _ in root_edges(list(tensors_in(roots)))]).nodes
     tested = _Tested()
     with unchanged(_devices(captured)):
-        generator = torch.Generator().manual_seed(0)
+        generators = Generators()
         for node, one in zip(captured.nodes, live, strict=True):
             if node.kind != "leaf":
-                tested.add(node, one, generator)
+                tested.add(node, one, generators)
     found = tuple(_together(tested.findings))
     return Verification(found, tuple(tested.checked), tuple(tested.skipped), "node", verdict="linear and deterministic")
 
@@ -71,20 +72,23 @@ class _Tested:
     checked: list[Checked] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
-    def add(self, node: Node, live: Any, generator: torch.Generator) -> None:
+    def add(self, node: Node, live: Any, generators: Generators) -> None:
         """Test one node, if it can be called without doing harm."""
         if harm := harm_of(node, live):
             self.skipped.append(Skipped(node.op, harm, node.source))
             return
         try:
-            trial = attempt(node, live, generator)
+            trial = attempt(node, live, generators)
             found = judged(trial)
         except NotTried as reason:
             self.skipped.append(Skipped(node.op, str(reason), node.source))
             return
+        except Exception as error:  # one node that is unlike all others must not end the test of the rest
+            self.skipped.append(Skipped(node.op, f"its test raised {raised(error)}", node.source))
+            return
         self.findings += found
         right = all(finding.severity != "error" for finding in found)
-        self.checked.append(Checked(name_of(trial), right, node.source, HOW))
+        self.checked.append(Checked(trial.name, right, node.source, HOW))
 
 
 def _devices(captured: Graph) -> list[torch.device]:

@@ -32,7 +32,7 @@ def manual_backward(
         raise TypeError(f"the layer has to be a torch.nn.Module, not a {type(layer).__name__}.")
     inputs = tuple(_tensor("x", each) for each in (x if isinstance(x, tuple) else (x,)))
     with kept(layer), torch.no_grad():
-        reference = Reference.of(layer, inputs, _tensor("grad_out", grad_out))
+        reference = Reference.of(layer, inputs, _tensor("grad_out", grad_out), frozenset(given))
         right = reference.gradients()
         findings: list[WrongGradient] = []
         checked: list[Checked] = []

@@ -61,15 +61,16 @@ class Mistake:
     @property
     def wrong(self) -> torch.Tensor:
         """Which entries differ."""
-        return ~((self.given - self.right).abs() <= self.tolerance * _largest(self.right))
+        return ~_alike(self.given, self.right, self.tolerance)
 
 
 def close(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> bool:
     """Whether two tensors are equal to within a part of the largest entry of the second."""
-    if a.shape != b.shape:
-        return False
-    return bool(((a - b).abs() <= tolerance * _largest(b)).all()) if a.numel() else True
+    return a.shape == b.shape and bool(_alike(a, b, tolerance).all())
 
 
-def _largest(tensor: torch.Tensor) -> float:
-    return float(tensor.abs().max()) if tensor.numel() else 0.0
+def _alike(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> torch.Tensor:
+    """Which entries are; NaN is like NaN, and infinity like itself."""
+    sizes = b[torch.isfinite(b)].abs()
+    largest = float(sizes.max()) if sizes.numel() else 0.0
+    return ((a - b).abs() <= tolerance * largest) | (a == b) | ((a != a) & (b != b))

@@ -20,7 +20,9 @@ Replace = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A layer with its input and the gradient of its output, in double precision where the layer takes that.
+    """A layer with its input and the gradient of its output, in double precision.
+
+    Of inputs, only those have a gradient that is `asked` for: a target has none.
 
     ```python
     reference.gradients()                       # {"weight_grad": ..., "bias_grad": ..., "input_grad": ...}
@@ -32,9 +34,12 @@ class Reference:
     inputs: tuple[torch.Tensor, ...]
     grad_out: torch.Tensor
     output: torch.Tensor
+    asked: frozenset[str]
 
     @classmethod
-    def of(cls, layer: nn.Module, inputs: tuple[torch.Tensor, ...], grad_out: torch.Tensor) -> Reference:
+    def of(
+        cls, layer: nn.Module, inputs: tuple[torch.Tensor, ...], grad_out: torch.Tensor, asked: frozenset[str]
+    ) -> Reference:
         """Run the layer forward.
 
         Raises:
@@ -44,7 +49,7 @@ class Reference:
         made, again = (_forward(layer, _tensors(layer, False), inputs, seed) for seed in (0, 1))
         if not isinstance(made, torch.Tensor):
             raise ValueError(f"the layer returned a {type(made).__name__}; it has to return one tensor.")
-        if not torch.equal(made, again):
+        if not torch.allclose(made, again, rtol=0, atol=0, equal_nan=True):
             raise ValueError(
                 "the layer is random (dropout, for instance): its gradient is another at each call. Call layer.eval() "
                 "before."
@@ -54,7 +59,7 @@ class Reference:
                 f"grad_out is a {describe(grad_out)}, and the layer returns a {describe(made.detach())}. grad_out is "
                 "the gradient of the loss with respect to that output, and has its shape."
             )
-        return cls(layer, inputs, wide(grad_out.detach()), made.detach())
+        return cls(layer, inputs, wide(grad_out.detach()), made.detach(), asked)
 
     @property
     def samples(self) -> int:
@@ -66,11 +71,13 @@ class Reference:
     ) -> dict[str, torch.Tensor]:
         """Return the gradient of each parameter and input, for another `grad_out`, or with steps replaced."""
         tensors = _tensors(self.layer, True)
-        inputs = tuple(x.requires_grad_(_is_real(x)) for x in (each.detach().clone() for each in self.inputs))
+        inputs = tuple(each.detach().clone() for each in self.inputs)
+        named = ("input_grad",) if len(inputs) == 1 else tuple(f"input_grad[{k}]" for k in range(len(inputs)))
+        for name, x in zip(named, inputs, strict=True):
+            x.requires_grad_(_is_real(x) and name in self.asked)
         with torch.enable_grad(), _replaced(self.layer, replace):
             output = _forward(self.layer, tensors, inputs, 0)
         wanted = {f"{name}_grad": each for name, each in tensors.items() if each.requires_grad}
-        named = ("input_grad",) if len(inputs) == 1 else tuple(f"input_grad[{k}]" for k in range(len(inputs)))
         wanted |= {name: x for name, x in zip(named, inputs, strict=True) if x.requires_grad}
         given = self.grad_out if grad_out is None else grad_out
         found = torch.autograd.grad(output, list(wanted.values()), given, allow_unused=True)

@@ -16,9 +16,10 @@ import torch
 
 from backsight.source import Body, Place, cuts
 from backsight.source.body import statements
-from backsight.tape._torch import grad_fn
-from backsight.verification.custom import backward_of, body_of, method, returned
+from backsight.tape._torch import forward_class, grad_fn
+from backsight.verification.custom import body_of, method, returned
 from backsight.verification.directions import drawn, size_of
+from backsight.verification.operation import Operation
 from backsight.verification.point import Point
 from backsight.verification.second_order.pullback import differentiable_of
 
@@ -26,40 +27,36 @@ FAR = 1e-3
 """How far the inputs are moved to see what changes with them, relative to their size."""
 
 
-_WHY = "{} is made in forward, which autograd does not record: when backward is differentiated, it is a constant."
-
-
 @dataclass(frozen=True)
 class Lost:
-    """What a backward computes with that autograd takes for a constant: `ctx.t`, where that is, and why it is lost.
+    """What a backward computes with that autograd takes for a constant: `ctx.t`, and where that is.
 
-    `kept` says that forward keeps it; otherwise backward cuts it off.
+    `kept` says that forward keeps it; otherwise backward cuts it off, and `why` says how.
     """
 
     name: str
     place: Place | None
-    why: str
     kept: bool = False
+    why: str = ""
 
 
 def lost_links(point: Point, generator: torch.Generator) -> tuple[Lost, ...]:
     """Return what the backward of a custom Function keeps that changes with the inputs, unseen by autograd."""
-    custom = point.operation.custom
-    if custom is None:
+    definition = point.operation.definition
+    if definition is None:
         return ()
     here = _kept_by(point)
     moved = [x + drawn(x, generator) * (FAR * size_of(x)) for x in point.inputs]
     there = _kept_by(point.at(moved))
     changing = [name for name, value in here.items() if name in there and _differ(value, there[name])]
-    found = tuple(_kept_at(custom, name) for name in changing)
-    return found or tuple(_cut_in(body_of(backward_of(custom))))
+    return tuple(_kept_at(point.operation, name) for name in changing) or tuple(_cut_in(body_of(definition.backward)))
 
 
 def _kept_by(point: Point) -> dict[str, Any]:
     """Return the values that a custom node keeps and autograd does not see, by name."""
     outputs = differentiable_of(point)
     node = next((made for each in outputs if (made := grad_fn(each)) is not None), None)
-    if node is None or getattr(type(node), "_forward_cls", None) is not point.operation.custom:
+    if node is None or forward_class(type(node)) is None:
         return {}
     kept = {f"ctx.{name}": value for name, value in object.__getattribute__(node, "__dict__").items()}
     kept |= {f"saved_tensors[{k}]": value for k, value in enumerate(node.saved_tensors)}
@@ -80,14 +77,16 @@ def _differ(a: Any, b: Any) -> bool:
     return type(a) is type(b) and isinstance(a, (float, complex)) and a != b
 
 
-def _kept_at(custom: type, name: str) -> Lost:
-    """Return what is lost under `name`, with the statement of forward that keeps it."""
-    for body in filter(None, (body_of(method(custom, each)) for each in ("forward", "setup_context"))):
+def _kept_at(operation: Operation, name: str) -> Lost:
+    """Return what is lost under `name`, with the statement that keeps it."""
+    forward = operation.definition.forward if operation.definition is not None else None
+    setup = method(operation.custom, "setup_context") if operation.custom is not None else None
+    for body in filter(None, map(body_of, (forward, setup))):
         for statement in statements(body.node):
             if spelt := _keeps(body, statement, name):
                 label = name if name.startswith("ctx.") else f"`{spelt}`"
-                return Lost(label, body.place(statement), _WHY.format(label), kept=True)
-    return Lost(name, None, _WHY.format(name), kept=True)
+                return Lost(label, body.place(statement), kept=True)
+    return Lost(name, None, kept=True)
 
 
 def _keeps(body: Body, statement: ast.stmt, name: str) -> str:
@@ -111,4 +110,4 @@ def _cut_in(body: Body | None) -> Iterator[Lost]:
     for value in returned(body) if body is not None else ():
         if body is not None:
             for cut in cuts(body, body.text(value), value.lineno):
-                yield Lost(f"`{cut.expression}`", cut.place, f"{cut.why[:1].upper()}{cut.why[1:]}.")
+                yield Lost(f"`{cut.expression}`", cut.place, why=f"{cut.why[:1].upper()}{cut.why[1:]}.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from backsight.verification.custom import backward_of, method, place_of
+from backsight.verification.custom import place_of
 from backsight.verification.differences import SMALLEST_SIZE
 from backsight.verification.directions import size_of
 from backsight.verification.point import Point
@@ -20,12 +20,12 @@ SMALL = 1e-6
 
 
 def told(point: Point, wrongs: Sequence[Wrong], generator: torch.Generator) -> tuple[WrongGradient, ...]:
-    """Return the findings about one operation: one for each thing that is lost, or one that says how wrong it is."""
+    """Return the finding about one operation, if something is wrong with it that matters."""
     wrongs = [wrong for wrong in wrongs if _matters(wrong)]
     if not wrongs:
         return ()
     lost = lost_links(point, generator)
-    return tuple(_lost(point, wrongs, each) for each in lost) or (_unexplained(point, wrongs),)
+    return (_lost(point, wrongs, lost) if lost else _unexplained(point, wrongs),)
 
 
 def _matters(wrong: Wrong) -> bool:
@@ -37,18 +37,33 @@ def _matters(wrong: Wrong) -> bool:
     return abs(wrong.found - wrong.slope.value) > SMALL * max(gradient, SMALL) / max(size_of(moved), SMALLEST_SIZE)
 
 
-def _lost(point: Point, wrongs: Sequence[Wrong], lost: Lost) -> WrongGradient:
-    name = point.operation.name
-    title = f"The second derivative of {name} is silently wrong: autograd cannot see through {lost.name}."
+def _lost(point: Point, wrongs: Sequence[Wrong], lost: Sequence[Lost]) -> WrongGradient:
+    names = _listed([each.name for each in lost])
+    title = f"The second derivative of {point.operation.name} is silently wrong: autograd cannot see through {names}."
     cure = (
-        f"Save the inputs of forward (ctx.save_for_backward) and compute {lost.name} from them again in backward; or "
-        "return it as one more output of forward and save that. If no second derivative is wanted, mark backward "
-        "@once_differentiable: then it raises."
-        if lost.kept
+        f"Save the inputs of forward (ctx.save_for_backward) and compute {names} from them again in backward; or "
+        f"return {'it' if len(lost) == 1 else 'them'} as {'one more output' if len(lost) == 1 else 'more outputs'} of "
+        "forward and save that. If no second derivative is wanted, mark backward @once_differentiable: then it raises."
+        if lost[0].kept
         else "Leave it out, so that backward is made of differentiable operations; or mark backward "
         "@once_differentiable: then a second derivative raises instead of being wrong."
     )
-    return _finding(point, wrongs, title, lost.why, cure, lost)
+    return _finding(point, wrongs, title, _why(lost), cure, lost)
+
+
+def _why(lost: Sequence[Lost]) -> str:
+    if not lost[0].kept:
+        return " ".join(dict.fromkeys(each.why for each in lost))
+    names, one = _listed([each.name for each in lost]), len(lost) == 1
+    return (
+        f"{names} {'is' if one else 'are'} made in forward, which autograd does not record: when backward is "
+        f"differentiated, {'it is a constant' if one else 'they are constants'}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = dict.fromkeys(names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _unexplained(point: Point, wrongs: Sequence[Wrong]) -> WrongGradient:
@@ -58,18 +73,19 @@ def _unexplained(point: Point, wrongs: Sequence[Wrong]) -> WrongGradient:
         "Look in backward for what is a constant to autograd: values made in forward and kept on ctx, .detach(), "
         ".data, NumPy. Or mark it @once_differentiable."
     )
-    return _finding(point, wrongs, title, why, cure, None)
+    return _finding(point, wrongs, title, why, cure, ())
 
 
 def _finding(
-    point: Point, wrongs: Sequence[Wrong], title: str, why: str, cure: str, lost: Lost | None
+    point: Point, wrongs: Sequence[Wrong], title: str, why: str, cure: str, lost: Sequence[Lost]
 ) -> WrongGradient:
     operation = point.operation
-    custom = operation.custom
+    definition = operation.definition
     called = operation.place
-    backward = place_of(backward_of(custom)) if custom is not None else None
-    where = lost.place if lost is not None and lost.place is not None else backward or called
-    kept = (f"{where}  {where.text}",) if lost is not None and lost.place is not None and where is not None else ()
+    backward = place_of(definition.backward) if definition is not None else None
+    places = list(dict.fromkeys(each.place for each in lost if each.place is not None))
+    where = places[0] if places else backward or called
+    kept = [f"{place}  {place.text}" for place in places]
     return WrongGradient(
         "BS420",
         "error",
@@ -80,7 +96,7 @@ def _finding(
         operation=operation.name,
         input=argument(operation, wrongs[0].pull.point.wanted[wrongs[0].number]),
         calls=(called,) if called else (),
-        forward=place_of(method(custom, "forward")) if custom is not None else None,
+        forward=place_of(definition.forward) if definition is not None else None,
         backward=backward,
     )
 

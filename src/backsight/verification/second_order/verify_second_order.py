@@ -8,22 +8,23 @@ from typing import Any
 import torch
 
 from backsight.verification.check import Outcome
-from backsight.verification.errors import CannotTest
+from backsight.verification.errors import CannotTest, raised
 from backsight.verification.operation import Operation
-from backsight.verification.point import Clock, Point, raised
+from backsight.verification.point import Clock, Point
 from backsight.verification.report import Verification
 from backsight.verification.running import tested
 from backsight.verification.second_order.pullback import pullback
 from backsight.verification.second_order.telling import told
 from backsight.verification.trial import tried
+from backsight.verification.verify import SECONDS, SEED, refuse
 
 
 def verify_second_order(
     function: Callable[..., Any],
     /,
     *inputs: Any,
-    seconds: float = 60.0,
-    seed: int = 0,
+    seconds: float | None = None,
+    seed: int | None = None,
     progress: bool | None = None,
     **keywords: Any,
 ) -> Verification:
@@ -41,22 +42,25 @@ def verify_second_order(
     backward held against differences in double precision. First derivatives are not judged: see `backsight.verify`.
 
     Args:
-        function: a module, a function, or the `apply` of a `torch.autograd.Function`.
+        function: a module, a function, or a `torch.autograd.Function`.
         inputs: its arguments. If no tensor among them requires a gradient, all floating-point ones are taken to.
-        seconds: the time after which operations that were not tested yet are skipped, custom Functions being first.
-        seed: of the random numbers that the function draws, and of the directions.
+        seconds: the time after which operations that were not tested yet are skipped, custom Functions being first;
+            60 by default.
+        seed: of the random numbers that the function draws, and of the directions; 0 by default.
         progress: whether to show a progress bar; by default in a terminal, where it takes longer than a second.
         keywords: its keyword arguments.
 
     Raises:
         NothingToVerify: if no operation has a backward.
-        TypeError: if `function` cannot be called.
+        TypeError: if `function` cannot be called, or has a parameter of the name of an option that is given.
         Exception: what the function itself raises.
     """
-    if not callable(function):
-        raise TypeError(
-            f"verify_second_order() expects a function or a module and its inputs, not {type(function).__name__}."
-        )
+    options = {"seconds": seconds, "seed": seed, "progress": progress}
+    try:
+        refuse(function, {name for name, given in options.items() if given is not None})
+    except TypeError as error:
+        raise TypeError(str(error).replace("verify(", "verify_second_order(")) from None
+    seconds, seed = SECONDS if seconds is None else seconds, SEED if seed is None else seed
     return tested(twice_checked, function, inputs, keywords, seconds, seed, progress, claim="second derivative")
 
 

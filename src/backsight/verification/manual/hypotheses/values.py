@@ -48,8 +48,8 @@ def averaged(mistake: Mistake) -> Told | None:
     if count > 1 and mistake.becomes_right(lambda g: g * count):
         return Told(
             "is a mean over the batch instead of the sum",
-            f"Times {count}, the size of the batch, it is right. The mean of the loss is in grad_out already, which "
-            "has the factor 1/N.",
+            f"Times {count}, the size of the batch, it is right. Where the loss is a mean, its factor 1/N is in "
+            "grad_out already.",
             "Do not divide by the size of the batch here: sum.",
         )
     if count > 1 and mistake.becomes_right(lambda g: g / count):

@@ -1,0 +1,37 @@
+"""BS416, in particular: the derivative of forward's last step, an activation, is left out."""
+
+from __future__ import annotations
+
+import torch
+
+from backsight.verification.case import Case
+from backsight.verification.hypotheses.explanation import Explanation
+
+
+def missing_last_step(case: Case) -> Explanation | None:
+    """Backward is right for grad_output times the derivative of an activation, as its output tells that."""
+    if not case.single:
+        return None
+    y = case.output
+    steps = {
+        "(1 - output**2)": ("tanh", 1 - y * y),
+        "output * (1 - output)": ("a sigmoid", y * (1 - y)),
+        "(output > 0)": ("a ReLU", (y.real > 0).to(y.dtype)),
+        "output": ("exp", y),
+    }
+    for factor, (activation, derivative) in steps.items():
+        if not bool(torch.isfinite(derivative).all()) or bool((derivative == 1).all()):
+            continue
+        passed = [case.backward([draw.u * derivative]) for draw in case.draws]
+        if all(bool(case.equal(case.at(g), draw.right).all()) for g, draw in zip(passed, case.draws, strict=True)):
+            name = case.written.grad_output if case.written else "grad_output"
+            return Explanation(
+                f"{case.subject} leaves out the derivative of the last step, {activation}, for `{case.argument}`.",
+                (
+                    f"With {name} * {factor} in the place of {name} every entry is right: that is the derivative of "
+                    f"{activation}, in terms of its output.",
+                    "The chain rule goes through all steps of forward, the last one first.",
+                ),
+                f"Begin backward with `{name} = {name} * {factor}`, output being what forward returned.",
+            )
+    return None
