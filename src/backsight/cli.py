@@ -68,8 +68,8 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
     run.usage = (
-        "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--json] [--json-to FILE] "
-        "[--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+        "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--nonfinite] [--json] "
+        "[--json-to FILE] [--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     )
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
@@ -83,6 +83,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "2 µs each), the lines that run, or only modules and optimizers",
     )
     run.add_argument("--leaks", action="store_true", help="look for graphs that pile up, and for what holds them")
+    run.add_argument("--nonfinite", action="store_true", help="find where NaN or infinity is born: reads every result")
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
     run.add_argument(
         "--run",
@@ -145,7 +146,13 @@ def _run(options: argparse.Namespace) -> int:
 
     script, *rest = options.program
     as_lines.ask(script, stderr=options.json, file=options.json_to)
-    observer: Observer = TrainingObserver(quiet=options.quiet, notes=options.notes, leaks=options.leaks, level=options.watch)
+    observer: Observer = TrainingObserver(
+        quiet=options.quiet,
+        notes=options.notes,
+        leaks=options.leaks,
+        nonfinite=options.nonfinite,
+        level=options.watch,
+    )
     if options.record:
         from backsight.launch.recording import RecordingObserver
 

@@ -7,6 +7,7 @@ A rule is a function from a `Scene` to findings:
 """
 
 from backsight.diagnosis.rules import (
+    born,
     freed_graph,
     frozen_in_optimizer,
     graph_grows,
@@ -23,6 +24,7 @@ from backsight.diagnosis.rules.registry import RULES, Rule, rule
 __all__ = [
     "RULES",
     "Rule",
+    "born",
     "freed_graph",
     "frozen_in_optimizer",
     "graph_grows",
