@@ -137,7 +137,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     return Finding(
         CODE,
         "error",
-        f"{read.name}.grad is None: backward() did not reach {read.name}.",
+        f"{read.name}.grad is None: no backward() has reached {read.name}.",
         (
             *(reason.evidence if reason else ()),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),

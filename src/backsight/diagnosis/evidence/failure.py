@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal
 
 import torch
@@ -147,6 +147,11 @@ def message_of(error: BaseException) -> str:
     return next((text for text in arguments if type(text) is str), "")
 
 
+def of_error(error: BaseException, name: Literal["__traceback__", "__cause__", "__context__"]) -> Any:
+    """Return what Python itself keeps of an exception, past a class of the user's that answers for it."""
+    return vars(BaseException)[name].__get__(error)
+
+
 def follow(held: object, attributes: list[str]) -> object:
     """Return what a chain of attributes leads to, past every property and `__getattr__`; None where it ends."""
     for attribute in attributes:
@@ -185,7 +190,7 @@ def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
 
 
 def _levels(error: BaseException) -> Iterator[Level]:
-    trace = error.__traceback__
+    trace: TracebackType | None = of_error(error, "__traceback__")
     while trace is not None:
         yield Level(trace.tb_frame, trace.tb_lineno, _column(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
         trace = trace.tb_next
