@@ -29,7 +29,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from backsight.launch.observer import Guarded, Observer
-from backsight.launch.uncaught import die_of_interrupt, handled_by, report
+from backsight.launch.uncaught import die_of_interrupt, handled_by, report, traceback_of
 
 # What C's main() itself calls for `-m`, folders and archives (Modules/main.c, pymain_run_module), with the frames that
 # Python's own traceback shows for them. Private, yet unchanged since Python 2.6 because C calls it by this name.
@@ -86,7 +86,7 @@ def _run(program: Callable[[], object], observer: Observer) -> int:
             watch.error(handled)
         raise
     except BaseException as caught:
-        error = BaseException.with_traceback(caught, _of_program(caught.__traceback__))
+        error = BaseException.with_traceback(caught, _of_program(traceback_of(caught)))
     _tidy(error)
     try:
         report(error)
