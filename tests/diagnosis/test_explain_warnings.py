@@ -188,7 +188,7 @@ class TestHeeding:
             held = Held()
             refs.append(weakref.ref(held))
             w = torch.ones(3, requires_grad=True)
-            (w * 2).grad  # noqa: B018
+            (w * 2).grad
 
         refs: list = []
         with every_warning(), redirect_stderr(io.StringIO()), bs.explaining() as explaining:

@@ -115,7 +115,7 @@ def _is_asked(statement: ast.stmt, gradient: ast.expr, attribute: str) -> bool:
 
 
 def _tensors(level: Level, statement: ast.stmt, node: ast.expr) -> list[torch.Tensor]:
-    """What an expression stands for; of a comprehension's variable, whose own frame is gone, all that it went through."""
+    """What an expression stands for; of a comprehension's variable, whose frame is gone, all that it went through."""
     value = value_of(level, node)
     if is_tensor(value):
         return [value]
