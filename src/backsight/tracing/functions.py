@@ -28,7 +28,7 @@ from backsight.tracing.notes import Call, Notes, Written, before
 _MOST_KINDS = 20_000
 _kinds: dict[Any, Kind] = {}
 
-SILENT, PLAIN = Kind.SILENT, Kind.PLAIN
+SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
 
 class Functions(TorchFunctionMode):
@@ -48,7 +48,7 @@ class Functions(TorchFunctionMode):
         if torch.compiler.is_compiling() or self.ended:
             return func(*args, **(kwargs or {}))
         kind = _kinds.get(func)
-        if kind is SILENT:
+        if kind is SILENT or (kind is GRADIENT and args[0].is_leaf):
             return func(*args, **kwargs) if kwargs else func(*args)
         if kind is None:
             kind = _learn(func)
@@ -73,7 +73,7 @@ class Functions(TorchFunctionMode):
         """Make a call that may do more than make nodes, and have it noted."""
         if call.kind is Kind.BACKWARD:
             return self._backward(call, types)
-        if call.kind is Kind.GRADIENT:
+        if call.kind is GRADIENT:
             return _as_caller(call) if _warns(call) else call.function(*call.args, **call.kwargs)
         written: Written = self._guarded(before, call) or []
         result = _as_caller(call) if _warns(call) else call.function(*call.args, **call.kwargs)
@@ -136,7 +136,7 @@ def _learn(function: Any) -> Kind:
 def _warns(call: Call) -> bool:
     """Whether a call gives a warning: to read the `.grad` of a result, to make a tensor or a number of a tensor."""
     tensor = call.args[0] if call.args else None
-    if call.kind is Kind.GRADIENT and tensor is not None:
+    if call.kind is GRADIENT and tensor is not None:
         return bool(tensor.requires_grad and not tensor.is_leaf and not tensor.retains_grad)
     if call.kind is Kind.LEAVES and tensor is not None:
         return bool(tensor.requires_grad)
