@@ -231,6 +231,13 @@ class TestJson:
         assert ended.status == 1 and ended.err.count("backsight: no lines of JSON: FileNotFoundError") == 1
         assert "\nbacksight explains\n" in ended.err
 
+    def test_every_field_has_its_line_in_the_docs(self, train):
+        page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+        ended = train.observed("--json", "carried.py"), train.observed("--json", "healthy.py")
+        for told in (each for run in ended for each in self.told(run.err)):
+            inner = [told.get("source") or {}, *told.get("evidence", ())]
+            assert [f for each in (told, *inner) for f in each if f"`{f}`" not in page] == []
+
     def test_options_behind_the_script_are_the_scripts(self, bench):
         bench.write("script.py", "import sys\nprint(sys.argv)")
         assert bench.observed("script.py", "--json").out == "['script.py', '--json']\n"
