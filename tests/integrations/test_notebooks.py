@@ -91,6 +91,14 @@ class TestInATerminal:
         *_, failed, after = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP, "print(hidden.shape)")
         assert "BS201" in failed and after == "torch.Size([1, 1, 4])\n"
 
+    def test_a_warning_of_pytorchs_is_explained_below_it(self, tmp_path):
+        *_, warned = cells(
+            tmp_path, "%load_ext backsight\nimport torch", "y = torch.ones(2, requires_grad=True) * 2", "y.grad"
+        )
+        warning, _, said = warned.partition("\nwarning BS")
+        assert "UserWarning: The .grad attribute of a Tensor that is not a leaf" in warning
+        assert "In[3]:1  y.grad" in said
+
     def test_an_interrupt_is_not_explained(self, tmp_path):
         source = "try:\n    torch.ones(1).sum().backward()\nexcept RuntimeError:\n    raise KeyboardInterrupt"
         *_, stopped = cells(tmp_path, "%load_ext backsight\nimport torch", source)
@@ -126,12 +134,13 @@ class TestLoading:
 
     def test_and_unloading_leaves_nothing_behind(self, tmp_path):
         state = (
-            "import sys, gc, torch\n"
+            "import sys, gc, torch, warnings\n"
             "def state():\n"
             "    shell = get_ipython()\n"
             "    events = {name: list(map(str, found)) for name, found in shell.events.callbacks.items()}\n"
             "    places = [vars(sys.modules[name]) for name in ('torch.nn.modules.module', 'torch.optim.optimizer')]\n"
             "    hooks = [len(held) for place in places for name, held in place.items() if name.endswith('_hooks')]\n"
+            "    hooks.append(warnings.showwarning)\n"
             "    return events, hooks, sys.excepthook, sys.meta_path[:], shell.custom_exceptions, sorted(vars(shell))"
         )
         *_, same, failed = cells(

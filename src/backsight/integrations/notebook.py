@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
+    from backsight.diagnosis.heeding import Heeding
     from backsight.tracing import Watch
 
 
@@ -25,6 +26,7 @@ class Explaining:
         self._shell = shell
         self._before: BaseException | None = None
         self._watch: Watch | None = None
+        self._heeding: Heeding | None = None
 
     def start(self) -> None:
         self._begin_to_watch()
@@ -35,6 +37,8 @@ class Explaining:
         self._before = None
         if self._watch is not None:
             self._watch.__exit__(None, None, None)
+        if self._heeding is not None:
+            self._heeding.remove()
         for event, callback in (("pre_run_cell", self._starts), ("post_run_cell", self._ended)):
             try:
                 self._shell.events.unregister(event, callback)
@@ -45,10 +49,12 @@ class Explaining:
         if self._watch is not None or "torch" not in sys.modules:
             return
         try:
+            from backsight.diagnosis.heeding import Heeding
             from backsight.tracing import watch
 
             self._watch = watch(level="calls")
             self._watch.__enter__()
+            self._heeding = Heeding(lambda finding: _show(self._shell, finding))
         except Exception as failure:  # explanations go on without what it would know
             print(f"backsight: nothing is watched: {type(failure).__name__}", file=sys.stderr)
 
