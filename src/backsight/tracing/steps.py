@@ -11,6 +11,7 @@ import torch
 
 from backsight.snapshot import groups
 from backsight.tape import next_sequence_number, no_torch_function
+from backsight.tracing.moves import Moves
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class StepLog:
         """By thread: the sequence number at the last step. A node with a smaller one was made before that step."""
         self.past: dict[int, deque[int]] = {}
         """By thread: the sequence numbers at the last steps, which tell how many steps ago a node was made."""
+        self.moves = Moves()
+        """Which parameters the steps have not moved."""
         # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
         self._consumed: dict[int, tuple[weakref.ref[torch.optim.Optimizer], dict[int, Consumed]]] = {}
         self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
@@ -53,6 +56,8 @@ class StepLog:
         thread, mark = threading.get_ident(), next_sequence_number()
         self.marks[thread] = mark
         self.past.setdefault(thread, deque(maxlen=_PAST)).append(mark)
+        with no_torch_function():
+            self.moves.stepped(optimizer)
         with no_torch_function():
             gradients = {
                 id(p): self._consumption(optimizer, p, p.grad) for p in parameters(optimizer) if p.grad is not None

@@ -18,6 +18,7 @@ from backsight.diagnosis.rules import (
     parameter_not_reached,
     parameter_twice,
     stale_gradient,
+    unmoved,
 )
 from backsight.diagnosis.rules.registry import RULES, Rule, rule
 
@@ -36,4 +37,5 @@ __all__ = [
     "parameter_twice",
     "rule",
     "stale_gradient",
+    "unmoved",
 ]
