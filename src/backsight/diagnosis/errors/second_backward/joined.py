@@ -22,13 +22,18 @@ _ADDING = frozenset({"append", "appendleft", "add", "extend", "insert", "put", "
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The old node that a new one consumes: where each was made, and what holds the old one's result."""
+    """The old node that a new one consumes: where each was made, and what holds the old one's result.
+
+    others: where further old nodes were made that the new part consumes, on other lines: an earlier backward may have
+        gone through these and spared this one.
+    """
 
     old: Node
     new: Node
     made: Line | None
     used: Line | None
     holder: str
+    others: tuple[Line, ...] = ()
 
 
 def joined(case: Case) -> Finding | None:
@@ -63,7 +68,9 @@ def _joint(case: Case) -> Joint | None:
         return None
     consumers = (node for node, edge in case.graph.edges if edge.node.index == old.index)
     new = min((node for node in consumers if node.index not in case.old), key=lambda node: node.sequence or 0)
-    return Joint(old, new, case.watch.line_of(old), case.watch.line_of(new), _holder(case, old))
+    made = case.watch.line_of(old)
+    lines = {line for i in found if (line := case.watch.line_of(nodes[i])) is not None and line != made}
+    return Joint(old, new, made, case.watch.line_of(new), _holder(case, old), tuple(sorted(lines, key=str)))
 
 
 def _holder(case: Case, node: Node) -> str:
@@ -104,15 +111,18 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"computes with {name} again."))
     where = put or joint.made
+    doubt = [shown(line, "made another result that is older than that backward.") for line in joint.others[:2]]
+    if doubt:
+        doubt.append("(Which of them that backward went through is not known.)")
     return Finding(
         "BS201",
         "error",
         f"{name}, a tensor of shape {shaped(joint.old.shape)}, was computed before an earlier backward(), which has "
         "freed its graph.",
-        (*lines, *_freed(case)),
+        (*lines, *_freed(case), *doubt),
         _cure(joint, name, container, put),
         source=str(where) if where else case.failure.source,
-        exact=joint.made is not None,
+        exact=joint.made is not None and not doubt,
     )
 
 
