@@ -39,9 +39,9 @@ CLUES: tuple[Clue, ...] = (
     computed_once,
     carried_by_loop,
     carried_by_function,
+    carried_by_object,
     joined,
     held_since_step,
-    carried_by_object,
 )
 
 

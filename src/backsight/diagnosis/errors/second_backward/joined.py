@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
     return Finding(
         "BS201",
         "error",
-        f"{name}, a tensor of shape {shaped(joint.old.shape)}, carries the graph of one pass into the next, and "
+        f"{name}, {_kind(joint.old)}, carries the graph of one pass into the next, and "
         "backward() has freed that graph.",
         (
             shown(joint.used, f"reads {name} as the pass before left it, with its history, and assigns it anew."),
@@ -102,7 +103,7 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
 def _kept(case: Case, joint: Joint) -> Finding:
     container = joint.holder.partition("[")[0]
     put = _filled(case, container) if container != joint.holder else None
-    name = joint.holder or _operand(case, joint) or _assigned(joint.made) or f"the result of {joint.old.op}"
+    name = joint.holder or _operand(case, joint) or _assigned(joint) or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"keeps it in {container}, with its history."))
@@ -117,13 +118,16 @@ def _kept(case: Case, joint: Joint) -> Finding:
     return Finding(
         "BS201",
         "error",
-        f"{name}, a tensor of shape {shaped(joint.old.shape)}, was computed before an earlier backward(), which has "
-        "freed its graph.",
+        f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
         (*lines, *_freed(case), *doubt),
         _cure(joint, name, container, put),
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
+
+
+def _kind(node: Node) -> str:
+    return f"a tensor of shape {shaped(node.shape)}" if node.shape else "a scalar"
 
 
 def _freed(case: Case) -> Iterator[str]:
@@ -183,9 +187,16 @@ def _all_of_it(case: Case) -> Finding:
 def _operand(case: Case, joint: Joint) -> str:
     """What the program wrote for it where it was used."""
     operation = case.watch.operation_of(joint.new) if case.watch else None
-    given = operation.operands if operation else ()
-    fitting = [each.text for each in given if each.text and each.shape == joint.old.shape]
-    return fitting[0] if len(fitting) == 1 else ""
+    if operation is None or joint.new.op not in _IN_ORDER:
+        return ""
+    at = next((k for k, edge in enumerate(joint.new.inputs) if edge and edge.node.index == joint.old.index), None)
+    return next((each.text for each in operation.operands if each.position == at and _PATH.fullmatch(each.text)), "")
+
+
+_IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum", "Minimum"})
+"""Operations whose node has an edge for each operand, in the order in which the program writes them."""
+
+_PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
 
 
 def _assigned_and_read(line: Line | None) -> str:
@@ -199,12 +210,17 @@ def _assigned_and_read(line: Line | None) -> str:
     return next((text for text in read if text in targets), "")
 
 
-def _assigned(line: Line | None) -> str:
-    """The one thing to which the statement at a line assigns; empty if it assigns several, or none."""
+def _assigned(joint: Joint) -> str:
+    """The one thing to which a statement assigns what it made; empty if that is only a part of what it computes."""
+    line = joint.made
     body = body_around(line.file, line.line) if line else None
     statement = statement_at(body, line.line) if body and line else None
-    targets = _targets(body, statement) if body is not None and isinstance(statement, ast.Assign) else set()
-    return targets.pop() if len(targets) == 1 else ""
+    if body is None or line is None or not isinstance(statement, ast.Assign):
+        return ""
+    outermost = callee(statement.value)[1] if isinstance(statement.value, ast.Call) else ""
+    is_all = line.segment == body.text(statement.value) if line.segment else outermost == joint.old.op.lower()
+    targets = _targets(body, statement)
+    return targets.pop() if is_all and len(targets) == 1 else ""
 
 
 def _targets(body: Body, statement: ast.Assign) -> set[str]:
