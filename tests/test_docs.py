@@ -13,11 +13,12 @@ import pytest
 from backsight.diagnosis import UNKNOWN
 from backsight.diagnosis.errors import ERRORS
 from backsight.diagnosis.live.culprit import LEAK
+from backsight.diagnosis.live.deaf import DEAF
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 
 ROOT = Path(__file__).parent.parent
-CODES = sorted({UNKNOWN, LEAK, *RULES, *RULES_OF_RECORDINGS, *(error.code for error in ERRORS)})
+CODES = sorted({UNKNOWN, LEAK, DEAF, *RULES, *RULES_OF_RECORDINGS, *(error.code for error in ERRORS)})
 
 
 def _load(path: Path) -> ModuleType:

@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.launch.outputs import Outputs
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours
@@ -81,6 +82,7 @@ class FirstSteps:
         self._marked: list[Any] = []
         self._forward_hook = register_module_forward_hook(self._forward_done)
         self._unmoved: dict[int, Finding] = {}
+        self._outputs = Outputs()
         self._step_hook = register_optimizer_step_pre_hook(self._before_step)
 
     @property
@@ -95,7 +97,7 @@ class FirstSteps:
 
     def report(self) -> Report:
         """Return what the audits found, each finding once."""
-        return Report((*self.findings.values(), *self._unmoved.values()), self.looked_at)
+        return Report((*self.findings.values(), *self._unmoved.values(), *self._outputs.findings), self.looked_at)
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -130,13 +132,17 @@ class FirstSteps:
     def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         outermost = not self.watch.calls.is_running()
         if self._auditing and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
+            marked = len(self._marked)
             for tensor in tensors_in(output):
                 node = grad_fn(tensor) if isinstance(tensor, torch.Tensor) else None
                 if node is not None:  # a hook on the tensor itself would be seen by who saves or overrides it
                     self._marked.append(node.register_prehook(self._in_backward))
+            if len(self._marked) > marked:
+                self._outputs.returned(module, args, output)
 
     @_guarded
     def _in_backward(self, gradients: Any) -> None:
+        self._outputs.heard()
         call = _backward_call() if self._auditing else None
         if call is not None:
             roots, frame = call
@@ -147,6 +153,8 @@ class FirstSteps:
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._unmark()
         self._look_at_moves(optimizer)
+        if self._auditing:
+            self._outputs.stepping(_caller())
         if self._auditing and not self._in_backwards:
             loss = _newest_loss() if self._is_due(_site(_caller())) else None
             if loss is not None:
