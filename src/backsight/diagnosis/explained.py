@@ -11,6 +11,7 @@ from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
 from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of, message_of, of_error
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import shown
+from backsight.naming import standstill
 from backsight.tape import no_torch_function
 
 
@@ -109,7 +110,7 @@ def _explained(failure: Failure, entry: Known) -> Finding:
     match = entry.pattern.search(failure.message)
     assert match is not None  # how `entry` was chosen
     try:
-        with no_torch_function():
+        with no_torch_function(), standstill():
             return entry.explain(failure, match)
     except Exception as ours:
         return Finding(
