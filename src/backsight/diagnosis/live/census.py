@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from itertools import compress
 from types import FrameType
 
@@ -12,6 +13,10 @@ import torch
 
 from backsight.diagnosis._torch import ENGINE_CALLS, TENSOR
 from backsight.tape import grad_fn
+
+# Bound once: they are asked of every tensor of the process.
+_requires_grad: Callable[[object], bool] = TENSOR.requires_grad.__get__
+_is_leaf: Callable[[object], bool] = TENSOR.is_leaf.__get__
 
 
 def with_history() -> list[torch.Tensor]:
@@ -24,12 +29,25 @@ def with_history() -> list[torch.Tensor]:
     kinds = _tensor_types()
     tensors = list(compress(objects, map(kinds.__contains__, map(id, map(type, objects)))))
     del objects
-    found = [tensor for tensor in tensors if _has_history(tensor)]
+    found, leaves = _told_apart(tensors)
     if not _is_in_backward_elsewhere():
         known = set(map(id, found))
-        gradients = (_gradient(tensor) for tensor in tensors)
-        found += [each for each in gradients if each is not None and id(each) not in known and _has_history(each)]
+        gradients = [each for each in map(_gradient, leaves) if each is not None and id(each) not in known]
+        found += _told_apart(gradients)[0]
     return found
+
+
+def _told_apart(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the tensors that have a history, and the leaves that require a gradient."""
+    found: list[torch.Tensor] = []
+    leaves: list[torch.Tensor] = []
+    for tensor in tensors:
+        try:
+            if _requires_grad(tensor):
+                (leaves if _is_leaf(tensor) else found).append(tensor)
+        except RuntimeError:  # a view whose history was lost
+            continue
+    return found, leaves
 
 
 def maker(tensor: torch.Tensor) -> object | None:
@@ -49,22 +67,13 @@ def _tensor_types() -> frozenset[int]:
     return frozenset(map(id, kinds))
 
 
-def _has_history(tensor: torch.Tensor) -> bool:
-    try:
-        return bool(TENSOR.requires_grad.__get__(tensor)) and not TENSOR.is_leaf.__get__(tensor)
-    except RuntimeError:  # a view whose history was lost
-        return False
-
-
-def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+def _gradient(leaf: torch.Tensor) -> torch.Tensor | None:
     """Return the gradient of a leaf, which Python need not know: `backward(create_graph=True)` gives it a graph."""
     try:
-        if TENSOR.requires_grad.__get__(tensor) and TENSOR.is_leaf.__get__(tensor):
-            gradient: torch.Tensor | None = TENSOR.grad.__get__(tensor)
-            return gradient
+        gradient: torch.Tensor | None = TENSOR.grad.__get__(leaf)
     except RuntimeError:  # wrapper subclasses may refuse
         return None
-    return None
+    return gradient
 
 
 def _is_in_backward_elsewhere() -> bool:
