@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -25,15 +26,20 @@ from backsight.source.leaf_last import element_last, leaf_last
 class Read:
     """A gradient that a statement reads, and that is None.
 
-    text: what the statement calls the tensor, `p`; name: what the program calls it, `model.head.weight`.
+    text: what the statement calls the tensor, `p`.
     place: the statement that reads `.grad`, mostly the one that failed.
     """
 
+    failure: Failure
     level: Level
     text: str
-    name: str
     tensor: torch.Tensor
     place: Place
+
+    @cached_property
+    def name(self) -> str:
+        """What the program calls the tensor, `model.head.weight`; looked for only when it is asked for."""
+        return _name(self.failure, self.level, self.text, self.tensor)
 
     @property
     def is_result(self) -> bool:
@@ -96,7 +102,7 @@ def _reads(failure: Failure, level: Level) -> Iterator[Read]:
                 for tensor in _tensors(level, each, node.value):  # type: ignore[attr-defined]  # an attribute
                     if gradient_of(tensor) is None:
                         text = level.body.text(node.value)  # type: ignore[attr-defined]  # an attribute
-                        yield Read(level, text, _name(failure, level, text, tensor), tensor, level.body.place(each))
+                        yield Read(failure, level, text, tensor, level.body.place(each))
 
 
 _MISSING = re.compile(r"'NoneType' object has no attribute '(\w+)'")
