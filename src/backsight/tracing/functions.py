@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from backsight.tracing._torch import next_number, redispatched
+from backsight.tracing._torch import HANDLE, next_number, redispatched
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_from
@@ -134,17 +134,24 @@ def _learn(function: Any) -> Kind:
 
 
 def _warns(call: Call) -> bool:
-    """Whether a call gives a warning: to read the `.grad` of a result, to make a tensor or a number of a tensor."""
+    """Whether a call may well give a warning: to read the `.grad` of a result, to make a tensor or number of a tensor.
+
+    So may whatever is written in Python, such as `F.mse_loss` of two shapes.
+    """
     tensor = call.args[0] if call.args else None
     if call.kind is GRADIENT and tensor is not None:
         return bool(tensor.requires_grad and not tensor.is_leaf and not tensor.retains_grad)
     if call.kind is Kind.LEAVES and tensor is not None:
         return bool(tensor.requires_grad)
-    return call.kind is Kind.WRAPS and issubclass(type(tensor), torch.Tensor)
+    if call.kind is Kind.WRAPS:
+        return issubclass(type(tensor), torch.Tensor)
+    return type(call.function) is FunctionType
 
 
 def _as_caller(call: Call) -> Any:
     frame: FrameType | None = call.caller
+    if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
+        frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:
         return call.function(*call.args, **call.kwargs)
     return called_from(frame, call.function, call.args, call.kwargs)

@@ -157,7 +157,7 @@ def _may_trace(code: CodeType) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _asks_for_locals(code: CodeType) -> bool:
-    """Whether the function itself uses one of these names, and not as an attribute as in what pytest makes of asserts."""
+    """Whether the function itself uses one of these names; as an attribute, as in pytest's asserts, it is another."""
     loads = ("LOAD_GLOBAL", "LOAD_NAME")
     return any(each.argval in _READS_LOCALS and each.opname in loads for each in dis.get_instructions(code))
 

@@ -19,6 +19,7 @@ from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
 from backsight.tape import no_torch_function, tensors_in
+from backsight.tracing.callers import CALL_NAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,4 +212,5 @@ def _column(code: CodeType, instruction: int, line: int) -> int | None:
 
 
 def _is_ours(level: Level) -> bool:
-    return is_ours(level.frame.f_code.co_filename)
+    code = level.frame.f_code
+    return is_ours(code.co_filename) or code.co_name == CALL_NAME
