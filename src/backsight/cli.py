@@ -113,6 +113,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "runs audit", help="find what goes wrong in a recording", description=_AUDIT, allow_abbrev=False
     )
     audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    audit.add_argument("--json", action="store_true", help="print each finding as a line of JSON")
     export = commands.add_parser(
         "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
     )
@@ -169,7 +170,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.command == "runs":
         return tables.list_runs(options.folder)
     if options.command == "runs audit":
-        return tables.audit_run(options.run)
+        return tables.audit_run(options.run, as_json=options.json)
     if options.command == "runs export":
         return tables.export_run(options.run, options.file)
     return tables.show_run(
