@@ -229,3 +229,24 @@ def test_every_colour_of_the_html_can_be_read_on_what_it_stands_on(theme):
     for ink, ground in pairs:
         light, dark = sorted((_luminance(colors[ink]), _luminance(colors[ground])), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
+
+
+def test_text_stays_together_and_code_stands_apart():
+    where = Located("gone.py", 2, "loss.backward()", "frees it.")
+    finding = bs.Finding("BS1", "note", "Something.", ("One.", "Two.", where, "Three.", "Four."), "Do it.", "gone.py:2")
+    assert on_terminal(finding).splitlines() == [
+        "note BS1  Something.",
+        "  One.",
+        "  Two.",
+        "",
+        "    gone.py:2",
+        "❱ 2 │ loss.backward()",
+        "    │ ╰╴frees it.",
+        "",
+        "  Three.",
+        "  Four.",
+        "",
+        "  cure: Do it.",
+    ]
+    text = bs.Finding("BS1", "note", "Something.", ("One.",), "Do it.")
+    assert on_terminal(text).splitlines() == ["note BS1  Something.", "  One.", "  cure: Do it."]
