@@ -111,7 +111,8 @@ def _sampled(parameter: Any) -> _Sample | None:
     if gradient is None or _readable(parameter) is None:
         return None
     count = parameter.numel()
-    at = torch.linspace(0, count - 1, min(count, _SAMPLE), device=parameter.device, dtype=torch.float64).round().long()
+    number = min(count, _SAMPLE)
+    at = torch.arange(number, device=parameter.device) * (count - 1) // max(number - 1, 1)
     at = at[torch.take(gradient, at) != 0]
     return _Sample(weakref.ref(parameter), at, torch.take(parameter.detach(), at)) if at.numel() else None
 
