@@ -286,6 +286,30 @@ class TestItDisturbsNothing:
             gc.enable()
         assert len(found) >= 1
 
+    def test_no_node_is_made_by_looking(self) -> None:
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        state = torch.randn(3, 4)
+        history, number = [], torch.autograd._get_sequence_nr  # type: ignore[attr-defined]  # what the next node gets
+        for _ in range(3):
+            state = model(state)
+            part = state[:, :2]
+            state.mul_(2)  # the view `part` is out of date, and so are those of the weights that were saved
+            history += [state, part]
+            optimizer.step()
+            before = number()
+            bs.graphs()
+            assert number() == before
+
+    def test_a_view_of_what_was_changed_is_told_by_what_it_looks_into(self) -> None:
+        whole = torch.randn(3, 4, requires_grad=True) * 2
+        part = whole[:, :2]
+        whole.mul_(3)
+        del whole
+        found = held("part")
+        assert (found.newest.op, found.nodes) == ("MulBackward0", 2)
+        assert part.grad_fn is not None
+
     def test_a_backward_afterwards_is_as_it_was(self) -> None:
         model, x = mlp(), torch.randn(8, 64)
         expected = torch.autograd.grad(model(x).mean(), list(model.parameters()))

@@ -17,6 +17,8 @@ from backsight.tape import grad_fn
 # Bound once: they are asked of every tensor of the process.
 _requires_grad: Callable[[object], bool] = TENSOR.requires_grad.__get__
 _is_leaf: Callable[[object], bool] = TENSOR.is_leaf.__get__
+_base: Callable[[object], torch.Tensor | None] = TENSOR._base.__get__
+_version: Callable[[object], int] = TENSOR._version.__get__
 
 
 def with_history() -> list[torch.Tensor]:
@@ -37,6 +39,28 @@ def with_history() -> list[torch.Tensor]:
     return found
 
 
+def maker(tensor: torch.Tensor) -> object | None:
+    """Return the node that made a tensor; of a view that may be out of date, the one that made what it looks into.
+
+    Autograd mends the history of such a view when it is asked for it, by a new node. Of a view that a graph has saved
+    that may close a circle in C++ which nothing frees. So it is not asked.
+
+    Source: torch/csrc/autograd/variable.cpp, `VariableHooks::grad_fn`.
+    """
+    base = _changed_base(tensor)
+    try:
+        node: object | None = grad_fn(tensor if base is None else base)
+    except RuntimeError:  # a view whose history was lost
+        return None
+    return node
+
+
+def _changed_base(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return what a view looks into, if that was ever changed in place; None for all other tensors."""
+    base: torch.Tensor | None = _base(tensor)
+    return base if base is not None and _version(tensor) else None
+
+
 def _told_apart(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Return the tensors that have a history, and the leaves that require a gradient."""
     found: list[torch.Tensor] = []
@@ -44,19 +68,15 @@ def _told_apart(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], li
     for tensor in tensors:
         try:
             if _requires_grad(tensor):
-                (leaves if _is_leaf(tensor) else found).append(tensor)
-        except RuntimeError:  # a view whose history was lost
+                base = _changed_base(tensor)
+                if base is not None:
+                    if not _is_leaf(base):
+                        found.append(tensor)
+                else:
+                    (leaves if _is_leaf(tensor) else found).append(tensor)
+        except RuntimeError:  # a view whose history was lost, an inference tensor
             continue
     return found, leaves
-
-
-def maker(tensor: torch.Tensor) -> object | None:
-    """Return the node that made a tensor; None for a view whose history was lost, which autograd refuses to tell."""
-    try:
-        node: object | None = grad_fn(tensor)
-    except RuntimeError:
-        return None
-    return node
 
 
 def _tensor_types() -> frozenset[int]:
