@@ -61,7 +61,9 @@ class Functions(TorchFunctionMode):
         result = func(*args)
         try:
             end = next_number()
-            if end != first:
+            if type(result) is not torch.Tensor and issubclass(type(result), tuple):
+                notes.done(Call(func, args, {}, kind, first, sys._getframe(1)), result, [])
+            elif end != first:
                 notes.made(Call(func, args, {}, kind, first, sys._getframe(1)), end)
             elif type(result) is torch.Tensor and not result.requires_grad:
                 notes.cut(Call(func, args, {}, kind, first, sys._getframe(1)), result)
