@@ -36,6 +36,9 @@ WAYS: dict[str, Way] = {
     "anomaly mode": torch.autograd.detect_anomaly,
     "DebugMode": DebugMode,
 }
+WARM = 3
+"""Runs before those that are timed: at the second step of an optimizer a watch samples its parameters."""
+
 PROMISED = {"lines": 2.0, "exact": 5.0}
 
 
@@ -87,7 +90,8 @@ def in_turn(run: Callable[[], object], ways: dict[str, Way], rounds: int, inner:
     for _ in range(rounds):
         for name, way in ways.items():
             with way():
-                run()
+                for _ in range(WARM):
+                    run()
                 times[name].append(seconds(run, inner))
     return times
 
