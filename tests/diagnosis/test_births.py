@@ -10,12 +10,14 @@ import torch
 from audits import codes, one
 from births_in import BACKWARD, BEGIN, FORWARD, HEALTHY
 from failures import at, evidence, written
+from hypothesis import given
+from hypothesis import strategies as st
 
 import backsight as bs
 from backsight.diagnosis.births import CAUSES, Birth, told
 from backsight.diagnosis.births.birth import number, numbers
 from backsight.diagnosis.births.safe import condition_around, replaced
-from backsight.tracing import NonFinite
+from backsight.tracing import Line, NonFinite, Values
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0", "ignore:Mean of empty")
 
@@ -117,6 +119,88 @@ def test_an_operation_without_an_explanation_of_its_own_is_told_in_general_terms
     assert "was given finite values" in finding.title or "is larger than" in finding.title
 
 
+HIDDEN = {
+    "a checkpoint": (
+        """
+        from torch.utils.checkpoint import checkpoint
+        def block(x):
+            return torch.where(x > 0, x.sqrt(), torch.zeros_like(x))  # here
+        x = torch.tensor([4.0, 0.0], requires_grad=True)
+        loss = checkpoint(block, x, use_reentrant=False).sum()
+        """,
+        "The gradient of x.sqrt() is NaN: sqrt has an infinite slope at 0.0, and times the incoming 0 that is NaN (its "
+        "values were not kept).",
+        "torch.where(x > 0, x, 1.0).sqrt()",
+    ),
+    "a reentrant checkpoint": (
+        """
+        from torch.utils.checkpoint import checkpoint
+        x = torch.tensor([4.0, 0.0], requires_grad=True)
+        loss = checkpoint(torch.sqrt, x, use_reentrant=True).sum()  # here
+        """,
+        "The gradient of checkpoint(torch.sqrt, x, use_reentrant=True) is infinite: it was born in the part that a "
+        "reentrant checkpoint computes again, into which a watch does not look.",
+        "use_reentrant=False",
+    ),
+    "in place": (
+        """
+        x = torch.tensor([4.0, 0.0], requires_grad=True)
+        y = x * 1
+        y.log_()  # here
+        loss = y.sum()
+        """,
+        "y.log_() is -inf: log is not finite at 0.0 (its values were not kept).",
+        ".clamp_min(1e-12)",
+    ),
+    "the backward of a custom Function": (
+        """
+        class Root(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x.sqrt())
+                return x.sqrt()
+
+            @staticmethod
+            def backward(ctx, grad):
+                (root,) = ctx.saved_tensors
+                return grad / (2 * root)  # here
+
+        loss = Root.apply(torch.tensor([4.0, 0.0], requires_grad=True)).sum()
+        """,
+        "grad / (2 * root) is infinite: 2 * root is 0.0 there.",
+        "grad / (2 * root).clamp_min(1e-8)",
+    ),
+    "under no_grad": (
+        """
+        def weigh(x):
+            with torch.no_grad():
+                return torch.log(x)  # here
+        x = torch.tensor([1.0, 0.0], requires_grad=True)
+        loss = (x * weigh(x)).sum()
+        """,
+        "torch.log(x) is -inf: x is 0.0 there.",
+        "torch.log(x.clamp_min(1e-12))",
+    ),
+    "a generator": (
+        """
+        parts = [torch.tensor(1.0, requires_grad=True), torch.tensor(0.0, requires_grad=True)]
+        loss = sum(part.log() for part in parts)  # here
+        """,
+        "part.log() is -inf: part is 0.0 there.",
+        "part.clamp_min(1e-12).log()",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_births_where_they_are_hard_to_see(case: str) -> None:
+    program, title, cure = HIDDEN[case]
+    finding = born(program)
+    assert finding.title == title
+    assert cure in finding.cure
+    assert finding.source == at(written(BEGIN) + written(program))
+
+
 class TestAudit:
     def test_an_audit_under_the_watch_tells_it_before_backward(self) -> None:
         with bs.watch(nonfinite=True):
@@ -204,12 +288,32 @@ class TestWords:
     def test_an_operation_has_one_name(self, said: str, op: str) -> None:
         assert Birth(NonFinite("forward", "nan", said, None, (), 1, 1)).op == op
 
-    def test_every_cause_can_explain_a_birth_of_which_little_is_known(self) -> None:
-        for op in CAUSES:
-            for phase in ("forward", "backward"):
-                for kind in ("nan", "inf"):
-                    fact = NonFinite(phase, kind, op, None, (), 1, 1)  # type: ignore[arg-type]  # from the loops above
-                    finding = told([fact], [0])
-                    if finding is None:  # the loss was lost, and no forward birth is known
-                        finding = told([fact], [])
-                    assert finding is not None and finding.cure
+    @given(
+        op=st.sampled_from([*CAUSES, "SqrtBackward0", "erfinv", "__rpow__", "RootBackward"]),
+        phase=st.sampled_from(["forward", "backward"]),
+        kind=st.sampled_from(["nan", "inf"]),
+        segment=st.sampled_from(["", "x.sqrt()", "a / b", "f(", "torch.exp(x)[0] ** p", "é + 'ü'"]),
+        operands=st.lists(
+            st.builds(
+                Values,
+                st.sampled_from(["", "x", "a", "b", "x[0]", "result", "f("]),
+                st.lists(st.integers(0, 3), max_size=2).map(tuple),
+                st.lists(st.floats(width=32), max_size=4).map(tuple),
+                st.integers(0, 3),
+            ),
+            max_size=3,
+        ),
+        incoming=st.lists(st.floats(width=32), max_size=3).map(tuple),
+        dtype=st.sampled_from(["", "float16", "bfloat16", "float32", "float64", "complex64"]),
+        lost=st.booleans(),
+    )
+    def test_whatever_was_seen_is_told_in_full_sentences(
+        self, op: str, phase: Any, kind: Any, segment: str, operands: Any, incoming: Any, dtype: str, lost: bool
+    ) -> None:
+        line = Line("train.py", 3, 3, "train", segment, f"y = torch.where(m, {segment}, 0)") if segment else None
+        fact = NonFinite(phase, kind, op, line, tuple(operands), 1, 2, incoming, dtype=dtype, backward=0)
+        finding = told([fact], [0] if lost else [])
+        if finding is None:  # a loss that is lost is not by a backward, and a gradient is not by a forward pass
+            assert lost == (phase == "backward")
+            return
+        assert finding.title.endswith(".") and finding.cure.rstrip(")").endswith((".", "...")) and str(finding)

@@ -120,17 +120,9 @@ def _spoilt(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
     """Whether the largest values of all of them are finite; False too where they cannot be asked together."""
     try:
-        norms = torch._foreach_norm(list(gradients), math.inf)
-        return all(bool(torch.stack(part).isfinite().all()) for part in _by_device(norms))
+        return bool(torch.nn.utils.get_total_norm(gradients, math.inf).isfinite())
     except (RuntimeError, TypeError):
         return False
-
-
-def _by_device(norms: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    found: dict[tuple[Any, Any], list[torch.Tensor]] = {}
-    for norm in norms:
-        found.setdefault((norm.device, norm.dtype), []).append(norm)
-    return list(found.values())
 
 
 def _harm(spoilt: Sequence[torch.Tensor], step: int) -> str:

@@ -91,6 +91,11 @@ class Birth:
             values.text == "result" or bool(line and line.segment and values.text == line.segment)
         )
 
+    @property
+    def blind(self) -> bool:
+        """Whether no value is known: recomputed by a checkpoint, packed by a hook, or overwritten in place."""
+        return not any(each.at for each in self.fact.operands)
+
     def operand(self, index: int = 0) -> Values:
         """Return an operand; an empty one if there is no such."""
         return self.operands[index] if index < len(self.operands) else Values("", (), ())

@@ -82,6 +82,15 @@ def of_infinities(birth: Birth) -> Cause | None:
     return Cause(said, "Look at where the infinity comes from.")
 
 
+@cause("checkpoint_function")
+def of_checkpoint(birth: Birth) -> Cause | None:
+    """A part that reentrant checkpointing computes again within the backward."""
+    return Cause(
+        "it was born in the part that a reentrant checkpoint computes again, into which a watch does not look",
+        "Run it once with use_reentrant=False, or without the checkpoint, to see where.",
+    )
+
+
 @cause("linalg_eigh", "linalg_eig", "linalg_svd")
 def of_spectrum(birth: Birth) -> Cause | None:
     """Equal eigenvalues: the gradient of their vectors divides by their difference."""

@@ -18,6 +18,8 @@ def logarithm(birth: Birth) -> Cause | None:
     values, name = birth.value(), birth.named()
     below = [value for value in values if value < edge]
     cure = masked(birth, birth.operand().text, str(1 + edge), _cure_of_logarithm(birth, edge))
+    if birth.blind:
+        return _unseen(birth, f"at {edge}", cure, "" if birth.nan else "-inf")
     if has(values, edge) and birth.backward:
         return Cause(f"{birth.op} has an infinite slope where {name} is {edge}{times_zero(birth)}", cure)
     if has(values, edge):
@@ -50,8 +52,10 @@ def root(birth: Birth) -> Cause | None:
     """sqrt at 0, where its slope is infinite, or below."""
     inside = _inside_of_root(birth)
     below = [value for value in birth.value() if value < 0]
+    cure = masked(birth, inside, "1.0", _cure_of_root(birth, inside))
+    if birth.blind:
+        return _unseen(birth, "at 0.0", cure)
     if birth.backward and birth.result is not None and has(birth.result.at, 0.0):
-        cure = masked(birth, inside, "1.0", _cure_of_root(birth, inside))
         return Cause(f"sqrt has an infinite slope at 0.0{times_zero(birth)}", cure)
     if birth.backward or not below:
         return None
@@ -82,6 +86,8 @@ def inverse(birth: Birth) -> Cause | None:
     """1/x and 1/sqrt(x) at 0."""
     text, values = birth.operand().text, birth.value()
     cure = masked(birth, text, "1.0", f"Keep its input away from 0: {clamped(birth, text, '1e-12')}.")
+    if birth.blind:
+        return _unseen(birth, "at 0.0", cure)
     if birth.backward and birth.result is not None and birth.result.total_nonfinite:
         return Cause(f"its input is 0.0 there, where it is infinite and so is its slope{times_zero(birth)}", cure)
     if has(values, 0.0):
@@ -99,6 +105,8 @@ def quotient(birth: Birth) -> Cause | None:
         above, below = below, above
     elif len(birth.operands) == 1:
         above, below = birth.operand(1), birth.operand(0)
+    if birth.blind:
+        return _unseen(birth, "where it divides by 0.0", "Keep what it divides by away from 0: .clamp_min(1e-8).")
     if not has(below.at, 0.0):
         return overflow(birth)
     name = below.text or "what it divides by"
@@ -158,9 +166,11 @@ def power(birth: Birth) -> Cause | None:
         cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
         because = f"{birth.named()} is {numbers(below)} there, and a fractional power of a negative number is not real"
         return Cause(because, cure)
+    cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
+    if birth.blind and birth.backward:
+        return _unseen(birth, "at 0.0 if its exponent is below 1", cure)
     if not has(values, 0.0):
         return overflow(birth)
-    cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
     if birth.backward:
         return Cause(f"a power below 1 has an infinite slope where {birth.named()} is 0.0{times_zero(birth)}", cure)
     return Cause(f"{birth.named()} is 0.0 there, and the exponent is negative", cure)
@@ -173,6 +183,8 @@ def angle(birth: Birth) -> Cause | None:
     beyond = [v for v in values if (v < 1 if birth.op == "acosh" else abs(v) > 1)]
     edge = [v for v in values if abs(v) == 1]
     cure = masked(birth, birth.operand().text, "2.0" if birth.op == "acosh" else "0.0", _cure_of_angle(birth))
+    if birth.blind:
+        return _unseen(birth, "at the end of its range", cure)
     if beyond:
         return Cause(f"{name} is {numbers(beyond)} there, outside of where {birth.op} is defined", cure)
     if edge and birth.backward:
@@ -189,6 +201,12 @@ def _cure_of_angle(birth: Birth) -> str:
     if birth.op == "atanh":
         return f"{cure}."
     return f"{cure}; or torch.atan2, which has no such edge, of the sine and the cosine."
+
+
+def _unseen(birth: Birth, edge: str, cure: str, result: str = "") -> Cause:
+    """Return the usual cause, where the values are not known."""
+    what = "has an infinite slope" if birth.backward else "is not finite"
+    return Cause(f"{birth.op} {what} {edge}{times_zero(birth)} (its values were not kept)", cure, result)
 
 
 def times_zero(birth: Birth) -> str:

@@ -47,11 +47,19 @@ def _of_loss(forward: Sequence[NonFinite]) -> Origin | None:
 def _of_gradient(births: Sequence[NonFinite], fact: NonFinite) -> Origin:
     cut = bool(fact.incoming) and not any(fact.incoming)
     here = Birth(fact, cut)
+    before = births[births.index(fact) - 1] if births[0] is not fact else None
+    if before is not None and before.phase == "forward" and _is_custom(fact):
+        return Origin(Birth(before), here)  # within the user's own backward
     same = next((each for each in births if each.phase == "forward" and _is_same(Birth(each), here)), None)
     if same is not None and not _is_at_edge(here):
         return Origin(Birth(same, cut), here)
-    before = _source_of(here, [each for each in births if each.phase == "forward"])
-    return Origin(Birth(before.fact, cut), here) if before else Origin(here)
+    source = _source_of(here, [each for each in births if each.phase == "forward"])
+    return Origin(Birth(source.fact, cut), here) if source else Origin(here)
+
+
+def _is_custom(fact: NonFinite) -> bool:
+    """Whether it is the node of a custom Function: those of PyTorch's own have a number at the end of their name."""
+    return fact.op.endswith("Backward")
 
 
 def _is_at_edge(birth: Birth) -> bool:
