@@ -137,6 +137,8 @@ def _written(line: Line) -> str:
             return ast.unparse(receiver)
     if isinstance(node, ast.Subscript):
         return ast.unparse(node.value)
+    if isinstance(node, ast.Call) and node.args and dotted(node.args[0]):  # F.dropout(h, **settings)
+        return ast.unparse(node.args[0])
     body = body_around(line.file, line.line)
     statement = statement_at(body, line.line) if body else None
     return body.text(statement.target) if body and isinstance(statement, ast.AugAssign) else ""
@@ -156,7 +158,14 @@ def _cure(case: Case, change: Change, line: Line, name: str) -> str:
         written = _written(line) or name
         later = f"Or update {written} after backward()."
         return f"Compute with a copy, {written}.clone(): then {written} may change. {later}"
-    return _rewritten(line) or f"Change a copy: put {name} = {name}.clone() before line {line.line}."
+    instead = _rewritten(line)
+    if instead:
+        return instead
+    if not change.op.endswith("_") and change.kind == "in place":  # told to by a setting that the text does not show
+        return f"Let {change.op} make a new tensor: leave out inplace=True where its settings come from."
+    if name == case.description:
+        return f"Change a copy of it, made with .clone() before line {line.line}."
+    return f"Change a copy: put {name} = {name}.clone() before line {line.line}."
 
 
 def _is_weight(case: Case) -> bool:
