@@ -25,12 +25,16 @@ def as_watched(scene: Scene, read: Finding | None) -> Finding | None:
     watch = current()
     if watch is None or scene.root is None or (read is not None and read.exact):
         return None
-    cuts = [each for each in watch.severed(scene.root) if each.line is not None and each.op not in _ONLY_SHAPES]
+    cuts = [each for each in watch.severed(scene.root) if each.line is not None and not _takes_only_shapes(each)]
     seen = {(each.line.file, each.line.line) for each in (*cuts, *watch.departures) if each.line is not None}
     if read is not None and any(isinstance(each, Located) and (each.file, each.line) in seen for each in read.evidence):
         kept = tuple(each for each in read.evidence if not _DOUBT.match(each))
         return replace(read, evidence=kept, exact=True)
     return _finding(scene, cuts) if cuts else None
+
+
+def _takes_only_shapes(cut: Severed) -> bool:
+    return cut.op in _ONLY_SHAPES and cut.by != "integer"
 
 
 def _finding(scene: Scene, cuts: list[Severed]) -> Finding:
