@@ -168,6 +168,8 @@ def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
     seen = earlier.line if earlier is not None else None
+    if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):
+        return _twice(case, seen, level)
     again = seen is not None and level is not None and seen.file == level.place.file
     return Finding(
         "BS201",
@@ -181,6 +183,19 @@ def _all_of_it(case: Case) -> Finding:
         "computes it again, too.",
         source=case.failure.source,
         exact=made is not None,
+    )
+
+
+def _twice(case: Case, first: Line, level: Level) -> Finding:
+    """Two statements run backward on the same loss, perhaps in different functions."""
+    return Finding(
+        "BS201",
+        "error",
+        f"backward() runs on {case.loss} a second time.",
+        (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
+        f"Call backward on {case.loss} once: leave out one of the two. For gradients that are only looked at, "
+        f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) leaves the graph for the other.",
+        source=str(level.place),
     )
 
 
