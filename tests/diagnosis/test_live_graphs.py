@@ -399,3 +399,33 @@ def test_without_names_it_tells_sizes_alone() -> None:
     found = bs.graphs(names=False)
     assert all(not graph.names for graph in found) and found.nodes >= 6
     del loss
+
+
+def test_interrupted_it_leaves_graphs_that_can_be_freed() -> None:
+    program = """
+    import torch
+    import backsight as bs
+    from importlib import import_module
+    census, graphs = (import_module(f"backsight.diagnosis.live.{name}") for name in ("census", "graphs"))
+    x = torch.ones(1, requires_grad=True)
+    states = [x]
+    for _ in range(100_000):
+        states.append(states[-1].neg())
+    asked = [0]
+    def interrupted(tensor, maker=census.maker):
+        asked[0] += 1
+        if asked[0] == 90_000:
+            raise KeyboardInterrupt
+        return maker(tensor)
+    graphs.maker = interrupted
+    try:
+        bs.graphs()
+    except KeyboardInterrupt:
+        print("interrupted")
+    del states
+    print("freed")
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
+    )
+    assert (ended.returncode, ended.stdout) == (0, "interrupted\nfreed\n"), ended.stderr
