@@ -31,9 +31,10 @@ bench: setup
 	$(BIN)/python bench/capture.py
 	$(BIN)/python bench/drawing.py
 	$(BIN)/python bench/naming.py
+	$(BIN)/python bench/explain.py
 	$(BIN)/python bench/tensor_statistics.py
 	$(BIN)/python bench/verify.py --quick
-	$(BIN)/python bench/watching.py
+	$(BIN)/python bench/watch.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache src/backsight/recording/statistics/*.so

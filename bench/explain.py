@@ -2,8 +2,8 @@
 
     python bench/explain.py [--quick] [--megabytes N] [--only PATTERN]
 
-Every broken example runs in fresh interpreters, with and without a data set of small objects that the program holds in a
-variable, in turn. What is timed is what `backsight run` does between the end of Python's traceback and its own text,
+Every broken example runs in fresh interpreters, with and without a data set of small objects that the program holds in
+a variable, in turn. What is timed is what `backsight run` does between the end of Python's traceback and its own text,
 imports included.
 """
 
@@ -38,8 +38,8 @@ start, dataset = used(), []
 while used() - start < megabytes:
     number = len(dataset)
     dataset.extend(
-        {"id": str(number + k), "text": f"sentence {number + k} " * 3, "tokens": list(range(k, k + 8)), "label": [k, None]}
-        for k in range(10_000)
+        {"id": str(k), "text": f"sentence {k} " * 3, "tokens": list(range(k, k + 8)), "label": [k, None]}
+        for k in range(number, number + 10_000)
     )
 objects = len(gc.get_objects())
 import backsight
@@ -51,15 +51,15 @@ try:
     runpy.run_path(path, init_globals={"dataset": dataset}, run_name="__main__")
 except Exception as failed:
     error = failed
-    begin = time.perf_counter()
+    begin, busy = time.perf_counter(), time.process_time()
     finding = backsight.explain(error)
     text = str(finding)
-    seconds = time.perf_counter() - begin
-    print(json.dumps([finding.code, seconds, objects, used() - start]))
+    seconds, busy = time.perf_counter() - begin, time.process_time() - busy
+    print(json.dumps([finding.code, seconds, busy, objects]))
 """
 
 
-def explained(path: Path, megabytes: int) -> tuple[str, float, int, float] | None:
+def explained(path: Path, megabytes: int) -> tuple[str, float, float, int] | None:
     """Run an example in a fresh interpreter; None if it ends without an error."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), str(megabytes)],
@@ -70,8 +70,8 @@ def explained(path: Path, megabytes: int) -> tuple[str, float, int, float] | Non
     lines = [line for line in done.stdout.splitlines() if line.startswith('["BS')]
     if not lines:
         return None
-    code, seconds, objects, used = json.loads(lines[-1])
-    return code, seconds, objects, used
+    code, seconds, busy, objects = json.loads(lines[-1])
+    return code, seconds, busy, objects
 
 
 def main() -> None:
@@ -82,25 +82,32 @@ def main() -> None:
     options = parser.parse_args()
     rounds = 1 if options.quick else 3
     out: Table = simple_table(
-        "example", "code", "small heap, s", f"{options.megabytes} MB, s", title="From the error to its explanation"
+        "example",
+        "code",
+        "small heap, s",
+        f"{options.megabytes} MB, s",
+        "of the processor",
+        title="From the error to its explanation",
     )
     worst, objects = 0.0, 0
     with Console(stderr=True).status("explaining"):
         for path in sorted(EXAMPLES.glob(options.only)):
             times: dict[int, list[float]] = {0: [], options.megabytes: []}
-            code = ""
+            code, busy = "", list[float]()
             for _ in range(rounds):
                 for megabytes, taken in times.items():
                     found = explained(path, megabytes)
                     if found is not None:
-                        code, seconds, many, _ = found
+                        code, seconds, processor, many = found
                         taken.append(seconds)
                         objects = max(objects, many)
+                        if megabytes:
+                            busy.append(processor)
             if not code:
                 continue
             small, large = (statistics.median(taken) for taken in times.values())
             worst = max(worst, large)
-            out.add_row(path.stem, code, f"{small:.2f}", f"{large:.2f}")
+            out.add_row(path.stem, code, f"{small:.2f}", f"{large:.2f}", f"{statistics.median(busy):.2f}")
     report(
         out,
         f"{objects:,} objects in the larger heap; median of {rounds} fresh interpreters each",

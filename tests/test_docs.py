@@ -13,12 +13,15 @@ import pytest
 from backsight.diagnosis import UNKNOWN
 from backsight.diagnosis.errors import ERRORS
 from backsight.diagnosis.live.culprit import LEAK
+from backsight.diagnosis.live.deaf import DEAF
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
 from backsight.verification import CODES as CODES_OF_VERIFICATION
 
 ROOT = Path(__file__).parent.parent
-CODES = sorted({UNKNOWN, LEAK, *RULES, *RULES_OF_RECORDINGS, *(error.code for error in ERRORS), *CODES_OF_VERIFICATION})
+CODES = sorted(
+    {UNKNOWN, LEAK, DEAF, *RULES, *RULES_OF_RECORDINGS, *(error.code for error in ERRORS), *CODES_OF_VERIFICATION}
+)
 
 NOTHING_FOUND = re.compile(r"|backsight: (nothing found|the (backward|second derivative) of .* is ).*", re.DOTALL)
 

@@ -79,8 +79,8 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
     run.usage = (
-        "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--json] [--json-to FILE] "
-        "[--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+        "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--nonfinite] [--json] "
+        "[--json-to FILE] [--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     )
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
@@ -94,6 +94,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "2 µs each), the lines that run, or only modules and optimizers",
     )
     run.add_argument("--leaks", action="store_true", help="look for graphs that pile up, and for what holds them")
+    run.add_argument("--nonfinite", action="store_true", help="find where NaN or infinity is born: reads every result")
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
     run.add_argument(
         "--run",
@@ -123,6 +124,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "runs audit", help="find what goes wrong in a recording", description=_AUDIT, allow_abbrev=False
     )
     audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    audit.add_argument("--json", action="store_true", help="print each finding as a line of JSON")
     export = commands.add_parser(
         "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
     )
@@ -174,7 +176,11 @@ def _run(options: argparse.Namespace) -> int:
     script, *rest = options.program
     as_lines.ask(script, stderr=options.json, file=options.json_to)
     observer: Observer = TrainingObserver(
-        quiet=options.quiet, notes=options.notes, leaks=options.leaks, level=options.watch
+        quiet=options.quiet,
+        notes=options.notes,
+        leaks=options.leaks,
+        nonfinite=options.nonfinite,
+        level=options.watch,
     )
     if options.record:
         from backsight.launch.recording import RecordingObserver
@@ -192,7 +198,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.command == "runs":
         return tables.list_runs(options.folder)
     if options.command == "runs audit":
-        return tables.audit_run(options.run)
+        return tables.audit_run(options.run, as_json=options.json)
     if options.command == "runs export":
         return tables.export_run(options.run, options.file)
     return tables.show_run(

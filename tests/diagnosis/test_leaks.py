@@ -409,3 +409,16 @@ def test_looking_keeps_nothing_alive_and_changes_no_weight() -> None:
     with looking():
         exec(written(BEGIN) + written(program), looked)
     assert all(map(torch.equal, alone["weights"], looked["weights"]))
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_the_cure_stops_it(leak: str) -> None:
+    program, _, _, cure = LEAKS[leak]
+    lines = program.split("\n")
+    (number,) = [number for number, line in enumerate(lines) if "# here" in line]
+    indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
+    if cure.startswith("Cut it"):  # before the statement that carries it over, which is the first of each step
+        lines[number] = f"{indent}{cure.rpartition(': ')[2].rstrip('.')}\n{lines[number]}"
+    else:
+        lines[number] = indent + cure.partition(", which")[0]
+    assert found_in("\n".join(lines)) == ()

@@ -286,6 +286,30 @@ class TestItDisturbsNothing:
             gc.enable()
         assert len(found) >= 1
 
+    def test_no_node_is_made_by_looking(self) -> None:
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        state = torch.randn(3, 4)
+        history, number = [], torch.autograd._get_sequence_nr  # type: ignore[attr-defined]  # what the next node gets
+        for _ in range(3):
+            state = model(state)
+            part = state[:, :2]
+            state.mul_(2)  # the view `part` is out of date, and so are those of the weights that were saved
+            history += [state, part]
+            optimizer.step()
+            before = number()
+            bs.graphs()
+            assert number() == before
+
+    def test_a_view_of_what_was_changed_is_told_by_what_it_looks_into(self) -> None:
+        whole = torch.randn(3, 4, requires_grad=True) * 2
+        part = whole[:, :2]
+        whole.mul_(3)
+        del whole
+        found = held("part")
+        assert (found.newest.op, found.nodes) == ("MulBackward0", 2)
+        assert part.grad_fn is not None
+
     def test_a_backward_afterwards_is_as_it_was(self) -> None:
         model, x = mlp(), torch.randn(8, 64)
         expected = torch.autograd.grad(model(x).mean(), list(model.parameters()))
@@ -375,3 +399,33 @@ def test_without_names_it_tells_sizes_alone() -> None:
     found = bs.graphs(names=False)
     assert all(not graph.names for graph in found) and found.nodes >= 6
     del loss
+
+
+def test_interrupted_it_leaves_graphs_that_can_be_freed() -> None:
+    program = """
+    import torch
+    import backsight as bs
+    from importlib import import_module
+    census, graphs = (import_module(f"backsight.diagnosis.live.{name}") for name in ("census", "graphs"))
+    x = torch.ones(1, requires_grad=True)
+    states = [x]
+    for _ in range(100_000):
+        states.append(states[-1].neg())
+    asked = [0]
+    def interrupted(tensor, maker=census.maker):
+        asked[0] += 1
+        if asked[0] == 90_000:
+            raise KeyboardInterrupt
+        return maker(tensor)
+    graphs.maker = interrupted
+    try:
+        bs.graphs()
+    except KeyboardInterrupt:
+        print("interrupted")
+    del states
+    print("freed")
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
+    )
+    assert (ended.returncode, ended.stdout) == (0, "interrupted\nfreed\n"), ended.stderr

@@ -207,3 +207,46 @@ class TestData:
 
     def test_of_a_report(self, finding):
         assert bs.Report((finding,), "x").to_dict() == {"findings": [finding.to_dict()], "looked_at": "x"}
+
+
+def _luminance(color: str) -> float:
+    """Relative luminance, as WCAG 2 defines it."""
+    digits = color if len(color) == 6 else "".join(2 * digit for digit in color)
+    parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", ["_LIGHT", "_DARK"])
+def test_every_colour_of_the_html_can_be_read_on_what_it_stands_on(theme):
+    from backsight.findings.printing import page
+
+    colors = dict(re.findall(r"--(\w+):#(\w+)", getattr(page, theme)))
+    pairs = [
+        (ink, ground) for ink in ("ink", "soft", "error", "warning", "note", "cure") for ground in ("page", "panel")
+    ]
+    pairs += [("ink", "lit"), ("ink", "near"), ("soft", "lit"), ("soft", "near"), ("error", "lit"), ("note", "near")]
+    for ink, ground in pairs:
+        light, dark = sorted((_luminance(colors[ink]), _luminance(colors[ground])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
+
+
+def test_text_stays_together_and_code_stands_apart():
+    where = Located("gone.py", 2, "loss.backward()", "frees it.")
+    finding = bs.Finding("BS1", "note", "Something.", ("One.", "Two.", where, "Three.", "Four."), "Do it.", "gone.py:2")
+    assert on_terminal(finding).splitlines() == [
+        "note BS1  Something.",
+        "  One.",
+        "  Two.",
+        "",
+        "    gone.py:2",
+        "❱ 2 │ loss.backward()",
+        "    │ ╰╴frees it.",
+        "",
+        "  Three.",
+        "  Four.",
+        "",
+        "  cure: Do it.",
+    ]
+    text = bs.Finding("BS1", "note", "Something.", ("One.",), "Do it.")
+    assert on_terminal(text).splitlines() == ["note BS1  Something.", "  One.", "  cure: Do it."]

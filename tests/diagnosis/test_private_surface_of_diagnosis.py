@@ -1,5 +1,7 @@
 """What diagnosis takes from inside PyTorch is still there: each test names what would stop working."""
 
+import warnings
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -129,3 +131,38 @@ def test_a_custom_node_tells_which_arguments_need_a_gradient():
 
     node = Scale.apply(torch.ones(3, requires_grad=True), 2.0).grad_fn
     assert _torch.NEEDS_INPUT_GRAD.__get__(node) == (True, False)
+
+
+def test_the_frames_of_checkpoint_lead_to_what_both_runs_saved():
+    calls = []
+
+    def function(x):
+        calls.append(1)
+        return x.sin() if len(calls) == 1 else x.double().sin()
+
+    x = torch.ones(3, requires_grad=True)
+    y = checkpoint(function, x, use_reentrant=False)
+    found = [pair for level in levels(lambda: y.sum().backward()) if (pair := _torch.recomputed(dict(level.variables)))]
+    frame, run = found[0]
+    (holder,) = [reference() for reference in frame.weak_holders]
+    assert frame.x_metadatas[0]["dtype"] is torch.float32
+    assert frame.recomputed[run][holder.handles[run]].dtype is torch.float64
+    assert _torch.saved_as(y.grad_fn, holder) == "self"
+    assert _torch.saved_as(y.grad_fn, object()) == ""
+
+
+def test_inference_tensors_say_so_past_what_a_subclass_overrides():
+    with torch.inference_mode():
+        made = torch.ones(3)
+    assert _torch.TENSOR.is_inference(made)
+    assert not _torch.TENSOR.is_inference(torch.ones(3))
+
+
+def test_warnings_go_through_showwarning():
+    shown = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *given, **named: shown.append(str(message))
+        (torch.ones(3, requires_grad=True) * 2).grad
+    assert len(shown) == 1
+    assert shown[0].startswith("The .grad attribute of a Tensor that is not a leaf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 
 import pytest
@@ -142,10 +143,39 @@ class TestGraphGrows:
             "warning",
             "The graph grows from step to step: something of every step before hangs on this loss.",
         )
-        assert finding.evidence == (
+        assert finding.evidence[0] == (
             "4, 8, 12 operations in the last three audits here; 8 of the 12 were in the graph of the step before "
-            "already.",
+            "already."
         )
+        assert finding.evidence[1].endswith(
+            "  total = total + model(x).mean()\n    adds model(x).mean() with the graph behind it."
+        )
+        # not total + model(x).mean().item(): a backward is run on the sum itself
+        assert finding.cure == "Cut it at the beginning of each step: total = total.detach()."
+
+    def test_what_carries_the_graph_is_named_where_the_source_shows_it(self) -> None:
+        model, average = nn.Linear(4, 1), torch.zeros(())
+        for x in batches(3):
+            loss = model(x).mean()
+            average = average + loss
+            report = bs.audit(average)
+            loss.backward(retain_graph=True)
+        finding = one(report, "BS110")
+        assert finding.source is not None and "test_rules_of_steps.py:" in finding.source
+        assert finding.cure == "average = average + loss.item(), which keeps the number and lets the graph go."
+
+    def test_without_the_source_the_cure_is_given_in_general(self) -> None:
+        program = """
+        model, total, reports = torch.nn.Linear(4, 1), torch.zeros(()), []
+        for _ in range(3):
+            total = total + model(torch.randn(3, 4)).mean()
+            reports.append(backsight.audit(total))
+            total.backward(retain_graph=True)
+        """
+        variables = {"torch": torch, "backsight": bs}
+        exec(textwrap.dedent(program), variables)
+        finding = one(variables["reports"][-1], "BS110")
+        assert finding.source is None and len(finding.evidence) == 1
         assert finding.cure == (
             "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is "
             "only printed."

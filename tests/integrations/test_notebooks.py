@@ -91,6 +91,14 @@ class TestInATerminal:
         *_, failed, after = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP, "print(hidden.shape)")
         assert "BS201" in failed and after == "torch.Size([1, 1, 4])\n"
 
+    def test_a_warning_of_pytorchs_is_explained_below_it(self, tmp_path):
+        *_, warned = cells(
+            tmp_path, "%load_ext backsight\nimport torch", "y = torch.ones(2, requires_grad=True) * 2", "y.grad"
+        )
+        warning, _, said = warned.partition("\nwarning BS")
+        assert "UserWarning: The .grad attribute of a Tensor that is not a leaf" in warning
+        assert "In[3]:1  y.grad" in said
+
     def test_an_interrupt_is_not_explained(self, tmp_path):
         source = "try:\n    torch.ones(1).sum().backward()\nexcept RuntimeError:\n    raise KeyboardInterrupt"
         *_, stopped = cells(tmp_path, "%load_ext backsight\nimport torch", source)
@@ -116,13 +124,24 @@ class TestLoading:
         *_, failed = cells(tmp_path, "%load_ext backsight", "%reload_ext backsight", SETUP, STEP, LOOP)
         assert failed.count("error BS201") == 1
 
+    def test_notes_optimizer_steps_which_makes_explanations_exact(self, tmp_path):
+        steps = LOOP + "\n    optimizer.step()"
+        *_, failed = cells(
+            tmp_path, "%load_ext backsight", SETUP, "optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)", STEP, steps
+        )
+        assert "operations of this graph were made before the last optimizer step" in failed
+        assert "Read from the source text" not in failed
+
     def test_and_unloading_leaves_nothing_behind(self, tmp_path):
         state = (
-            "import sys, gc\n"
+            "import sys, gc, torch, warnings\n"
             "def state():\n"
             "    shell = get_ipython()\n"
             "    events = {name: list(map(str, found)) for name, found in shell.events.callbacks.items()}\n"
-            "    return events, sys.excepthook, sys.meta_path[:], shell.custom_exceptions, sorted(vars(shell))"
+            "    places = [vars(sys.modules[name]) for name in ('torch.nn.modules.module', 'torch.optim.optimizer')]\n"
+            "    hooks = [len(held) for place in places for name, held in place.items() if name.endswith('_hooks')]\n"
+            "    hooks.append(warnings.showwarning)\n"
+            "    return events, hooks, sys.excepthook, sys.meta_path[:], shell.custom_exceptions, sorted(vars(shell))"
         )
         *_, same, failed = cells(
             tmp_path,

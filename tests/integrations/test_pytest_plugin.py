@@ -192,6 +192,23 @@ class TestLeakedGraphs:
         done = run(LEAKING + "def test_it(no_leaked_graphs):\n    history.extend(losses(1))\n    assert 0, 'mine'")
         assert "mine" in done.stdout.str() and "still alive" not in done.stdout.str()
 
+    @pytest.mark.parametrize("when", [1, 2])
+    def test_a_failure_of_ours_fails_the_test_that_asked_and_no_other(self, run, when):
+        breaking = f"""
+import backsight.diagnosis as d
+real, calls = d.graphs, []
+def graphs(names=True):
+    calls.append(1)
+    if len(calls) == {when}: raise ValueError("ours")
+    return real(names=names)
+d.graphs = graphs
+def test_it(no_leaked_graphs): pass
+def test_other(no_leaked_graphs): pass
+"""
+        done = run(LEAKING + breaking)
+        done.assert_outcomes(failed=1, passed=1)
+        done.stdout.fnmatch_lines(["backsight could not look for live graphs: ValueError: ours"])
+
     def test_for_every_test_of_a_file(self, run):
         marked = "pytestmark = pytest.mark.usefixtures('no_leaked_graphs')\n"
         run(LEAKING + marked + "def test_it(): history.extend(losses(1))\ndef test_fine(): pass").assert_outcomes(

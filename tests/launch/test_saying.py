@@ -180,6 +180,27 @@ class TestRanks:
         assert sorted(each["rank"] for each in told) == [0, 1, 2]
 
 
+def test_torchrun_starts_it_on_every_rank(train):
+    """As the README has it; PyTorch puts the same prefix before the lines of its traceback."""
+    train.write(
+        "ranks.py", CARRIED.replace("import torch\n", "import torch\ntorch.distributed.init_process_group('gloo')\n")
+    )
+    command = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(_free_port()))
+    ended = train.python(*command, "-m", "backsight", "run", "ranks.py")
+    assert ended.status != 0
+    told = [line for line in ended.err.splitlines() if "error BS201" in line]
+    assert told and all(line.startswith(("[rank0]: error BS201", "[rank1]: error BS201")) for line in told)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
 class TestJson:
     def told(self, text: str) -> list[dict]:
         return [json.loads(line) for line in text.splitlines() if line.startswith('{"backsight": 1, ')]
@@ -230,6 +251,13 @@ class TestJson:
         ended = train.observed("--json-to", "nowhere/said.jsonl", "carried.py")
         assert ended.status == 1 and ended.err.count("backsight: no lines of JSON: FileNotFoundError") == 1
         assert "\nbacksight explains\n" in ended.err
+
+    def test_every_field_has_its_line_in_the_docs(self, train):
+        page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+        ended = train.observed("--json", "carried.py"), train.observed("--json", "healthy.py")
+        for told in (each for run in ended for each in self.told(run.err)):
+            inner = [told.get("source") or {}, *told.get("evidence", ())]
+            assert [f for each in (told, *inner) for f in each if f"`{f}`" not in page] == []
 
     def test_options_behind_the_script_are_the_scripts(self, bench):
         bench.write("script.py", "import sys\nprint(sys.argv)")

@@ -276,3 +276,24 @@ def test_a_leak_is_told_too_when_the_program_fails(bench):
     ended = observed(bench, LEAK + "raise MemoryError('too much')\n", "--leaks")
     assert ended.status == 1
     assert "MemoryError: too much" in ended.err and "warning BS111  kept holds" in said(ended)
+
+
+def test_what_grows_is_told_once(bench):
+    source = """
+import torch
+
+model, average = torch.nn.Linear(4, 1), torch.zeros(())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(8):
+    average = 0.9 * average + 0.1 * (model(torch.randn(16, 4)) - 1).square().mean()
+    optimizer.zero_grad()
+    average.backward(retain_graph=True)
+    optimizer.step()
+"""
+    alone, longer = observed(bench, source), observed(bench, source, "--leaks")
+    assert [code for code in ("BS110", "BS111") if code in alone.err] == ["BS110"]
+    assert [code for code in ("BS110", "BS111") if code in longer.err] == ["BS111"]
+    for ended in (alone, longer):
+        assert "at train.py:7\n  cure: Cut it at the beginning of each step: average = average.detach().\n" in said(
+            ended
+        )

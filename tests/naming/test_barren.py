@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backsight.naming import search, walk
+from backsight.naming import search, standstill, walk
 from backsight.naming.barren import BATCH, Barren
 
 MANY = 3 * BATCH
@@ -123,6 +123,22 @@ class TestWhatIsFound:
         del Local
         assert found(data, tensor)[0].endswith(".kept")
 
+    def test_nothing_is_asked_of_a_class_with_a_metaclass_of_its_own(self):
+        class Meta(type):
+            def __hash__(cls):
+                raise AssertionError("asked")
+
+            __eq__ = __hash__
+
+        class Odd(metaclass=Meta):
+            def __init__(self, held):
+                self.held = held
+
+        tensor = torch.ones(1)
+        data = [Odd([k]) for k in range(MANY)]
+        data[7].held = tensor
+        assert found(data, tensor)[0] == "held[7].held"
+
     def test_data_in_circles_is_visited(self):
         data = rows(MANY)
         for row in data:
@@ -130,6 +146,38 @@ class TestWhatIsFound:
         tensor = torch.ones(1)
         data[3]["label"] = tensor
         assert found(data, tensor)[0] == "held[3]['label']"
+
+
+class TestAtAStandstill:
+    def test_data_is_looked_through_once(self, monkeypatch):
+        data, judged = rows(MANY), []
+        judge, first = Barren._leads_nowhere, data[0]
+
+        def counted(self, batch):
+            judged.extend(each for each in batch if each is first)
+            return judge(self, batch)
+
+        monkeypatch.setattr(Barren, "_leads_nowhere", counted)
+        with standstill():
+            for kind in (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.Tensor):
+                search((), collect=(kind,))
+        assert len(judged) == 1
+        search((), collect=(torch.Tensor,))
+        assert len(judged) == 2
+
+    def test_but_again_for_what_it_is_made_of(self):
+        data = [Sample(str(k)) for k in range(MANY)]
+        with standstill():
+            search((), collect=(torch.Tensor,))
+            assert len(search((), collect=(Sample,)).found) == len(data)
+
+    def test_nothing_of_it_lasts(self):
+        data = rows(MANY)
+        with standstill():
+            search((), collect=(torch.Tensor,))
+        data[5]["label"] = torch.ones(3, 2)
+        with standstill():
+            assert any(name.path == "data[5]['label']" for _, name in search((), collect=(torch.Tensor,)).found)
 
 
 leaves = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.just("tensor"))

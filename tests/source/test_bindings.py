@@ -2,7 +2,8 @@
 
 import pytest
 
-from backsight.source.bindings import assignments, rebinding
+from backsight.source import Place
+from backsight.source.bindings import are_alternatives, assignments, rebinding
 
 
 class TestAssignments:
@@ -53,3 +54,25 @@ class TestRebinding:
         file = tmp_path / "train.py"
         file.write_text("x = torch.div(x, y)\n")
         assert rebinding(str(file), 1, "x", 1).text == "x = torch.div(x, y)"
+
+
+class TestAlternatives:
+    SOURCE = """
+        def step(first):
+            if first:
+                one()
+                with block():
+                    two()
+            else:
+                three()
+            four()
+    """
+
+    @pytest.mark.parametrize(
+        ("one", "other", "expected"),
+        [("one", "three", True), ("two", "three", True), ("one", "two", False), ("one", "four", False)],
+    )
+    def test_are_statements_of_different_arms_of_one_condition(self, body_of, line_of, one, other, expected):
+        body = body_of(self.SOURCE, "step")
+        places = [Place(body.file, line_of(body, f"{name}()"), "") for name in (one, other)]
+        assert are_alternatives(body, *places) is expected

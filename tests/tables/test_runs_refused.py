@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def test_audit_exits_1_if_an_error_was_found_and_its_help_says_so(command: Comma
     ended = command("audit", "run")
     assert ended.returncode == 1 and "error BS3" in ended.stdout and ended.stderr == ""
     assert "1 if an error was found" in " ".join(command("audit", "--help").stdout.split())
+
+
+def test_audit_prints_lines_of_json_for_tools(command: Command, runs: Path) -> None:
+    text, lines = command("audit", "first").stdout, command("audit", "first", "--json").stdout
+    told = [json.loads(line) for line in lines.splitlines()]
+    assert [each["code"] for each in told] == re.findall(r"^\w+ (BS\d+) ", text, re.MULTILINE)
+    assert {(each["backsight"], each["kind"], each["run"]) for each in told} == {(1, "finding", "runs/first")}
 
 
 def newer(folder: Path) -> None:

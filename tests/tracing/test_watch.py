@@ -1,5 +1,6 @@
 """Notes taken through PyTorch's own hooks: nothing is disturbed, and nothing stays behind."""
 
+import asyncio
 import gc
 import threading
 import warnings
@@ -183,3 +184,18 @@ def test_a_failure_of_ours_is_a_warning_and_not_the_end():
                 train(small(), steps=1)
             log += [str(each.message) for each in caught]
     assert log == ["backsight: nothing more is watched, ZeroDivisionError: division by zero"]
+
+
+def test_a_coroutine_is_watched_to_its_end():
+    @bs.watch(level="exact")
+    async def step(x):
+        await asyncio.sleep(0)
+        return bs.graph(x * 2)
+
+    graph = asyncio.run(step(torch.ones(3, requires_grad=True)))
+    assert graph.nodes[0].source.startswith(__file__) and current() is None
+
+
+def test_a_level_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match='expects "calls", "lines" or "exact", not \'deep\''):
+        bs.watch(level="deep")

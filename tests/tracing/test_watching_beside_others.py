@@ -101,12 +101,12 @@ def test_a_session_with_pdb_works(level, tmp_path):
     script.write_text(SESSION.format(level=level))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(script)],
-        input="next\np z.tolist()\ncontinue\n",
+        input="next\np y.tolist()\ncontinue\n",
         capture_output=True,
         text=True,
         timeout=100,
     )
-    assert "[3.0, 3.0, 3.0]" in done.stdout and "source 5" in done.stdout and "done 9.0" in done.stdout
+    assert "[2.0, 2.0, 2.0]" in done.stdout and "source 5" in done.stdout and "done 9.0" in done.stdout
     assert done.returncode == 0
 
 

@@ -164,9 +164,10 @@ def test_a_warning_is_told_of_the_programs_line(level):
         warnings.simplefilter("always")
         _ = y.grad  # read
         torch.tensor(y.detach())  # copied
+        nn.functional.mse_loss(y, y[:1])  # broadcast
     here = test_a_warning_is_told_of_the_programs_line
     told = [(each.filename, each.lineno) for each in caught if issubclass(each.category, UserWarning)]
-    assert told == [(__file__, line("read", here)), (__file__, line("copied", here))]
+    assert told == [(__file__, line(mark, here)) for mark in ("read", "copied", "broadcast")]
 
 
 class Doubler(TorchFunctionMode):

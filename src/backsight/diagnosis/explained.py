@@ -8,9 +8,10 @@ from types import FrameType
 
 from backsight.diagnosis.errors import Known, known
 from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
-from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of, message_of
+from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of, message_of, of_error
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import shown
+from backsight.naming import standstill
 from backsight.tape import no_torch_function
 
 
@@ -23,7 +24,7 @@ def explained_error(error: BaseException) -> Finding | None:
     if (other := elsewhere(first)) is not None:
         return _told(first, entry, other)
     finding = _explained(failure_of(first), entry)
-    if first.__traceback__ is None:
+    if of_error(first, "__traceback__") is None:
         said = "The exception has no traceback, so this rests on its text alone."
         return replace(finding, evidence=(*finding.evidence, said), exact=False)
     return finding
@@ -80,14 +81,24 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
     stack, seen = [(error, False)], {id(error)}
     for each, is_cause in stack:  # grows as we go
         yield each, is_cause
-        behind = [(each.__cause__, True)]
-        if not each.__suppress_context__:
-            behind.append((each.__context__, False))
-        behind += [(inner, True) for inner in getattr(each, "exceptions", ()) if isinstance(inner, BaseException)]
+        behind = [(of_error(each, "__cause__"), True)]
+        if not vars(BaseException)["__suppress_context__"].__get__(each):
+            behind.append((of_error(each, "__context__"), False))
+        behind += [(inner, True) for inner in _grouped(each)]
         for exception, cause in behind:
             if exception is not None and id(exception) not in seen:
                 seen.add(id(exception))
                 stack.append((exception, cause))
+
+
+def _grouped(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions of a group, and of what is made like one."""
+    try:
+        inside = getattr(error, "exceptions", ())
+    except Exception:  # a class of the user's answers for it
+        return
+    if type(inside) in (tuple, list):
+        yield from (inner for inner in inside if isinstance(inner, BaseException))
 
 
 def _shows_user(error: BaseException) -> bool:
@@ -99,7 +110,7 @@ def _explained(failure: Failure, entry: Known) -> Finding:
     match = entry.pattern.search(failure.message)
     assert match is not None  # how `entry` was chosen
     try:
-        with no_torch_function():
+        with no_torch_function(), standstill():
             return entry.explain(failure, match)
     except Exception as ours:
         return Finding(

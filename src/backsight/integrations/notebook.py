@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
+    from backsight.diagnosis.heeding import Heeding
+    from backsight.tracing import Watch
 
 
 class Explaining:
@@ -15,23 +17,46 @@ class Explaining:
 
     Nothing is patched, and the traceback is IPython's own. The exception is explained after the cell has run, while its
     frames are alive; nothing of it is kept.
+
+    Once PyTorch is there, optimizer steps and module calls are noted (`watch`), which makes many explanations exact.
+    Not more of it: what watches every operation stands in the tracebacks that IPython shows.
     """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._before: BaseException | None = None
+        self._watch: Watch | None = None
+        self._heeding: Heeding | None = None
 
     def start(self) -> None:
+        self._begin_to_watch()
         self._shell.events.register("pre_run_cell", self._starts)
         self._shell.events.register("post_run_cell", self._ended)
 
     def stop(self) -> None:
         self._before = None
+        if self._watch is not None:
+            self._watch.__exit__(None, None, None)
+        if self._heeding is not None:
+            self._heeding.remove()
         for event, callback in (("pre_run_cell", self._starts), ("post_run_cell", self._ended)):
             try:
                 self._shell.events.unregister(event, callback)
             except ValueError:  # removed already
                 continue
+
+    def _begin_to_watch(self) -> None:
+        if self._watch is not None or "torch" not in sys.modules:
+            return
+        try:
+            from backsight.diagnosis.heeding import Heeding
+            from backsight.tracing import watch
+
+            self._watch = watch(level="calls")
+            self._watch.__enter__()
+            self._heeding = Heeding(lambda finding: _show(self._shell, finding))
+        except Exception as failure:  # explanations go on without what it would know
+            print(f"backsight: nothing is watched: {type(failure).__name__}", file=sys.stderr)
 
     def _starts(self, info: Any) -> None:
         self._before = getattr(sys, "last_value", None)
@@ -39,6 +64,7 @@ class Explaining:
     def _ended(self, result: Any) -> None:
         """Called by IPython with the result of a cell, once its traceback has been shown."""
         before, self._before = self._before, None
+        self._begin_to_watch()
         error = getattr(result, "error_in_exec", None)
         if error is None:  # `%run script.py` shows the traceback itself and lets the cell succeed
             shown = getattr(sys, "last_value", None)

@@ -42,10 +42,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     if _FIXTURE not in getattr(item, "fixturenames", ()):
         yield
         return
-    before = _alive()
+    said, before = "", None
+    try:
+        before = _alive()
+    except Exception as failure:  # what is raised here would end the whole session
+        said = _failed(failure)
     outcome = yield
-    if outcome.excinfo is None and (leaked := _leaked(before)):
-        outcome.force_exception(pytest.fail.Exception(leaked, pytrace=False))
+    if outcome.excinfo is not None:  # its traceback holds what the test has made
+        return
+    try:
+        said = said or _leaked(before)
+    except Exception as failure:
+        said = _failed(failure)
+    if said:
+        outcome.force_exception(pytest.fail.Exception(said, pytrace=False))
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -108,6 +118,10 @@ def _leaked(before: LiveGraphs | None) -> str:
         return ""
     leaked = LiveGraphs(tuple(held), sum(each.bytes for each in held))
     return f"autograd graphs are still alive that were made in this test:\n{leaked}"
+
+
+def _failed(failure: Exception) -> str:
+    return f"backsight could not look for live graphs: {type(failure).__name__}: {failure}"
 
 
 def _is_part(graph: LiveGraph, then: LiveGraph) -> bool:

@@ -14,11 +14,15 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
+from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.launch.outputs import Outputs
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours
+from backsight.snapshot import groups
 from backsight.tape import grad_fn, no_torch_function, sequence_number, tensors_in
 from backsight.tracing import Level, watch
+from backsight.tracing.moves import LOOKS
 
 PASSES = 3
 """Passes that are audited of each backward in the program: what is left over from step to step shows by the third."""
@@ -77,6 +81,8 @@ class FirstSteps:
         self._looks = 0
         self._marked: list[Any] = []
         self._forward_hook = register_module_forward_hook(self._forward_done)
+        self._unmoved: dict[int, Finding] = {}
+        self._outputs = Outputs()
         self._step_hook = register_optimizer_step_pre_hook(self._before_step)
 
     @property
@@ -91,7 +97,7 @@ class FirstSteps:
 
     def report(self) -> Report:
         """Return what the audits found, each finding once."""
-        return Report(tuple(self.findings.values()), self.looked_at)
+        return Report((*self.findings.values(), *self._unmoved.values(), *self._outputs.findings), self.looked_at)
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -126,13 +132,17 @@ class FirstSteps:
     def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         outermost = not self.watch.calls.is_running()
         if self._auditing and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
+            marked = len(self._marked)
             for tensor in tensors_in(output):
                 node = grad_fn(tensor) if isinstance(tensor, torch.Tensor) else None
                 if node is not None:  # a hook on the tensor itself would be seen by who saves or overrides it
                     self._marked.append(node.register_prehook(self._in_backward))
+            if len(self._marked) > marked:
+                self._outputs.returned(module, args, output)
 
     @_guarded
     def _in_backward(self, gradients: Any) -> None:
+        self._outputs.heard()
         call = _backward_call() if self._auditing else None
         if call is not None:
             roots, frame = call
@@ -142,6 +152,9 @@ class FirstSteps:
     @_guarded
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._unmark()
+        self._look_at_moves(optimizer)
+        if self._auditing:
+            self._outputs.stepping(_caller())
         if self._auditing and not self._in_backwards:
             loss = _newest_loss() if self._is_due(_site(_caller())) else None
             if loss is not None:
@@ -150,6 +163,17 @@ class FirstSteps:
                 self._looks += 1
         if self.steps >= _MOST_STEPS or self._looks >= _MOST_LOOKS:
             self._stop_auditing()
+
+    def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
+        """See what the steps so far have not moved; what moves later is no finding any more."""
+        moves, key = self.watch.steps.moves, id(groups(optimizer))
+        if moves.steps(optimizer) in LOOKS:
+            self._unmoved.pop(key, None)
+            still = moves.unmoved(optimizer)
+            name = next((n.path for n in search([optimizer], limit=1).names[0]), "optimizer") if still else ""
+            found = told_unmoved(name, optimizer, still) if still else None
+            if found is not None:
+                self._unmoved[key] = found
 
     def _audit(self, roots: Any, frame: FrameType, moment: Any) -> None:
         site = _site(frame)

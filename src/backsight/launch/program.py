@@ -29,7 +29,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from backsight.launch.observer import Guarded, Observer
-from backsight.launch.uncaught import die_of_interrupt, handled_by, report
+from backsight.launch.uncaught import die_of_interrupt, handled_by, report, traceback_of
 
 # What C's main() itself calls for `-m`, folders and archives (Modules/main.c, pymain_run_module), with the frames that
 # Python's own traceback shows for them. Private, yet unchanged since Python 2.6 because C calls it by this name.
@@ -86,7 +86,7 @@ def _run(program: Callable[[], object], observer: Observer) -> int:
             watch.error(handled)
         raise
     except BaseException as caught:
-        error = BaseException.with_traceback(caught, _of_program(caught.__traceback__))
+        error = BaseException.with_traceback(caught, _of_program(traceback_of(caught)))
     _tidy(error)
     try:
         report(error)
@@ -169,8 +169,23 @@ def _compile(filename: str) -> CodeType | None:
     except Exception:
         return None
     for warning in found:
-        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+        _show(warning)
     return code
+
+
+def _show(warning: warnings.WarningMessage) -> None:
+    """Show a warning of the compiler's as the interpreter does, which keeps the blanks at the end of the line.
+
+    With `-W` it has Python do it, which takes them away. Source: CPython, Python/_warnings.c, ``show_warning``.
+    """
+    import linecache  # here, because a program whose compilation warns of nothing should not pay for it
+
+    line = linecache.getline(warning.filename, warning.lineno).rstrip("\r\n")
+    if sys.warnoptions or not line.endswith((" ", "\t", "\f")):
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+    elif sys.stderr is not None:
+        head = f"{warning.filename}:{warning.lineno}: {warning.category.__name__}: {warning.message}"
+        sys.stderr.write(f"{head}\n  {line.lstrip()}\n")
 
 
 def _run_elsewhere(path: str, argv: list[str]) -> int:

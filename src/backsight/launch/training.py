@@ -11,6 +11,7 @@ from backsight.launch.voice import failed, say, show
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
     from backsight.diagnosis.heeding import Heeding
+    from backsight.launch.births import BirthWatch
     from backsight.launch.first_steps import FirstSteps
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.threads import ThreadErrors
@@ -23,10 +24,20 @@ class TrainingObserver:
     What it has to say goes to stderr, after the program's own output.
     """
 
-    def __init__(self, *, quiet: bool = False, notes: bool = False, leaks: bool = False, level: Level = "exact"):
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        notes: bool = False,
+        leaks: bool = False,
+        nonfinite: bool = False,
+        level: Level = "exact",
+    ):
         self.quiet, self.notes, self.leaks = quiet, notes, leaks
         self._level: Level = level
+        self.nonfinite = nonfinite
         self._leaks: LeakWatch | None = None
+        self._births: BirthWatch | None = None
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
@@ -41,13 +52,17 @@ class TrainingObserver:
             from backsight.launch.first_steps import FirstSteps
             from backsight.launch.threads import ThreadErrors
 
-            self._steps = FirstSteps(self._level)
+            self._steps = FirstSteps(self._level, nonfinite=self.nonfinite)
             self._threads = ThreadErrors(self._explain)
             self._heeding = Heeding(lambda finding: show(finding, title="backsight explains"))
             if self.leaks:
                 from backsight.launch.leaks import LeakWatch
 
                 self._leaks = LeakWatch()
+            if self.nonfinite:
+                from backsight.launch.births import BirthWatch
+
+                self._births = BirthWatch(self._steps.watch, lambda finding: show(finding, title="backsight found"))
         except Exception as failure:  # a failure of ours is not a failure of the program
             failed("not watching", failure)
 
@@ -74,8 +89,11 @@ class TrainingObserver:
             self._heeding.remove()
         if self._steps is None:
             return
+        if self._births is not None:
+            self._births.finish()
         self._steps.stop()
         from backsight.diagnosis import Report
+        from backsight.diagnosis.births import BIRTH
 
         leaks = self._found_leaks()
         if self._failed or self._steps.failed:
@@ -83,11 +101,16 @@ class TrainingObserver:
                 show(Report(leaks), title="backsight found")
             return
         audited = self._steps.report()
-        report = Report((*audited.findings, *leaks), audited.looked_at)
+        told = self._births is not None and self._births.told
+        # Of births those are told that did harm, and at once; what grows is told once, by those who have looked longer.
+        grows = {each.source for each in leaks}
+        found = [each for each in audited.findings if each.code != "BS110" or each.source not in grows]
+        found = [each for each in found if self._births is None or each.code != BIRTH]
+        report = Report((*found, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()
         if shown.findings:
             show(shown, title="backsight found")
-        elif not self.quiet and rank() == 0 and not (self._heeding and self._heeding.told):
+        elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import summary
 
             say(summary(self._steps, notes=len(report) - len(shown)))

@@ -1,6 +1,7 @@
 """What the interpreter does with an exception that nobody caught, done from inside the process."""
 
 import sys
+from types import TracebackType
 from typing import NoReturn
 
 
@@ -15,7 +16,7 @@ def report(error: BaseException) -> None:
     _remember(error)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
     try:
-        hook(type(error), error, error.__traceback__)
+        hook(type(error), error, traceback_of(error))
         return
     except SystemExit:
         raise
@@ -25,7 +26,7 @@ def report(error: BaseException) -> None:
     _write("Error in sys.excepthook:\n")
     sys.__excepthook__(type(failure), BaseException.with_traceback(failure, trace), trace)
     _write("\nOriginal exception was:\n")
-    sys.__excepthook__(type(error), error, error.__traceback__)
+    sys.__excepthook__(type(error), error, traceback_of(error))
 
 
 def die_of_interrupt(error: BaseException) -> NoReturn:
@@ -58,9 +59,15 @@ def handled_by(leaving: SystemExit) -> BaseException | None:
     return error if isinstance(error, Exception) else None
 
 
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Return the traceback that Python itself keeps, past a class of the program's that answers for it."""
+    found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    return found
+
+
 def _remember(error: BaseException) -> None:
     """Leave the exception where ``pdb.pm()`` and other post-mortem tools look for it."""
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback_of(error)
     if sys.version_info >= (3, 12):
         sys.last_exc = error
 

@@ -4,7 +4,8 @@ One breadth-first pass from the variables of frames and modules, asking the garb
 are spelt only for what was found. `search` is the way in.
 """
 
+from .barren import standstill
 from .name import Name
 from .search import Search, search
 
-__all__ = ["Name", "Search", "search"]
+__all__ = ["Name", "Search", "search", "standstill"]

@@ -7,7 +7,10 @@ tenth of that here: whole levels at a time, by their types alone.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import compress
 
 from . import plain
 from .referents import Referents
@@ -22,11 +25,31 @@ BATCH = 1_024
 """Objects that are judged together: one of interest among them means a visit for all."""
 
 
+_standstill = threading.local()
+
+
+@contextmanager
+def standstill() -> Iterator[None]:
+    """Let several searches share what they find out: within, this thread's program does not go on.
+
+    What another thread adds meanwhile to data that led nowhere has no name until the next standstill.
+    """
+    if getattr(_standstill, "known", None) is not None:
+        yield
+        return
+    _standstill.known = {}
+    try:
+        yield
+    finally:
+        _standstill.known = None
+
+
 class Barren:
     """Judges batches of objects, for one search."""
 
     def __init__(self, referents: Referents, targets: Sequence[object]) -> None:
         self.followed = 0
+        self._met: dict[int, type] = {}
         self._referents = referents
         self._wanted = {id(type(target)) for target in targets}
 
@@ -35,17 +58,30 @@ class Barren:
         batches = (objects[at : at + BATCH] for at in range(0, len(objects), BATCH))
         return [each for batch in batches if not self._leads_nowhere(batch) for each in batch]
 
+    def without_all_of(self, parent: object, children: list[object]) -> list[object]:
+        """Return the children of a large container without those that lead nowhere; twice at a standstill is once."""
+        known = getattr(_standstill, "known", None)
+        if known is not None and id(parent) in known and self._opened(known[id(parent)][1]) is not None:
+            return []
+        self._met = {}
+        left = self.without(children)
+        if known is not None and not left:
+            known[id(parent)] = parent, dict(self._met)
+        return left
+
     def _leads_nowhere(self, batch: list[object]) -> bool:
         most = self.followed + GROWTH * len(batch)
         frontier, above = batch, set[int]()
         for _ in range(LEVELS):
-            kinds = {id(kind): kind for kind in set(map(type, frontier))}
+            keys = list(map(id, map(type, frontier)))  # by id: a metaclass may have a __hash__ of its own
+            kinds = {key: type(frontier[keys.index(key)]) for key in set(keys)}
+            self._met |= kinds
             opened = self._opened(kinds)
             if opened is None or not self._has_no_class(kinds, frontier, above):
                 return False
             if not opened:
                 return True
-            frontier = gc.get_referents(*[each for each in frontier if id(type(each)) in opened])
+            frontier = gc.get_referents(*compress(frontier, map(opened.__contains__, keys)))
             above = set(kinds)
             self.followed += len(frontier)
             if self.followed > most:

@@ -122,7 +122,7 @@ class Walk:
             self._enter_module(at)
         if len(children) <= LARGE or self._only_values(children):
             return children if len(children) <= LARGE else []
-        children = self._barren.without(children)
+        children = self._barren.without_all_of(parent, children)
         return [] if self._is_over() else children
 
     def _only_values(self, children: list[object]) -> bool:

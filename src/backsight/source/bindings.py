@@ -92,6 +92,18 @@ def spots(scope: Scope) -> list[Spot]:
     return found
 
 
+def are_alternatives(body: Body, one: Place, other: Place) -> bool:
+    """Whether two statements stand in different arms of one `if` or `match`: a single pass runs only one of them.
+
+    >>> are_alternatives(body, Place("train.py", 12, ""), Place("train.py", 14, ""))
+    True
+    """
+    found = {each.node.lineno: dict(each.arms) for each in spots(body.node)}
+    mine, theirs = found.get(one.line, {}), found.get(other.line, {})
+    shared = [each for each in mine if each in theirs and isinstance(each, ast.If | ast.Match)]
+    return any(mine[each] != theirs[each] for each in shared)
+
+
 def bound(statement: ast.stmt) -> set[str]:
     """The names that the statement itself binds."""
     return {use.name for use in uses(statement) if use.binds}

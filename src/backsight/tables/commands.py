@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -110,10 +111,18 @@ def export_run(run: str, file: str) -> int:
 
 
 @_told
-def audit_run(run: str | None) -> int:
-    """Print what the rules find in a run, with the cures. Return 1 if an error is among it."""
-    report = _opened(run).audit()
-    _print(_console(), report)
+def audit_run(run: str | None, *, as_json: bool = False) -> int:
+    """Print what the rules find in a run, with the cures. Return 1 if an error is among it.
+
+    as_json: print each finding as a line of JSON (docs/json.md) instead.
+    """
+    opened = _opened(run)
+    report = opened.audit()
+    if as_json:
+        for finding in report:
+            print(json.dumps({"backsight": 1, "kind": "finding", "run": str(opened.path), **finding.to_dict()}))
+    else:
+        _print(_console(), report)
     return int(any(finding.severity == "error" for finding in report))
 
 

@@ -72,7 +72,11 @@ class CallLog:
 
     def is_running(self) -> bool:
         """Whether a module call is open in this thread."""
-        return bool(self._open.get(threading.get_ident()))
+        return self.depth() > 0
+
+    def depth(self) -> int:
+        """Return how many module calls are open in this thread."""
+        return len(self._open.get(threading.get_ident()) or ())
 
     def close(self) -> None:
         """Note that nothing is logged any more: nodes made in this thread from now on are not covered."""

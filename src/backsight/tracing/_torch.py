@@ -19,6 +19,9 @@ next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a class method
 """The code of `Function.apply`: no mode sees it, though it makes a node."""
 
+HANDLE: CodeType = torch.overrides.handle_torch_function.__code__
+"""The code through which a function written in Python asks a mode."""
+
 _skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torch_function", None)
 """Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
 
@@ -30,6 +33,11 @@ def redispatched(function: Any, types: Any, args: Sequence[Any], kwargs: Mapping
         return _skip_one_hop(function, types, tuple(args), dict(kwargs))
     with torch._C.DisableTorchFunction():
         return function(*args, **kwargs)
+
+
+def is_traced() -> bool:
+    """Whether what is computed now is recorded or faked: by `torch.export`, `make_fx`, `torch.jit.trace`."""
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
 
 
 def push(mode: Any) -> None:

@@ -17,6 +17,7 @@ import torch
 from backsight.tape import no_torch_function, sequence_number
 from backsight.tape._torch import RAW, can_read, forward_class
 from backsight.tape.walk import walk
+from backsight.tracing._torch import is_traced
 from backsight.tracing.facts import NonFinite, Values
 from backsight.tracing.flow import tensors
 from backsight.tracing.kinds import name_of
@@ -179,7 +180,7 @@ def _dtype(tensor: torch.Tensor) -> str:
 
 def what_is(tensor: torch.Tensor) -> int:
     """Return whether values of a tensor are NaN or infinite; nothing is recorded on the tape."""
-    if not _numeric(tensor):
+    if not _numeric(tensor) or is_traced():
         return 0
     plain = tensor.detach()
     try:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from backsight.tracing._torch import next_number, redispatched
+from backsight.tracing._torch import HANDLE, next_number, redispatched
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_from
@@ -28,7 +28,7 @@ from backsight.tracing.notes import Call, Notes, Written, before
 _MOST_KINDS = 20_000
 _kinds: dict[Any, Kind] = {}
 
-SILENT, PLAIN = Kind.SILENT, Kind.PLAIN
+SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
 
 class Functions(TorchFunctionMode):
@@ -48,7 +48,7 @@ class Functions(TorchFunctionMode):
         if torch.compiler.is_compiling() or self.ended:
             return func(*args, **(kwargs or {}))
         kind = _kinds.get(func)
-        if kind is SILENT:
+        if kind is SILENT or (kind is GRADIENT and args[0].is_leaf):
             return func(*args, **kwargs) if kwargs else func(*args)
         if kind is None:
             kind = _learn(func)
@@ -61,7 +61,9 @@ class Functions(TorchFunctionMode):
         result = func(*args)
         try:
             end = next_number()
-            if end != first:
+            if type(result) is not torch.Tensor and issubclass(type(result), tuple):
+                notes.done(Call(func, args, {}, kind, first, sys._getframe(1)), result, [])
+            elif end != first:
                 notes.made(Call(func, args, {}, kind, first, sys._getframe(1)), end)
             elif type(result) is torch.Tensor and not result.requires_grad:
                 notes.cut(Call(func, args, {}, kind, first, sys._getframe(1)), result)
@@ -73,7 +75,7 @@ class Functions(TorchFunctionMode):
         """Make a call that may do more than make nodes, and have it noted."""
         if call.kind is Kind.BACKWARD:
             return self._backward(call, types)
-        if call.kind is Kind.GRADIENT:
+        if call.kind is GRADIENT:
             return _as_caller(call) if _warns(call) else call.function(*call.args, **call.kwargs)
         written: Written = self._guarded(before, call) or []
         result = _as_caller(call) if _warns(call) else call.function(*call.args, **call.kwargs)
@@ -134,17 +136,24 @@ def _learn(function: Any) -> Kind:
 
 
 def _warns(call: Call) -> bool:
-    """Whether a call gives a warning: to read the `.grad` of a result, to make a tensor or a number of a tensor."""
+    """Whether a call may well give a warning: to read the `.grad` of a result, to make a tensor or number of a tensor.
+
+    So may whatever is written in Python, such as `F.mse_loss` of two shapes.
+    """
     tensor = call.args[0] if call.args else None
-    if call.kind is Kind.GRADIENT and tensor is not None:
+    if call.kind is GRADIENT and tensor is not None:
         return bool(tensor.requires_grad and not tensor.is_leaf and not tensor.retains_grad)
     if call.kind is Kind.LEAVES and tensor is not None:
         return bool(tensor.requires_grad)
-    return call.kind is Kind.WRAPS and issubclass(type(tensor), torch.Tensor)
+    if call.kind is Kind.WRAPS:
+        return issubclass(type(tensor), torch.Tensor)
+    return type(call.function) is FunctionType
 
 
 def _as_caller(call: Call) -> Any:
     frame: FrameType | None = call.caller
+    if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
+        frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:
         return call.function(*call.args, **call.kwargs)
     return called_from(frame, call.function, call.args, call.kwargs)

@@ -22,15 +22,20 @@ from backsight.tracing.program import innermost, is_programs
 from backsight.tracing.tool import Tool
 
 
-class _Here(threading.local):
+class _Thread:
     """The line that is current in a thread, and the backwards that run in it."""
 
-    table: Intervals | None = None
-    code: CodeType | None = None
-    line = 0
+    __slots__ = ("backwards", "code", "line", "table")
 
-    def __init__(self) -> None:
+    def __init__(self, table: Intervals) -> None:
+        self.table = table
+        self.code: CodeType | None = None
+        self.line = 0
         self.backwards: list[Entry | None] = []
+
+
+class _Here(threading.local):
+    thread: _Thread | None = None
 
 
 class LineMonitor:
@@ -48,7 +53,7 @@ class LineMonitor:
         self._of_backward = events.PY_START | events.PY_RETURN
         callbacks: dict[int, Callable[..., Any]] = {
             events.PY_START: self._started,
-            events.LINE: self._line,
+            events.LINE: self._enter,
             events.PY_RESUME: self._resumed,
             events.PY_RETURN: self._left,
             events.PY_YIELD: self._left,
@@ -77,13 +82,17 @@ class LineMonitor:
                 self._tool.watch(frame.f_code, self._of_program)
             frame = frame.f_back
 
+    def _thread(self) -> _Thread:
+        found = self._here.thread
+        if found is None:
+            found = self._here.thread = _Thread(self._log.threads.here())
+        return found
+
     def _enter(self, code: CodeType | None, line: int) -> None:
         """Account for what was made so far, and go on at another line."""
-        here = self._here
-        table = here.table
-        if table is None:
-            table = here.table = self._log.threads.here()
+        here = self._here.thread or self._thread()
         now = next_number()
+        table = here.table
         if now != table.known:
             if here.code is not None:
                 table.add(table.known, now, self._log.sites.of_line(here.code, here.line))
@@ -92,7 +101,7 @@ class LineMonitor:
 
     def _started(self, code: CodeType, offset: int) -> Any:
         if code.co_name in NAMES and code in CODES:
-            here = self._here
+            here = self._thread()
             self._enter(here.code, here.line)
             site = self._log.sites.of_line(here.code, here.line) if here.code is not None else 0
             frame = sys._getframe(2)
@@ -103,9 +112,6 @@ class LineMonitor:
             self._tool.watch(code, self._of_program)
             self._enter(code, frame.f_lineno)
         return self._tool.never_again
-
-    def _line(self, code: CodeType, line: int) -> None:
-        self._enter(code, line)
 
     def _resumed(self, code: CodeType, offset: int) -> None:
         self._enter(code, sys._getframe(2).f_lineno)
@@ -126,5 +132,6 @@ class LineMonitor:
             self._enter(*(outer.f_code, outer.f_lineno) if outer else (None, 0))
 
     def _end_backward(self, done: bool) -> None:
-        if self._here.backwards:
-            self._log.backwards.end(self._here.backwards.pop(), done)
+        here = self._thread()
+        if here.backwards:
+            self._log.backwards.end(here.backwards.pop(), done)

@@ -33,36 +33,37 @@ class LineTrace:
     """The line tracer, of the thread that starts it and of those that begin while it runs."""
 
     def __init__(self, log: Log):
-        self._log = log
-        self._running = self._failed = False
-        self._mine: Trace | None = None
-        self._before: Any = None
-        self._locals: list[Trace] = []
+        self.log = log
+        self.running = self._failed = False
+        self._mine: _ThreadTrace | None = None
 
     def start(self) -> str:
         """Begin; return why that is not possible, if something else is tracing."""
         if (other := sys.gettrace()) is not None:
             return f"lines are not watched: {_described(other)} has Python's one place for a tracer"
-        self._running = True
-        self._mine, local = self._tracer()
+        self.running = True
+        self._mine = mine = _ThreadTrace(self, self.log)
         if threading.gettrace() is None:
             threading.settrace(self._arrive)
         for frame in _frames(sys._getframe(1)):  # what is already running is traced when control comes back to it
             if is_programs(frame) and _may_trace(frame.f_code):
-                frame.f_trace = local
-        sys.settrace(self._mine)
+                frame.f_trace = mine.local
+        sys.settrace(mine.call)
         return ""
 
     def stop(self) -> str:
         """End; other threads notice it at their next call. Return what is missing, if another tracer took over."""
-        lost = sys.gettrace() is not self._mine
+        mine = self._mine
+        if mine is None:
+            return ""
+        lost = sys.gettrace() is not mine.call
         if not lost:
             sys.settrace(None)
-        self._running = False
+        self.running = False
         if threading.gettrace() == self._arrive:
             threading.settrace(None)
         for frame in _frames(sys._getframe(1)):
-            if any(frame.f_trace is local for local in self._locals):
+            if frame.f_trace is mine.local:
                 frame.f_trace = None
                 if is_function(frame) and not lost:
                     locals_of(frame)  # empties the snapshot that tracing has left, which would keep tensors alive
@@ -70,69 +71,77 @@ class LineTrace:
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Be the first trace function of a new thread: give it one of its own."""
-        if not self._running:
+        if not self.running:
             sys.settrace(None)
             return None
-        trace, _ = self._tracer()
+        trace = _ThreadTrace(self, self.log).call
         sys.settrace(trace)
         return trace(frame, event, arg)
 
-    def _tracer(self) -> tuple[Trace, Trace]:
-        """Return the global and the local trace function of this thread. Closures: they run at every line."""
-        log, table, of_line, number = self._log, self._log.threads.here(), self._log.sites.of_line, next_number
-        here = innermost(sys._getframe(2))
-        code, line = (here.f_code, here.f_lineno) if here else (None, 0)
-
-        def flush() -> None:
-            nonlocal code, line
-            now = number()
-            if now != table.known:
-                if code is not None:
-                    table.add(table.known, now, of_line(code, line))
-                table.known = now
-
-        def local(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal code, line
-            try:
-                if number() != table.known:
-                    flush()
-                if event == "line":
-                    code, line = frame.f_code, frame.f_lineno
-                elif event == "return":  # to the middle of a line
-                    outer = innermost(frame.f_back)
-                    code, line = (outer.f_code, outer.f_lineno) if outer else (None, 0)
-            except Exception as failure:
-                self._fail(failure)
-            return local
-
-        def call(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal code, line
-            if not self._running:
-                sys.settrace(None)
-                return None
-            try:
-                entered = frame.f_code
-                mine = known.get(entered.co_filename)
-                if mine or (mine is None and is_programs(frame)):
-                    if not _may_trace(entered):
-                        return None
-                    flush()
-                    code, line = entered, frame.f_lineno
-                    return local
-                if entered.co_name in NAMES and entered in CODES and code is not None:
-                    flush()
-                    return _until_return(log, CODES[entered], of_line(code, line), frame)
-            except Exception as failure:
-                self._fail(failure)
-            return None
-
-        self._locals.append(local)
-        return call, local
-
-    def _fail(self, failure: Exception) -> None:
-        self._running, self._failed = False, True
+    def fail(self, failure: Exception) -> None:
+        """End in this thread and all others, because of a failure of ours."""
+        self.running, self._failed = False, True
         sys.settrace(None)
-        self._log.fail(failure)
+        self.log.fail(failure)
+
+
+class _ThreadTrace:
+    """The trace functions of one thread: `call` for all that is called, `local` for the program's frames."""
+
+    __slots__ = ("_code", "_line", "_log", "_of_line", "_owner", "_table", "call", "local")
+
+    def __init__(self, owner: LineTrace, log: Log):
+        self._owner, self._log = owner, log
+        self._table, self._of_line = log.threads.here(), log.sites.of_line
+        self._code: CodeType | None = None
+        self._line = 0
+        self._go_to(innermost(sys._getframe(2)))
+        # Bound once: a bound method is a new object each time, and frames are asked whether they have this one.
+        self.call: Trace = self._call
+        self.local: Trace = self._local
+
+    def _go_to(self, frame: FrameType | None) -> None:
+        self._code, self._line = (frame.f_code, frame.f_lineno) if frame is not None else (None, 0)
+
+    def _flush(self) -> None:
+        """Give what was made since the last time to the line that was current."""
+        now, table = next_number(), self._table
+        if now != table.known:
+            if self._code is not None:
+                table.add(table.known, now, self._of_line(self._code, self._line))
+            table.known = now
+
+    def _local(self, frame: FrameType, event: str, arg: Any) -> Any:
+        try:
+            if next_number() != self._table.known:
+                self._flush()
+            if event == "line":
+                self._code, self._line = frame.f_code, frame.f_lineno
+            elif event == "return":  # to the middle of a line
+                self._go_to(innermost(frame.f_back))
+        except Exception as failure:
+            self._owner.fail(failure)
+        return self.local
+
+    def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if not self._owner.running:
+            sys.settrace(None)
+            return None
+        try:
+            code = frame.f_code
+            mine = known.get(code.co_filename)
+            if mine or (mine is None and is_programs(frame)):
+                if not _may_trace(code):
+                    return None
+                self._flush()
+                self._code, self._line = code, frame.f_lineno
+                return self.local
+            if code.co_name in NAMES and code in CODES and self._code is not None:
+                self._flush()
+                return _until_return(self._log, CODES[code], self._of_line(self._code, self._line), frame)
+        except Exception as failure:
+            self._owner.fail(failure)
+        return None
 
 
 def _until_return(log: Log, call: Any, site: int, frame: FrameType) -> Trace:
@@ -157,7 +166,7 @@ def _may_trace(code: CodeType) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _asks_for_locals(code: CodeType) -> bool:
-    """Whether the function itself uses one of these names, and not as an attribute as in what pytest makes of asserts."""
+    """Whether the function itself uses one of these names; as an attribute, as in pytest's asserts, it is another."""
     loads = ("LOAD_GLOBAL", "LOAD_NAME")
     return any(each.argval in _READS_LOCALS and each.opname in loads for each in dis.get_instructions(code))
 

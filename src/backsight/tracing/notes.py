@@ -78,7 +78,7 @@ class Notes:
                 self.log.changes.note(tensor, before, name_of(call.function), kind, site)  # type: ignore[arg-type]  # one of two
         if call.kind is Kind.LEAVES:
             self._departed(call, result)
-        elif end == call.first:
+        elif end == call.first or issubclass(type(result), tuple):  # the positions that `max` returns beside the values
             self._may_be_cut(call, result)
         if self.births is not None:
             at = lambda: site or self.site(call)  # noqa: E731  # asked for only where there is something to tell
@@ -89,7 +89,7 @@ class Notes:
             self.log.flow.inherit(result, self.log.flow.returned(call.args[0]))
         if call.kind is Kind.WRITES_FIRST and call.args:
             result = call.args[0]
-        for each in result if type(result) in (tuple, list) else (result,):
+        for each in result if issubclass(type(result), tuple | list) else (result,):
             if issubclass(type(each), torch.Tensor) and not each.requires_grad:
                 self.cut(call, each)
 

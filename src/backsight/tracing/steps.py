@@ -11,6 +11,7 @@ import torch
 
 from backsight.snapshot import groups
 from backsight.tape import next_sequence_number, no_torch_function
+from backsight.tracing.moves import Moves
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class StepLog:
         """By thread: the sequence number at the last step. A node with a smaller one was made before that step."""
         self.past: dict[int, deque[int]] = {}
         """By thread: the sequence numbers at the last steps, which tell how many steps ago a node was made."""
+        self.moves = Moves()
+        """Which parameters the steps have not moved."""
         # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
         self._consumed: dict[int, tuple[weakref.ref[torch.optim.Optimizer], dict[int, Consumed]]] = {}
         self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
@@ -53,11 +56,17 @@ class StepLog:
         thread, mark = threading.get_ident(), next_sequence_number()
         self.marks[thread] = mark
         self.past.setdefault(thread, deque(maxlen=_PAST)).append(mark)
+        key, before = id(groups(optimizer)), self._last(optimizer)
         with no_torch_function():
+            self.moves.stepped(optimizer)
             gradients = {
-                id(p): self._consumption(optimizer, p, p.grad) for p in parameters(optimizer) if p.grad is not None
+                id(p): self._consumption(key, id(p), grad, before.get(id(p)))
+                for p in parameters(optimizer)
+                if (grad := p.grad) is not None
             }
-        key = id(groups(optimizer))
+        if before.keys() == gradients.keys() and key in self._consumed:
+            self._consumed[key] = self._consumed[key][0], gradients
+            return
         self._forget(key)
         self._consumed[key] = weakref.ref(optimizer, lambda _: self._forget(key)), gradients
         for p in gradients:
@@ -72,22 +81,21 @@ class StepLog:
 
     def consumed(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> Consumed | None:
         """Return the gradient of `parameter` that the last step of `optimizer` used, as it was after the step."""
+        return self._last(optimizer).get(id(parameter))
+
+    def _last(self, optimizer: torch.optim.Optimizer) -> dict[int, Consumed]:
+        """Return what the last step of `optimizer` consumed, by the id of the parameter."""
         of = groups(optimizer)
         held, gradients = self._consumed.get(id(of), (None, {}))
         stepped = held() if held is not None else None
-        return gradients.get(id(parameter)) if stepped is not None and groups(stepped) is of else None
+        return gradients if stepped is not None and groups(stepped) is of else {}
 
-    def _consumption(self, optimizer: torch.optim.Optimizer, p: torch.Tensor, grad: torch.Tensor) -> Consumed:
-        before = self.consumed(optimizer, p)
-        kept = before is not None and before.grad() is grad
-        others = [key for key in self._users.get(id(p), ()) if key != id(groups(optimizer))]
-        last = (self._consumed[key][1][id(p)] for key in others)
-        return Consumed(
-            weakref.ref(grad),
-            version(grad),
-            changes=version(grad) - before.version if before and kept else None,
-            shared=any(used.is_untouched(grad) for used in last),
-        )
+    def _consumption(self, key: int, parameter: int, grad: torch.Tensor, before: Consumed | None) -> Consumed:
+        now = version(grad)
+        changes = now - before.version if before is not None and before.grad() is grad else None
+        users = self._users.get(parameter, ())
+        last = (self._consumed[other][1][parameter] for other in users if other != key)
+        return Consumed(weakref.ref(grad), now, changes, any(used.is_untouched(grad) for used in last))
 
     def is_stale(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int = 0) -> bool:
         """Whether the gradient of `parameter` is still the one that the last two steps consumed, never zeroed between.

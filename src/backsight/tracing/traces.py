@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
-import torch
-
 from backsight.naming.roots import is_ours
+from backsight.tracing._torch import HANDLE
 from backsight.tracing.callers import CALL_NAME
-
-_HANDLE = torch.overrides.handle_torch_function.__code__
 
 _MOST = 100
 
@@ -39,7 +36,7 @@ def _without(trace: TracebackType | None) -> TracebackType | None:
     for k, each in enumerate(links):
         if ours[k]:
             # F.relu -> handle_torch_function -> ours -> F.relu: the function asked whether a mode is on.
-            while kept and kept[-1].tb_frame.f_code is _HANDLE:
+            while kept and kept[-1].tb_frame.f_code is HANDLE:
                 kept.pop()
                 if kept and any(
                     not o and e.tb_frame.f_code is kept[-1].tb_frame.f_code for e, o in _next(links, ours, k)

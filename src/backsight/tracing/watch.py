@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -47,6 +48,7 @@ class Watch:
         if level not in LEVELS:
             raise ValueError(f'watch(level=...) expects "calls", "lines" or "exact", not {level!r}.')
         self.level: Level = "exact" if nonfinite else level
+        self._asked = self.level  # where a place for a tracer is taken, `level` goes down
         self.notes: tuple[str, ...] = ()
         self.calls = CallLog()
         self.steps = StepLog()
@@ -89,10 +91,21 @@ class Watch:
     def __call__(self, function: _F) -> _F:
         """Watch every call of `function`, each with a watch of its own like this one."""
 
-        @functools.wraps(function)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            with Watch(self._model, level=self.level, nonfinite=self._births is not None):
-                return function(*args, **kwargs)
+        def again() -> Watch:
+            return Watch(self._model, level=self._asked, nonfinite=self._births is not None)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def watched(*args: Any, **kwargs: Any) -> Any:
+                with again():
+                    return await function(*args, **kwargs)
+        else:
+
+            @functools.wraps(function)
+            def watched(*args: Any, **kwargs: Any) -> Any:
+                with again():
+                    return function(*args, **kwargs)
 
         return watched  # type: ignore[return-value]  # of the same signature
 

@@ -12,7 +12,7 @@ from backsight.diagnosis.evidence.failure import Failure, function_of, message_o
 from backsight.diagnosis.evidence.recomputed import first_difference
 from backsight.diagnosis.evidence.sections import run_by, sections
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.evidence.unsteady import Unsteady, unsteady
+from backsight.diagnosis.evidence.unsteady import Unsteady, decided, unsteady
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name
@@ -45,6 +45,9 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
             shown(failure.user.place, f"runs {name.partition(' (')[0]} again, to have the tensors that backward needs.")
         )
     line = parting.line if parting else None
+    if cause is None and line is not None:
+        cause = decided(line.file, line.line)
+        evidence += [shown(cause.place, cause.why)] if cause else []
     seen = line is not None and cause is not None and _leads_to(cause.place, line)
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))

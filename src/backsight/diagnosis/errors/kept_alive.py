@@ -10,6 +10,7 @@ from backsight.diagnosis.evidence.holders import results_held, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.snapshot import survey
+from backsight.tape import Graph
 
 CODE = "BS218"
 
@@ -52,11 +53,14 @@ def _held(failure: Failure) -> list[tuple[str, int, tuple[int, ...]]]:
     if not failure.roots:
         return []
     graph = survey(failure.roots, frames=failure.frames).graph
-    leaves = {leaf.node for leaf in graph.leaves}
+    leaves = _leaves(graph)
     found = []
     for tensor, name in results_held(failure.frames):
         other = structure(tensor)
-        shared = {node.index for node in graph.shared(other)}
-        if shared and shared <= leaves:  # nothing but the leaves: another graph
-            found.append((name.path, len(other), tuple(tensor.shape)))
+        if leaves & _leaves(other) and not graph.shared(other):  # nothing but the leaves: another graph
+            found.append((name.path, len(other) - len(other.leaves), tuple(tensor.shape)))
     return sorted(found, key=lambda each: -each[1])
+
+
+def _leaves(graph: Graph) -> set[int]:
+    return {id(leaf.tensor()) for leaf in graph.leaves if leaf.tensor() is not None}

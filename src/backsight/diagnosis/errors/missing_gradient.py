@@ -137,14 +137,15 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     return Finding(
         CODE,
         "error",
-        f"{read.name}.grad is None: backward() did not reach {read.name}.",
+        f"{read.name}.grad is None: no backward() has reached {read.name}.",
         (
             *(reason.evidence if reason else ()),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
         ),
         reason.cure
         if reason
-        else f"Let the loss depend on {read.name}; or skip what has no gradient: `if {read.text}.grad is not None`.",
+        else f"Let the loss depend on {read.name} as it is now: replace it, or turn its requires_grad on, before the "
+        f"forward pass. Or skip what has no gradient: `if {read.text}.grad is not None`.",
         source=str(reason.place if reason else read.place),
         exact=others or (reason is not None and _was_seen(failure, reason)),
     )

@@ -56,7 +56,6 @@ def _is_view(tensor: torch.Tensor) -> bool:
 def _one_of_several(found: Written, op: str) -> Finding:
     name, made, body = found.here, _maker(found), found.level.body
     maker = statement_at(body, made.line) if body and made else None
-    loop = isinstance(maker, ast.For)
     by = _call_in(made.text, op) if made else op.lower()
     lines = [shown(made, f"makes {name}: one of several views of the same tensor.")] if made else []
     how = f"gives {name} to a {found.module} made with inplace=True" if found.module else f"changes {name} in place"
@@ -73,7 +72,7 @@ def _one_of_several(found: Written, op: str) -> Finding:
         "error",
         f"{name} is {several}, and this statement changes it in place.",
         tuple(lines),
-        _cure(found, loop),
+        _cure(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else ""),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
@@ -85,13 +84,15 @@ def _call_in(text: str, op: str) -> str:
     return spelled[1] if spelled else op.lower()
 
 
-def _cure(found: Written, loop: bool) -> str:
+def _cure(found: Written, looped: str) -> str:
+    """What to do instead; `looped` is what a loop takes the views of, if one does."""
     name, body, text = found.here, found.level.body, found.level.place.text
     if found.module:
         return f"Make that {found.module} without inplace=True, or give it a copy: {name}.clone()."
-    if loop:
+    if looped:
+        join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
         return (
-            "Compute new parts and join them, torch.stack([...]), or change the whole tensor before the loop. "
+            f"Compute new parts and join them, {join}([...]), or change the whole tensor before the loop. "
             f"To assign {name} anew would not write into it."
         )
     fixed = without_inplace(text)

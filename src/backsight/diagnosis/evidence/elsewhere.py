@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.failure import message_of
+from backsight.diagnosis.evidence.failure import message_of, of_error
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Place, statement_at
@@ -42,7 +42,7 @@ def elsewhere(error: BaseException) -> Elsewhere | None:
             return Elsewhere(where, _innermost(text[match.end() :]))
     if match := _TRACED.search(text):
         return Elsewhere("in what torch.compile traced", _innermost(text[match.end() :]))
-    told = _remote(error.__cause__)
+    told = _remote(of_error(error, "__cause__"))
     return Elsewhere("in a process of the pool", _innermost(told)) if told else None
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal
 
 import torch
@@ -19,6 +19,7 @@ from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
 from backsight.tape import no_torch_function, tensors_in
+from backsight.tracing.callers import CALL_NAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +148,11 @@ def message_of(error: BaseException) -> str:
     return next((text for text in arguments if type(text) is str), "")
 
 
+def of_error(error: BaseException, name: Literal["__traceback__", "__cause__", "__context__"]) -> Any:
+    """Return what Python itself keeps of an exception, past a class of the user's that answers for it."""
+    return vars(BaseException)[name].__get__(error)
+
+
 def follow(held: object, attributes: list[str]) -> object:
     """Return what a chain of attributes leads to, past every property and `__getattr__`; None where it ends."""
     for attribute in attributes:
@@ -185,7 +191,7 @@ def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
 
 
 def _levels(error: BaseException) -> Iterator[Level]:
-    trace = error.__traceback__
+    trace: TracebackType | None = of_error(error, "__traceback__")
     while trace is not None:
         yield Level(trace.tb_frame, trace.tb_lineno, _column(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
         trace = trace.tb_next
@@ -206,4 +212,5 @@ def _column(code: CodeType, instruction: int, line: int) -> int | None:
 
 
 def _is_ours(level: Level) -> bool:
-    return is_ours(level.frame.f_code.co_filename)
+    code = level.frame.f_code
+    return is_ours(code.co_filename) or code.co_name == CALL_NAME

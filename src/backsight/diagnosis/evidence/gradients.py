@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
 from backsight.diagnosis.evidence.evaluated import value_of
 from backsight.diagnosis.evidence.failure import Failure, Level
 from backsight.diagnosis.evidence.idle import parameter_at, trainable
-from backsight.diagnosis.evidence.memory import gradient_of, is_tensor, maker_of
+from backsight.diagnosis.evidence.memory import gradient_of, is_module, is_tensor, maker_of
 from backsight.diagnosis.evidence.sections import methods_of
 from backsight.naming import search
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import target_names
-from backsight.source.body import dotted, expressions
+from backsight.source.body import callee, dotted, expressions
 from backsight.source.leaf_last import element_last, leaf_last
 
 
@@ -24,15 +26,20 @@ from backsight.source.leaf_last import element_last, leaf_last
 class Read:
     """A gradient that a statement reads, and that is None.
 
-    text: what the statement calls the tensor, `p`; name: what the program calls it, `model.head.weight`.
+    text: what the statement calls the tensor, `p`.
     place: the statement that reads `.grad`, mostly the one that failed.
     """
 
+    failure: Failure
     level: Level
     text: str
-    name: str
     tensor: torch.Tensor
     place: Place
+
+    @cached_property
+    def name(self) -> str:
+        """What the program calls the tensor, `model.head.weight`; looked for only when it is asked for."""
+        return _name(self.failure, self.level, self.text, self.tensor)
 
     @property
     def is_result(self) -> bool:
@@ -88,18 +95,50 @@ def _reads(failure: Failure, level: Level) -> Iterator[Read]:
     statement = level.statement
     if statement is None or level.body is None:
         return
+    wanted = _MISSING.search(failure.message)
     for each in (statement, *_that_gave_none(level, statement)):
-        for node in _nodes(each):
-            if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
-                tensor = value_of(level, node.value)
-                if is_tensor(tensor) and gradient_of(tensor) is None:
-                    text = level.body.text(node.value)
-                    yield Read(level, text, _name(failure, level, text, tensor), tensor, level.body.place(each))
+        for node in expressions(each):
+            if _reads_gradient(node) and (each is not statement or wanted is None or _is_asked(each, node, wanted[1])):
+                for tensor in _tensors(level, each, node.value):  # type: ignore[attr-defined]  # an attribute
+                    if gradient_of(tensor) is None:
+                        text = level.body.text(node.value)  # type: ignore[attr-defined]  # an attribute
+                        yield Read(failure, level, text, tensor, level.body.place(each))
 
 
-def _nodes(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement, those of its comprehensions and lambdas too."""
-    return expressions(statement)
+_MISSING = re.compile(r"'NoneType' object has no attribute '(\w+)'")
+
+
+def _reads_gradient(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load)
+
+
+def _is_asked(statement: ast.stmt, gradient: ast.expr, attribute: str) -> bool:
+    """Whether it is this gradient that is asked for an attribute which None does not have."""
+    return any(
+        isinstance(node, ast.Attribute) and node.value is gradient and node.attr == attribute
+        for node in expressions(statement)
+    )
+
+
+def _tensors(level: Level, statement: ast.stmt, node: ast.expr) -> list[torch.Tensor]:
+    """What an expression stands for; of a comprehension's variable, whose frame is gone, all that it went through."""
+    value = value_of(level, node)
+    if is_tensor(value):
+        return [value]
+    loops = [g for each in expressions(statement) for g in getattr(each, "generators", ())]
+    iterated = next((g.iter for g in loops if dotted(node) in target_names(g.target)), None)
+    return list(_through(level, iterated)) if iterated is not None else []
+
+
+def _through(level: Level, iterated: ast.expr) -> Iterator[torch.Tensor]:
+    """The tensors of a list, or the parameters of a module: `model.named_parameters()`."""
+    held = value_of(level, iterated)
+    if type(held) is list or type(held) is tuple:
+        yield from (each for each in held if is_tensor(each))
+    if isinstance(iterated, ast.Call) and callee(iterated)[1] in ("parameters", "named_parameters"):
+        module = value_of(level, callee(iterated)[0])
+        found = (parameter_at(module, path) for path in trainable(module)) if is_module(module) else ()
+        yield from (each for each in found if is_tensor(each))
 
 
 def _that_gave_none(level: Level, statement: ast.stmt) -> Iterator[ast.stmt]:

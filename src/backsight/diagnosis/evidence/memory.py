@@ -15,6 +15,11 @@ def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     return issubclass(type(value), torch.Tensor)
 
 
+def is_module(value: object) -> TypeGuard[torch.nn.Module]:
+    """Whether `value` is a module, by its type alone."""
+    return issubclass(type(value), torch.nn.Module)
+
+
 def storage_of(value: object) -> int | None:
     """Return what identifies the memory of a tensor; None for anything else, and for a tensor without memory."""
     if not is_tensor(value):

@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from backsight.diagnosis.evidence.sections import Section
+from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place
-from backsight.source.bindings import bound, uses
-from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.bindings import bound, spots, uses
+from backsight.source.body import body_around, callee, dotted, expressions, statements
 
 _DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
 _DRAWING_CLASSES = frozenset({"Random", "SystemRandom", "RandomState", "Generator"})
@@ -37,6 +38,23 @@ def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterat
             yield from find(section)
     for section in every:
         yield from _outside(section, around)
+
+
+def decided(file: str, line: int) -> Unsteady | None:
+    """The condition on which a line runs that ran the first time only."""
+    body = body_around(file, line)
+    spot = next((each for each in spots(body.node) if each.node.lineno == line), None) if body else None
+    around = next((each for each, _ in reversed(spot.arms) if isinstance(each, ast.If)), None) if spot else None
+    if body is None or around is None:
+        return None
+    read = [use.name for use in uses(around.test) if not use.binds]
+    names = [name for name in read if not any(other.startswith(f"{name}.") for other in read)]
+    what = listed(names, 3) or "what decides it"
+    return Unsteady(
+        body.place(around),
+        "was decided otherwise the second time.",
+        f"Change {what} only after backward(), or hand it to checkpoint as an argument.",
+    )
 
 
 def _draws(section: Section) -> Iterator[Unsteady]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from itertools import compress
 from types import FrameType
 
@@ -12,6 +13,12 @@ import torch
 
 from backsight.diagnosis._torch import ENGINE_CALLS, TENSOR
 from backsight.tape import grad_fn
+
+# Bound once: they are asked of every tensor of the process.
+_requires_grad: Callable[[object], bool] = TENSOR.requires_grad.__get__
+_is_leaf: Callable[[object], bool] = TENSOR.is_leaf.__get__
+_base: Callable[[object], torch.Tensor | None] = TENSOR._base.__get__
+_version: Callable[[object], int] = TENSOR._version.__get__
 
 
 def with_history() -> list[torch.Tensor]:
@@ -24,21 +31,52 @@ def with_history() -> list[torch.Tensor]:
     kinds = _tensor_types()
     tensors = list(compress(objects, map(kinds.__contains__, map(id, map(type, objects)))))
     del objects
-    found = [tensor for tensor in tensors if _has_history(tensor)]
+    found, leaves = _told_apart(tensors)
     if not _is_in_backward_elsewhere():
         known = set(map(id, found))
-        gradients = (_gradient(tensor) for tensor in tensors)
-        found += [each for each in gradients if each is not None and id(each) not in known and _has_history(each)]
+        gradients = [each for each in map(_gradient, leaves) if each is not None and id(each) not in known]
+        found += _told_apart(gradients)[0]
     return found
 
 
 def maker(tensor: torch.Tensor) -> object | None:
-    """Return the node that made a tensor; None for a view whose history was lost, which autograd refuses to tell."""
+    """Return the node that made a tensor; of a view that may be out of date, the one that made what it looks into.
+
+    Autograd mends the history of such a view when it is asked for it, by a new node. Of a view that a graph has saved
+    that may close a circle in C++ which nothing frees. So it is not asked.
+
+    Source: torch/csrc/autograd/variable.cpp, `VariableHooks::grad_fn`.
+    """
+    base = _changed_base(tensor)
     try:
-        node: object | None = grad_fn(tensor)
-    except RuntimeError:
+        node: object | None = grad_fn(tensor if base is None else base)
+    except RuntimeError:  # a view whose history was lost
         return None
     return node
+
+
+def _changed_base(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return what a view looks into, if that was ever changed in place; None for all other tensors."""
+    base: torch.Tensor | None = _base(tensor)
+    return base if base is not None and _version(tensor) else None
+
+
+def _told_apart(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the tensors that have a history, and the leaves that require a gradient."""
+    found: list[torch.Tensor] = []
+    leaves: list[torch.Tensor] = []
+    for tensor in tensors:
+        try:
+            if _requires_grad(tensor):
+                base = _changed_base(tensor)
+                if base is not None:
+                    if not _is_leaf(base):
+                        found.append(tensor)
+                else:
+                    (leaves if _is_leaf(tensor) else found).append(tensor)
+        except RuntimeError:  # a view whose history was lost, an inference tensor
+            continue
+    return found, leaves
 
 
 def _tensor_types() -> frozenset[int]:
@@ -49,22 +87,13 @@ def _tensor_types() -> frozenset[int]:
     return frozenset(map(id, kinds))
 
 
-def _has_history(tensor: torch.Tensor) -> bool:
-    try:
-        return bool(TENSOR.requires_grad.__get__(tensor)) and not TENSOR.is_leaf.__get__(tensor)
-    except RuntimeError:  # a view whose history was lost
-        return False
-
-
-def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+def _gradient(leaf: torch.Tensor) -> torch.Tensor | None:
     """Return the gradient of a leaf, which Python need not know: `backward(create_graph=True)` gives it a graph."""
     try:
-        if TENSOR.requires_grad.__get__(tensor) and TENSOR.is_leaf.__get__(tensor):
-            gradient: torch.Tensor | None = TENSOR.grad.__get__(tensor)
-            return gradient
+        gradient: torch.Tensor | None = TENSOR.grad.__get__(leaf)
     except RuntimeError:  # wrapper subclasses may refuse
         return None
-    return None
+    return gradient
 
 
 def _is_in_backward_elsewhere() -> bool:

@@ -151,8 +151,8 @@ def graphs(*, names: bool = True) -> LiveGraphs:
 
     ```python
     print(backsight.graphs())
-    #  graphs   held by                                    operations    pinned   made by
-    #      30   log.values['loss'][29] (local of train)           120    1.2 MB   MeanBackward0 ()
+    # held by                                   graphs   operations   pinned   newest result
+    # log.values['loss'][29] (local of train)       30          120    freed   MeanBackward0 scalar
     ```
 
     After a backward nothing but the loss and what was kept on purpose should hold one. Under `backsight.watch()` the
@@ -186,8 +186,11 @@ def _walked() -> tuple[Walk, NDArray[np.int64], Holders]:
     times as many: each activation that was saved for backward is one.
     """
     tensors = with_history()
-    makers = list(map(maker, tensors))
-    live = walk([node for node in makers if node is not None])
+    makers: list[object | None] = []
+    try:
+        makers.extend(map(maker, tensors))
+    finally:  # what was touched is to be safe to free, also when this is interrupted: see the guard's note
+        live = walk([node for node in makers if node is not None])
     position = {node: i for i, node in enumerate(live.nodes)}
     free = without_consumer(live).tolist()
     holders: Holders = {}

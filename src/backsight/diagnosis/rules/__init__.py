@@ -7,6 +7,7 @@ A rule is a function from a `Scene` to findings:
 """
 
 from backsight.diagnosis.rules import (
+    born,
     freed_graph,
     frozen_in_optimizer,
     graph_grows,
@@ -17,12 +18,14 @@ from backsight.diagnosis.rules import (
     parameter_not_reached,
     parameter_twice,
     stale_gradient,
+    unmoved,
 )
 from backsight.diagnosis.rules.registry import RULES, Rule, rule
 
 __all__ = [
     "RULES",
     "Rule",
+    "born",
     "freed_graph",
     "frozen_in_optimizer",
     "graph_grows",
@@ -34,4 +37,5 @@ __all__ = [
     "parameter_twice",
     "rule",
     "stale_gradient",
+    "unmoved",
 ]

@@ -8,8 +8,17 @@ import numpy as np
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.history import growth_since, operations
+from backsight.diagnosis.live.culprit import cure, does
+from backsight.diagnosis.live.statements import carrying
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shown
+from backsight.source.keeping import Keeping
+
+_CURE = (
+    "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is only "
+    "printed."
+)
 
 
 @rule("BS110")
@@ -25,6 +34,7 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
     third = growth_since(past, scene.graph)
     grows = first.size < second.size < third.size and 0 < second.carried < third.carried
     if grows and second.trained and third.trained:
+        where = _carried_by(scene)
         yield Finding(
             "BS110",
             "warning",
@@ -32,7 +42,15 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
             (
                 f"{first.size}, {second.size}, {third.size} operations in the last three audits here; {third.carried} "
                 f"of the {third.size} were in the graph of the step before already.",
+                *(shown(keeping.place, does(keeping)) for keeping in where),
             ),
-            "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is "
-            "only printed.",
+            cure(where, scene.graph.roots[0].shape or ()) if where else _CURE,
+            source=str(where[0].place) if where else None,
         )
+
+
+def _carried_by(scene: Scene) -> list[Keeping]:
+    """Return the statement that carries the graph over, if there is one and only one that may."""
+    numbers = [node.sequence for node in scene.graph.nodes if node.sequence is not None]
+    found = carrying(min(numbers), max(numbers), *scene.site) if numbers else []
+    return found if len(found) == 1 else []

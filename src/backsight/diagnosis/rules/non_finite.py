@@ -10,6 +10,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped
 from backsight.tape import Leaf, Node, Saved
+from backsight.tracing import current
 
 _CURE = (
     "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or "
@@ -24,8 +25,12 @@ _RESULTS = frozenset({"result", "result0", "output"})
 def non_finite(scene: Scene) -> Iterator[Finding]:
     """A tensor that the loss computed and saved holds NaN or infinity. The first in forward order is the origin.
 
-    Negative infinity alone is usual where scores are masked, and says nothing as long as the loss is finite.
+    Negative infinity alone is usual where scores are masked, and says nothing as long as the loss is finite. What a
+    watch has seen being born is told by BS112.
     """
+    watch = current()
+    if watch is not None and watch.nonfinite:
+        return
     bad = [
         (scene.graph.nodes[i], saved)
         for i in sorted(scene.graph.saved, reverse=True)

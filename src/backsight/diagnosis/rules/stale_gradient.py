@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -12,6 +13,7 @@ from backsight.diagnosis.history import Past
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted
+from backsight.tracing import Change, StepLog, Watch, current
 from backsight.tracing.steps import parameters
 
 
@@ -48,7 +50,9 @@ def _held(scene: Scene) -> dict[str, list[torch.Tensor]]:
 def _is_stale(scene: Scene, optimizer: str, parameter: torch.Tensor) -> bool:
     if scene.moment != "before backward" and scene.steps is not None:
         accumulated = scene.moment == "before step"
-        return scene.steps.is_stale(scene.optimizers[optimizer], parameter, accumulated)
+        held = scene.optimizers[optimizer]
+        exactly = _was_only_added_to(scene.steps, held, parameter, accumulated)
+        return scene.steps.is_stale(held, parameter, accumulated) if exactly is None else exactly
     # zero_grad() may still come between this audit and backward(), so only two audits can tell.
     return scene.past is not None and _was_not_zeroed(scene.past, parameter)
 
@@ -60,3 +64,38 @@ def _was_not_zeroed(past: Past, parameter: torch.Tensor) -> bool:
     """
     before = past.gradients.get(id(parameter))
     return before is not None and past.was_changed(parameter) and before.is_untouched(parameter.grad, changes=1)
+
+
+def _was_only_added_to(
+    steps: StepLog, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int
+) -> bool | None:
+    """Whether between the last two steps nothing but backwards and clipping changed the gradient; None if not known.
+
+    The exact level of a watch sees what is written in place, but for what backwards add. So as many changes as there
+    were backwards must have escaped it, and no other: also where several batches are accumulated for each step.
+    """
+    watch, consumed = current(), steps.consumed(optimizer, parameter)
+    if watch is None or watch.level != "exact" or consumed is None or consumed.changes is None:
+        return None
+    gradient, backwards = parameter.grad, _backwards_between(watch, steps)
+    if backwards is None or gradient is None or not consumed.is_untouched(gradient, accumulated):
+        return None if backwards is None else False
+    since = consumed.version - consumed.changes
+    found = [each for each in watch.changes(gradient, since=since) if each.before < consumed.version]
+    seen = [each for each in found if each.kind not in ("unseen", "backward")]
+    return all(map(_scales, seen)) and consumed.changes - len(seen) == backwards
+
+
+def _scales(change: Change) -> bool:
+    """Whether it is a clipping, or what a gradient scaler does before it."""
+    return change.via.startswith("clip_grad") or change.op == "_amp_foreach_non_finite_check_and_unscale_"
+
+
+def _backwards_between(watch: Watch, steps: StepLog) -> int | None:
+    """Return how many backwards there were between the last two steps of this thread; None if that is not known."""
+    thread = threading.get_ident()
+    marks = list(steps.past.get(thread, ()))[-2:]
+    if len(marks) < 2:
+        return None
+    began = (each.marks.get(thread, 0) for each in watch.backwards if each.done)
+    return sum(marks[0] < mark <= marks[1] for mark in began)

@@ -57,12 +57,16 @@ def framed(finding: Finding, console: Console, options: ConsoleOptions) -> Itera
     head = Text.assemble((f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "dim"), "  ")
     head.append(finding.title, "bold")
     yield from _wrapped(console, head, options.max_width)
-    is_shown = False
+    is_shown = has_code = is_apart = False  # apart: the last thing shown was code
     for part in told(finding.evidence, finding.source):
-        yield Text("")
         if isinstance(part, str):
+            if is_apart:
+                yield Text("")
+            is_apart = False
             yield from _paragraphs(console, part, options)
             continue
+        yield Text("")
+        has_code = is_apart = True
         for number, excerpt in enumerate(part):
             is_shown = is_shown or any(row.part == "culprit" for row in excerpt.rows)
             if number:
@@ -71,7 +75,8 @@ def framed(finding: Finding, console: Console, options: ConsoleOptions) -> Itera
     if finding.source and not is_shown:
         yield Text.assemble("  ", ("at ", "dim"), (finding.source, "cyan"))
     if finding.cure:
-        yield Text("")
+        if has_code:
+            yield Text("")
         yield from _wrapped(console, Text.assemble(("cure: ", "bold green"), finding.cure), options.max_width - 2, "  ")
 
 

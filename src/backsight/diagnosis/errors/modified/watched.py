@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import torch
 
-from backsight.diagnosis.errors.modified.case import Case
+from backsight.diagnosis.errors.modified.case import Case, modules_in
 from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
-from backsight.diagnosis.evidence.written import without_inplace
+from backsight.diagnosis.evidence.written import without_inplace, works_in_place
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.findings.located import Located
 from backsight.naming import search
+from backsight.naming.plain import class_name
 from backsight.source import statement_at
 from backsight.source.body import Body, body_around, callee, dotted
 from backsight.source.out_of_place import OPERATORS, out_of_place
@@ -62,7 +63,7 @@ def _changes(case: Case) -> list[tuple[Change, Line]]:
 
 def _finding(case: Case, changes: list[tuple[Change, Line]]) -> Finding:
     change, line = changes[0]
-    module = _module(case, change)
+    module, kind = _module(case, change)
     name = case.holder or _written(line) or case.description
     who = f"{name[0].upper()}{name[1:]}" if name == case.description else name
     title = f"{who} was changed in place after {spoken(case.operation)} had saved it for backward."
@@ -78,7 +79,7 @@ def _finding(case: Case, changes: list[tuple[Change, Line]]) -> Finding:
         "error",
         title,
         tuple(lines),
-        _cure(case, change, line, name, module),
+        f"Make that {kind} without inplace=True." if module else _cure(case, change, line, name),
         source=str(line.place),
     )
 
@@ -88,7 +89,8 @@ def _saving(case: Case, name: str) -> str:
     line = watch.line_of(case.node) if watch else None
     reason = why_saved(case.operation, case.is_result)
     if line is not None and line.text:
-        return shown(line, f"saves {'its result' if case.is_result else name}: {reason}.")
+        where = f"in {case.module}, " if case.module else ""
+        return shown(line, f"{where}saves {'its result' if case.is_result else name}: {reason}.")
     return f"{case.node.name} saved {'its result' if case.is_result else name}: {reason}."
 
 
@@ -100,18 +102,19 @@ def _does(change: Change, module: str) -> str:
     return f"changes it in place{via}: {change.op}{times}"
 
 
-def _module(case: Case, change: Change) -> str:
-    """`model.1, a ReLU made with inplace=True`, where a module did it; empty else."""
-    kind, _, method = change.via.rpartition(".")
-    if method != "forward" or not kind:
-        return ""
-    reading = (node for node, edge in case.survey.graph.edges if edge.node.index == case.node.index)
-    models = list(case.survey.models)
-    for node in reading:
-        if node.module and not node.module.startswith("(") and node.module != case.node.module:
-            path = f"{models[0]}.{node.module}" if len(models) == 1 else node.module
-            return f"{path}, a {kind} made with inplace=True,"
-    return f"A {kind} made with inplace=True"
+def _module(case: Case, change: Change) -> tuple[str, str]:
+    """`model.1, a ReLU made with inplace=True,` and its class, where a module did it; else nothing."""
+    if not change.via.endswith(".forward"):
+        return "", ""
+    reading = [node.module for node, edge in case.survey.graph.edges if edge.node.index == case.node.index]
+    every = [pair for name, model in case.survey.models.items() for pair in modules_in(name, model)]
+    found = [(path, class_name(type(each))) for path, each in every if works_in_place(each)]
+    for path, kind in found:
+        if any(inner and (path == inner or path.endswith(f".{inner}")) for inner in reading):
+            return f"{path}, a {kind} made with inplace=True,", kind
+    kinds = {kind for _, kind in found if kind.lower() == change.op.rstrip("_").replace("_", "")}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    return (f"A {kind} made with inplace=True", kind) if kind else ("", "")
 
 
 def _optimizer(line: Line) -> str:
@@ -134,14 +137,14 @@ def _written(line: Line) -> str:
             return ast.unparse(receiver)
     if isinstance(node, ast.Subscript):
         return ast.unparse(node.value)
+    if isinstance(node, ast.Call) and node.args and dotted(node.args[0]):  # F.dropout(h, **settings)
+        return ast.unparse(node.args[0])
     body = body_around(line.file, line.line)
     statement = statement_at(body, line.line) if body else None
     return body.text(statement.target) if body and isinstance(statement, ast.AugAssign) else ""
 
 
-def _cure(case: Case, change: Change, line: Line, name: str, module: str) -> str:
-    if module:
-        return f"Make that {change.via.rpartition('.')[0]} without inplace=True."
+def _cure(case: Case, change: Change, line: Line, name: str) -> str:
     loss = (case.failure.user.receiver if case.failure.user else "") or "the loss"
     if change.kind == "optimizer":
         step = f"{_optimizer(line)}.step()"
@@ -155,7 +158,14 @@ def _cure(case: Case, change: Change, line: Line, name: str, module: str) -> str
         written = _written(line) or name
         later = f"Or update {written} after backward()."
         return f"Compute with a copy, {written}.clone(): then {written} may change. {later}"
-    return _rewritten(line) or f"Change a copy: put {name} = {name}.clone() before line {line.line}."
+    instead = _rewritten(line)
+    if instead:
+        return instead
+    if not change.op.endswith("_") and change.kind == "in place":  # told to by a setting that the text does not show
+        return f"Let {change.op} make a new tensor: leave out inplace=True where its settings come from."
+    if name == case.description:
+        return f"Change a copy of it, made with .clone() before line {line.line}."
+    return f"Change a copy: put {name} = {name}.clone() before line {line.line}."
 
 
 def _is_weight(case: Case) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.located import Located
-from backsight.tracing import Severed, current
+from backsight.source import Place, assignments
+from backsight.source.body import body_around, dotted, statements
+from backsight.tracing import Line, Severed, current
 
 _DOUBT = re.compile(r"\(Read from the source text")
 _ONLY_SHAPES = frozenset({"view_as", "reshape_as", "expand_as", "type_as", "to"})
@@ -22,7 +25,7 @@ def as_watched(scene: Scene, read: Finding | None) -> Finding | None:
     watch = current()
     if watch is None or scene.root is None or (read is not None and read.exact):
         return None
-    cuts = [each for each in watch.severed(scene.root) if each.line is not None and each.op not in _ONLY_SHAPES]
+    cuts = [each for each in watch.severed(scene.root) if each.line is not None and not _takes_only_shapes(each)]
     seen = {(each.line.file, each.line.line) for each in (*cuts, *watch.departures) if each.line is not None}
     if read is not None and any(isinstance(each, Located) and (each.file, each.line) in seen for each in read.evidence):
         kept = tuple(each for each in read.evidence if not _DOUBT.match(each))
@@ -30,10 +33,17 @@ def as_watched(scene: Scene, read: Finding | None) -> Finding | None:
     return _finding(scene, cuts) if cuts else None
 
 
+def _takes_only_shapes(cut: Severed) -> bool:
+    return cut.op in _ONLY_SHAPES and cut.by != "integer"
+
+
 def _finding(scene: Scene, cuts: list[Severed]) -> Finding:
     nearest, line = cuts[0], cuts[0].line
     assert line is not None  # as chosen
     places = [shown(each.line, f"{_why(each)}.") for each in cuts[:3] if each.line is not None]
+    block = _block(line) if nearest.by in ("no_grad", "inference") else None
+    if block is not None:
+        places.insert(0, shown(block, "switches gradients off for what stands inside."))
     if scene.failure.user:
         places.append(shown(scene.failure.user.place, "finds nothing to go back through."))
     others = [str(each.line) for each in cuts[3:] if each.line is not None]
@@ -44,9 +54,28 @@ def _finding(scene: Scene, cuts: list[Severed]) -> Finding:
         "error",
         scene.title(_because(nearest)),
         tuple(places),
-        f"{_cure(nearest)} {silenced(scene.loss)}",
-        source=str(line.place),
+        f"{_cure(nearest, block)} {silenced(scene.loss)}",
+        source=str(block or line.place),
     )
+
+
+def _block(line: Line) -> Place | None:
+    """The `with` around a line that switches gradients off, be it by a variable: `with context:`."""
+    body = body_around(line.file, line.line)
+    every = statements(body.node) if body else ()
+    around = [
+        each for each in every if isinstance(each, ast.With) and each.lineno < line.line <= (each.end_lineno or 0)
+    ]
+    for each in reversed(around):
+        for item in each.items if body else ():
+            name = dotted(item.context_expr)
+            made = assignments(body, name) if body and name else ()
+            if body and any(_MODES.search(text) for text in (body.text(item.context_expr), *(m.text for m in made))):
+                return body.place(each)
+    return None
+
+
+_MODES = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
 
 def _because(cut: Severed) -> str:
@@ -77,7 +106,7 @@ def _why(cut: Severed) -> str:
     return f"takes the history of {what} away ({cut.op})"
 
 
-def _cure(cut: Severed) -> str:
+def _cure(cut: Severed, block: Place | None) -> str:
     operand = cut.operand or "the tensor"
     expression = cut.line.segment if cut.line and cut.line.segment else cut.op
     match cut.by:
@@ -94,6 +123,10 @@ def _cure(cut: Severed) -> str:
             return f"Use {operand} itself in place of {expression}; keep that for what must not be trained."
         case "rewrapped":
             return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+        case "no_grad" | "inference" if block is not None:
+            return (
+                f"Compute {expression} outside of that block, `{block.text.rstrip(':')}`, wherever it is to be trained."
+            )
         case "no_grad" | "inference":
             return f"Compute {expression} with gradients switched on: outside of the block, or before they are."
         case "frozen":
@@ -101,4 +134,7 @@ def _cure(cut: Severed) -> str:
     return f"Compute the loss without {expression}: it has no gradient."
 
 
-_POSITIONS = frozenset({"topk", "sort", "nonzero", "multinomial", "searchsorted", "bucketize"})
+_POSITIONS = frozenset(
+    {"topk", "sort", "max", "min", "kthvalue", "mode", "median", "cummax", "cummin"}
+    | {"nonzero", "multinomial", "searchsorted", "bucketize"}
+)

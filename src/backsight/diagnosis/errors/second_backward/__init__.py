@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.errors.second_backward.carried import carried_by_function, carried_by_loop, carried_by_object
+from backsight.diagnosis.errors.second_backward.carried import (
+    INFERRED,
+    carried_by_function,
+    carried_by_loop,
+    carried_by_object,
+)
 from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.errors.second_backward.held import held_since_step
 from backsight.diagnosis.errors.second_backward.joined import joined, joined_at
@@ -34,9 +39,9 @@ CLUES: tuple[Clue, ...] = (
     computed_once,
     carried_by_loop,
     carried_by_function,
+    carried_by_object,
     joined,
     held_since_step,
-    carried_by_object,
 )
 
 
@@ -53,9 +58,10 @@ def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
 def _with_steps(case: Case, finding: Finding) -> Finding:
     """Add what a running watch knows; it makes an inference from the text exact."""
     steps = tuple(_steps(case))
-    if finding.exact or not steps:
+    if not steps or INFERRED not in finding.evidence:
         return finding
-    return replace(finding, evidence=(*finding.evidence[:-1], *steps), exact=True)
+    kept = tuple(line for line in finding.evidence if line != INFERRED)
+    return replace(finding, evidence=(*kept, *steps), exact=True)
 
 
 def _steps(case: Case) -> Iterable[str]:

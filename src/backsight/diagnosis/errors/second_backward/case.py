@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from backsight.source import LoopFacts, Place, cuts, function_at, lets_through, 
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions, statements
-from backsight.tape import Graph
+from backsight.tape import Graph, Node
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tracing import Backward, Watch, current
 
@@ -101,6 +101,19 @@ class Case:
     def joints(self) -> list[int]:
         """The old operations that new ones consume: exactly where this iteration joins an earlier one."""
         return border(self.graph, set(self.old)) if len(self.old) < len(self.graph) else []
+
+    def ran(self, place: Place, nodes: Iterable[Node]) -> bool:
+        """Whether a backward ran at `place` after `nodes` were made; what no watch has noted counts as yes."""
+        made = min((node.sequence for node in nodes if node.sequence is not None), default=None)
+        if self.watch is None or made is None:
+            return True
+        return any(
+            each.line is not None
+            and (each.line.file, each.line.line) == (place.file, place.line)
+            and each.done
+            and made < each.marks.get(threading.get_ident(), -1)
+            for each in self.watch.backwards
+        )
 
     def is_joint(self, value: object) -> bool:
         """Whether what `value` was an iteration ago may be where this graph joins an older one, as far as is known.

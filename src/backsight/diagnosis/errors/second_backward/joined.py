@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,13 +23,18 @@ _ADDING = frozenset({"append", "appendleft", "add", "extend", "insert", "put", "
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The old node that a new one consumes: where each was made, and what holds the old one's result."""
+    """The old node that a new one consumes: where each was made, and what holds the old one's result.
+
+    others: where further old nodes were made that the new part consumes, on other lines: an earlier backward may have
+        gone through these and spared this one.
+    """
 
     old: Node
     new: Node
     made: Line | None
     used: Line | None
     holder: str
+    others: tuple[Line, ...] = ()
 
 
 def joined(case: Case) -> Finding | None:
@@ -63,7 +69,9 @@ def _joint(case: Case) -> Joint | None:
         return None
     consumers = (node for node, edge in case.graph.edges if edge.node.index == old.index)
     new = min((node for node in consumers if node.index not in case.old), key=lambda node: node.sequence or 0)
-    return Joint(old, new, case.watch.line_of(old), case.watch.line_of(new), _holder(case, old))
+    made = case.watch.line_of(old)
+    lines = {line for i in found if (line := case.watch.line_of(nodes[i])) is not None and line != made}
+    return Joint(old, new, made, case.watch.line_of(new), _holder(case, old), tuple(sorted(lines, key=str)))
 
 
 def _holder(case: Case, node: Node) -> str:
@@ -80,7 +88,7 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
     return Finding(
         "BS201",
         "error",
-        f"{name}, a tensor of shape {shaped(joint.old.shape)}, carries the graph of one pass into the next, and "
+        f"{name}, {_kind(joint.old)}, carries the graph of one pass into the next, and "
         "backward() has freed that graph.",
         (
             shown(joint.used, f"reads {name} as the pass before left it, with its history, and assigns it anew."),
@@ -95,7 +103,7 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
 def _kept(case: Case, joint: Joint) -> Finding:
     container = joint.holder.partition("[")[0]
     put = _filled(case, container) if container != joint.holder else None
-    name = joint.holder or _operand(case, joint) or _assigned(joint.made) or f"the result of {joint.old.op}"
+    name = joint.holder or _operand(case, joint) or _assigned(joint) or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"keeps it in {container}, with its history."))
@@ -104,16 +112,22 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"computes with {name} again."))
     where = put or joint.made
+    doubt = [shown(line, "made another result that is older than that backward.") for line in joint.others[:2]]
+    if doubt:
+        doubt.append("(Which of them that backward went through is not known.)")
     return Finding(
         "BS201",
         "error",
-        f"{name}, a tensor of shape {shaped(joint.old.shape)}, was computed before an earlier backward(), which has "
-        "freed its graph.",
-        (*lines, *_freed(case)),
+        f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
+        (*lines, *_freed(case), *doubt),
         _cure(joint, name, container, put),
         source=str(where) if where else case.failure.source,
-        exact=joint.made is not None,
+        exact=joint.made is not None and not doubt,
     )
+
+
+def _kind(node: Node) -> str:
+    return f"a tensor of shape {shaped(node.shape)}" if node.shape else "a scalar"
 
 
 def _freed(case: Case) -> Iterator[str]:
@@ -154,6 +168,8 @@ def _all_of_it(case: Case) -> Finding:
     earlier, level = case.earlier, case.failure.user
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
     seen = earlier.line if earlier is not None else None
+    if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):
+        return _twice(case, seen, level)
     again = seen is not None and level is not None and seen.file == level.place.file
     return Finding(
         "BS201",
@@ -170,12 +186,32 @@ def _all_of_it(case: Case) -> Finding:
     )
 
 
+def _twice(case: Case, first: Line, level: Level) -> Finding:
+    """Two statements run backward on the same loss, perhaps in different functions."""
+    return Finding(
+        "BS201",
+        "error",
+        f"backward() runs on {case.loss} a second time.",
+        (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
+        f"Call backward on {case.loss} once: leave out one of the two. For gradients that are only looked at, "
+        f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) leaves the graph for the other.",
+        source=str(level.place),
+    )
+
+
 def _operand(case: Case, joint: Joint) -> str:
     """What the program wrote for it where it was used."""
     operation = case.watch.operation_of(joint.new) if case.watch else None
-    given = operation.operands if operation else ()
-    fitting = [each.text for each in given if each.text and each.shape == joint.old.shape]
-    return fitting[0] if len(fitting) == 1 else ""
+    if operation is None or joint.new.op not in _IN_ORDER:
+        return ""
+    at = next((k for k, edge in enumerate(joint.new.inputs) if edge and edge.node.index == joint.old.index), None)
+    return next((each.text for each in operation.operands if each.position == at and _PATH.fullmatch(each.text)), "")
+
+
+_IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum", "Minimum"})
+"""Operations whose node has an edge for each operand, in the order in which the program writes them."""
+
+_PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
 
 
 def _assigned_and_read(line: Line | None) -> str:
@@ -189,12 +225,17 @@ def _assigned_and_read(line: Line | None) -> str:
     return next((text for text in read if text in targets), "")
 
 
-def _assigned(line: Line | None) -> str:
-    """The one thing to which the statement at a line assigns; empty if it assigns several, or none."""
+def _assigned(joint: Joint) -> str:
+    """The one thing to which a statement assigns what it made; empty if that is only a part of what it computes."""
+    line = joint.made
     body = body_around(line.file, line.line) if line else None
     statement = statement_at(body, line.line) if body and line else None
-    targets = _targets(body, statement) if body is not None and isinstance(statement, ast.Assign) else set()
-    return targets.pop() if len(targets) == 1 else ""
+    if body is None or line is None or not isinstance(statement, ast.Assign):
+        return ""
+    outermost = callee(statement.value)[1] if isinstance(statement.value, ast.Call) else ""
+    is_all = line.segment == body.text(statement.value) if line.segment else outermost == joint.old.op.lower()
+    targets = _targets(body, statement)
+    return targets.pop() if is_all and len(targets) == 1 else ""
 
 
 def _targets(body: Body, statement: ast.Assign) -> set[str]:

@@ -13,6 +13,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
 from backsight.source import Body, Place, assignments, backward_calls, optimizer_steps, receiver_of_backward
 from backsight.source.ancestry import ancestors
+from backsight.source.bindings import are_alternatives
 from backsight.tracing.steps import parameters
 
 
@@ -41,7 +42,7 @@ def another_loss(case: Case) -> Finding | None:
     for level in case.failure.users:
         for place, name, other in _other_losses(case, level):
             shared = case.graph.shared(structure(other))
-            if shared and any(node.index in case.graph.saved for node in shared):
+            if any(node.index in case.graph.saved for node in shared) and case.ran(place, shared):
                 return _two_losses(case, level, place, name, {node.index for node in shared})
     return None
 
@@ -52,6 +53,8 @@ def _earlier_call(level: Level, name: str) -> Place | None:
     here = level.place.position
     made = [place.position for place in assignments(level.body, name) if place.position < here]
     for place in reversed(backward_calls(level.body)):
+        if are_alternatives(level.body, place, level.place):
+            continue
         if max(made, default=(0, 0)) < place.position < here and _receiver(level.body, place) == name:
             return None if _retains(place) else place
     return None
@@ -101,6 +104,8 @@ def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.
     for place in backward_calls(level.body):
         name = _receiver(level.body, place)
         if name is None or _retains(place) or place.position == level.place.position:
+            continue
+        if are_alternatives(level.body, place, level.place):
             continue
         for tensor in _run_on(level, name, place):
             if tensor is not case.root:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+
 from backsight.diagnosis.errors.second_backward.case import Case, loops
 from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import made_in, needs_saved, results_in
+from backsight.diagnosis.evidence.memory import is_tensor
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
-from backsight.source import LoopFacts, optimizer_steps
+from backsight.source import LoopFacts, optimizer_steps, statement_at
 from backsight.source.ancestry import Ancestor
+from backsight.source.body import dotted, expressions
 
 
 def computed_once(case: Case) -> Finding | None:
@@ -19,7 +23,7 @@ def computed_once(case: Case) -> Finding | None:
         for facts in loops(level):
             for name, ancestor in names.items():
                 value = level.value(name)
-                if name in facts.assigned or value is case.root or _is_namespace(value):
+                if name in facts.assigned or value is case.root or _is_namespace(value) or _acts(level, ancestor):
                     continue
                 nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
                 if nodes and (not case.joints or set(nodes) & set(case.joints)):
@@ -30,6 +34,16 @@ def computed_once(case: Case) -> Finding | None:
 def _is_namespace(value: object) -> bool:
     """Whether this is the dictionary that `exec` was given: what it holds was computed by code elsewhere."""
     return type(value) is dict and "__builtins__" in value
+
+
+def _acts(level: Level, ancestor: Ancestor) -> bool:
+    """Whether the statement calls a method of what the name stands for: an object computes, it was not computed."""
+    value = level.value(ancestor.name)
+    if is_tensor(value) or type(value) in (list, tuple, dict):
+        return False
+    statement = statement_at(level.body, *ancestor.read.position) if level.body else None
+    calls = (node for node in expressions(statement) if isinstance(node, ast.Call)) if statement else ()
+    return any((dotted(call.func) or "").startswith(f"{ancestor.name}.") for call in calls)
 
 
 def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> Finding:

@@ -1,0 +1,222 @@
+"""Logarithms, roots, quotients, powers, exponentials and angles at the edge of where they are defined."""
+
+from __future__ import annotations
+
+import re
+
+from backsight.diagnosis.births.birth import Birth, has, numbers
+from backsight.diagnosis.births.causes import Cause, cause, masked, overflow
+from backsight.diagnosis.births.safe import replaced
+
+_EXP_LIMIT = {"float16": "11.09", "bfloat16": "88.7", "float32": "88.72", "float64": "709.78"}
+
+
+@cause("log", "log2", "log10", "log1p")
+def logarithm(birth: Birth) -> Cause | None:
+    """log at 0 or below."""
+    edge = -1.0 if birth.op == "log1p" else 0.0
+    values, name = birth.value(), birth.named()
+    below = [value for value in values if value < edge]
+    cure = masked(birth, birth.operand().text, str(1 + edge), _cure_of_logarithm(birth, edge))
+    if birth.blind:
+        return _unseen(birth, f"at {edge}", cure, "" if birth.nan else "-inf")
+    if has(values, edge) and birth.backward:
+        return Cause(f"{birth.op} has an infinite slope where {name} is {edge}{times_zero(birth)}", cure)
+    if has(values, edge):
+        return Cause(f"{name} is {edge} there", cure, "-inf")
+    if below:
+        return Cause(f"{name} is {numbers(below)} there, and {birth.op} is not defined below {edge}", cure)
+    return None
+
+
+def _cure_of_logarithm(birth: Birth, edge: float) -> str:
+    made, text = birth.made_by(), birth.operand().text
+    if "softmax" in made:
+        return (
+            "Take both at once, which does not pass through the small number: torch.log_softmax(scores, dim), or "
+            "F.cross_entropy on the scores."
+        )
+    if "sigmoid" in made:
+        return (
+            "Take both at once, which does not pass through the small number: F.logsigmoid(score), "
+            "F.logsigmoid(-score) for the log of 1 - sigmoid(score), or F.binary_cross_entropy_with_logits."
+        )
+    if text and re.search(rf"(?<![\w.]){re.escape(text)}\s*\*\s*[\w.]*log", birth.statement):
+        return f"torch.xlogy({text}, {text}), which is 0 at 0; torch.special.entr for an entropy."
+    low = "-1 + 1e-7" if edge else "1e-12"
+    return f"Keep its input above {edge:.0f}: {clamped(birth, text, low)}."
+
+
+@cause("sqrt")
+def root(birth: Birth) -> Cause | None:
+    """sqrt at 0, where its slope is infinite, or below."""
+    inside = _inside_of_root(birth)
+    below = [value for value in birth.value() if value < 0]
+    cure = masked(birth, inside, "1.0", _cure_of_root(birth, inside))
+    if birth.blind:
+        return _unseen(birth, "at 0.0", cure)
+    if birth.backward and birth.result is not None and has(birth.result.at, 0.0):
+        return Cause(f"sqrt has an infinite slope at 0.0{times_zero(birth)}", cure)
+    if birth.backward or not below:
+        return None
+    otherwise = (
+        f"Keep its input above 0: {clamped(birth, inside, '1e-12')}. (The difference of two large numbers falls below "
+        "it by rounding.)"
+    )
+    return Cause(f"{birth.named()} is {numbers(below)} there", masked(birth, inside, "1.0", otherwise))
+
+
+def _inside_of_root(birth: Birth) -> str:
+    """Return what the root is taken of, as it is written: `x` of `torch.sqrt(x)` and of `x.sqrt()`."""
+    if birth.operand().text:
+        return birth.operand().text
+    found = re.fullmatch(r"torch\.sqrt\((.*)\)|(.*)\.sqrt\(\)", birth.expression, re.DOTALL)
+    return (found[1] or found[2]) if found else ""
+
+
+def _cure_of_root(birth: Birth, inside: str) -> str:
+    added = (replaced(birth.expression, inside, f"({inside}) + 1e-12") if inside else "") or "torch.sqrt(x + 1e-12)"
+    if re.search(r"\*\*\s*2|square|pow\(2", inside) and "sum(" in inside:
+        return f"torch.linalg.vector_norm, whose gradient at 0 is 0; or a small number inside the sqrt: {added}."
+    return f"Add a small number inside the sqrt, not outside of it: {added}."
+
+
+@cause("rsqrt", "reciprocal")
+def inverse(birth: Birth) -> Cause | None:
+    """1/x and 1/sqrt(x) at 0."""
+    text, values = birth.operand().text, birth.value()
+    cure = masked(birth, text, "1.0", f"Keep its input away from 0: {clamped(birth, text, '1e-12')}.")
+    if birth.blind:
+        return _unseen(birth, "at 0.0", cure)
+    if birth.backward and birth.result is not None and birth.result.total_nonfinite:
+        return Cause(f"its input is 0.0 there, where it is infinite and so is its slope{times_zero(birth)}", cure)
+    if has(values, 0.0):
+        return Cause(f"{birth.named()} is 0.0 there", cure)
+    if birth.op == "rsqrt" and any(value < 0 for value in values):
+        return Cause(f"{birth.named()} is {numbers(v for v in values if v < 0)} there, below 0", cure)
+    return None
+
+
+@cause("div")
+def quotient(birth: Birth) -> Cause | None:
+    """x / 0 and 0 / 0."""
+    above, below = birth.operand(0), birth.operand(1)
+    if birth.backward or birth.fact.op.startswith("__r"):  # a node saves `other` first; `1 / x` is asked of x
+        above, below = below, above
+    elif len(birth.operands) == 1:
+        above, below = birth.operand(1), birth.operand(0)
+    if birth.blind:
+        return _unseen(birth, "where it divides by 0.0", "Keep what it divides by away from 0: .clamp_min(1e-8).")
+    if not has(below.at, 0.0):
+        return overflow(birth)
+    name = below.text or "what it divides by"
+    cure = masked(birth, below.text, "1.0", _cure_of_quotient(birth, above.text, below.text))
+    if birth.backward:
+        return Cause(f"{name} is 0.0 there, where a quotient has an infinite slope{times_zero(birth)}", cure)
+    if birth.nan:
+        return Cause(f"{above.text or 'what is divided'} and {name} are both 0.0 there", cure)
+    return Cause(f"{name} is 0.0 there", cure)
+
+
+def _cure_of_quotient(birth: Birth, above: str, below: str) -> str:
+    if above and "norm(" in below and above in below:
+        return f"F.normalize({above}, dim=...), which keeps the norm above 1e-12; or {below}.clamp_min(1e-12)."
+    return (
+        f"Keep what it divides by away from 0: {clamped(birth, below, '1e-8')}; add a small number where it can "
+        "be negative."
+    )
+
+
+@cause("exp", "expm1", "exp2", "sinh", "cosh")
+def exponential(birth: Birth) -> Cause | None:
+    """An exponential whose argument is too large."""
+    dtype = birth.fact.dtype
+    cure = masked(birth, birth.operand().text or _inside_of(birth), "0.0", _cure_of_exponential(birth))
+    if birth.backward:
+        return Cause(f"{birth.short} is infinite there{times_zero(birth)}", cure)
+    limit = f"{birth.op} of more than {_EXP_LIMIT.get(dtype, '88.72')} does not fit into {dtype}"
+    return Cause(f"{birth.named()} is {numbers(birth.value())} there, and {limit}", cure)
+
+
+def _inside_of(birth: Birth) -> str:
+    found = re.fullmatch(rf"torch\.{birth.op}\((\w+)\)|(\w+)\.{birth.op}\(\)", birth.expression)
+    return (found[1] or found[2]) if found else ""
+
+
+def _cure_of_exponential(birth: Birth) -> str:
+    text = birth.statement
+    if re.search(r"log\w*\(\s*1\s*\+|log1p\(|\(1\s*\+[^=]*exp.*\)\.log\(", text):
+        return "F.softplus(x), which is log(1 + exp(x)) for x of any size."
+    if "log" in text and "sum" in text:
+        return "torch.logsumexp(x, dim), which subtracts the largest value first."
+    if "/" in text and "sum" in text:
+        return "torch.softmax(x, dim), which subtracts the largest value first."
+    return (
+        "Stay in the logarithm (log_softmax, logsumexp, log-probabilities), subtract the largest value first, or clamp "
+        "the argument: .clamp(max=80)."
+    )
+
+
+@cause("pow")
+def power(birth: Birth) -> Cause | None:
+    """A power below 1 at 0, a fractional power of a negative number, or one that is too large."""
+    text, values = birth.operand().text, birth.value()
+    below = [value for value in values if value < 0]
+    if below and birth.nan:
+        cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
+        because = f"{birth.named()} is {numbers(below)} there, and a fractional power of a negative number is not real"
+        return Cause(because, cure)
+    cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
+    if birth.blind and birth.backward:
+        return _unseen(birth, "at 0.0 if its exponent is below 1", cure)
+    if not has(values, 0.0):
+        return overflow(birth)
+    if birth.backward:
+        return Cause(f"a power below 1 has an infinite slope where {birth.named()} is 0.0{times_zero(birth)}", cure)
+    return Cause(f"{birth.named()} is 0.0 there, and the exponent is negative", cure)
+
+
+@cause("acos", "asin", "atanh", "acosh")
+def angle(birth: Birth) -> Cause | None:
+    """acos and its like at the ends of their range, or beyond."""
+    values, name = birth.value(), birth.named()
+    beyond = [v for v in values if (v < 1 if birth.op == "acosh" else abs(v) > 1)]
+    edge = [v for v in values if abs(v) == 1]
+    cure = masked(birth, birth.operand().text, "2.0" if birth.op == "acosh" else "0.0", _cure_of_angle(birth))
+    if birth.blind:
+        return _unseen(birth, "at the end of its range", cure)
+    if beyond:
+        return Cause(f"{name} is {numbers(beyond)} there, outside of where {birth.op} is defined", cure)
+    if edge and birth.backward:
+        return Cause(f"{birth.op} has an infinite slope where {name} is {numbers(edge)}{times_zero(birth)}", cure)
+    return Cause(f"{name} is {numbers(edge)} there", cure) if edge else None
+
+
+def _cure_of_angle(birth: Birth) -> str:
+    text = birth.operand().text or "x"
+    eps = "1e-3" if birth.fact.dtype in ("float16", "bfloat16") else "1e-7"
+    if birth.op == "acosh":
+        return f"Keep its input above 1: {text}.clamp_min(1 + {eps})."
+    cure = f"Keep its input inside of the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
+    if birth.op == "atanh":
+        return f"{cure}."
+    return f"{cure}; or torch.atan2, which has no such edge, of the sine and the cosine."
+
+
+def _unseen(birth: Birth, edge: str, cure: str, result: str = "") -> Cause:
+    """Return the usual cause, where the values are not known."""
+    what = "has an infinite slope" if birth.backward else "is not finite"
+    return Cause(f"{birth.op} {what} {edge}{times_zero(birth)} (its values were not kept)", cure, result)
+
+
+def times_zero(birth: Birth) -> str:
+    """`, and times the incoming 0 that is NaN`, where it is so."""
+    return ", and times the incoming 0 that is NaN" if birth.nan and has(birth.fact.incoming, 0.0) else ""
+
+
+def clamped(birth: Birth, operand: str, low: str) -> str:
+    """Return the expression with its operand kept from falling below `low`: `p.clamp_min(1e-12).log()`."""
+    if not operand:
+        return f".clamp_min({low})"
+    inner = operand if re.fullmatch(r"[\w.\[\], ]+", operand) else f"({operand})"
+    return replaced(birth.expression, operand, f"{inner}.clamp_min({low})") or f"{inner}.clamp_min({low})"

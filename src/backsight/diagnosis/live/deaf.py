@@ -1,0 +1,53 @@
+"""BS114: a training whose loss does not depend on what its model was given."""
+
+from __future__ import annotations
+
+from types import FrameType
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, shown
+from backsight.source import Cut, backward_calls, cuts, function_at, receiver_of_backward
+
+DEAF = "BS114"
+
+
+def unheard(model: str, steps: int, frame: FrameType) -> Finding:
+    """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made."""
+    cut = _cut(frame)
+    evidence = [
+        f"{model} was called with gradients on, and in {counted(steps, 'step')} no gradient came back to what it "
+        "returned. The gradients of these steps came another way, as from a penalty on the weights."
+    ]
+    if cut is not None:
+        evidence.append(shown(cut.place, f"cuts the loss off: {cut.why}."))
+    return Finding(
+        DEAF,
+        "warning",
+        f"The loss does not depend on what {model} returns.",
+        tuple(evidence),
+        "Compute the loss from the result itself, without .detach(), .data, .item() or torch.no_grad() in between.",
+        source=str(cut.place) if cut is not None else None,
+    )
+
+
+def indifferent(model: str, rows: int, steps: int) -> Finding:
+    """Return the finding that a model gives one and the same answer to each row of its input."""
+    return Finding(
+        DEAF,
+        "warning",
+        f"{model} returns the same for each of {counted(rows, 'row')} of its input, to the last bit.",
+        (f"So it was in {counted(steps, 'step')} in a row, though the rows that it was given differ.",),
+        "Look where the rows become one: a layer whose units are all dead, a mask that covers all, a mean over the "
+        "wrong dimension, an input that is not used. `backsight run --record` shows from which layer on.",
+    )
+
+
+def _cut(frame: FrameType) -> Cut | None:
+    """Return what the source shows to cut off a loss of this function."""
+    body = function_at(frame.f_code)
+    for place in backward_calls(body) if body else ():
+        root = receiver_of_backward(body, place.line) if body else None
+        found = cuts(body, root, place.line) if body and root else ()
+        if found:
+            return found[0]
+    return None

@@ -1,0 +1,92 @@
+"""What models return in the first steps of a training, and whether the loss has anything to do with it."""
+
+from __future__ import annotations
+
+import weakref
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.live.deaf import indifferent, unheard
+from backsight.naming import search
+from backsight.tape import tensors_in
+
+_UNHEARD = 3
+"""Steps in a row in which no gradient came back, before it is said: one may well be made without the model."""
+
+_SETTLED = 4
+"""Steps after which rows are compared: a last layer that begins with zeros answers all rows alike at first."""
+
+_ALIKE = 3
+"""Steps in a row in which all rows are alike."""
+
+_FEWEST = 4
+"""Rows below which they may be alike by chance."""
+
+_READ = (torch.Tensor, torch.nn.Parameter)
+
+
+class Outputs:
+    """Notes, between two optimizer steps, which models returned something, and whether a gradient came back to it."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._steps = self._silent = self._alike = 0
+        self._heard = False
+        self._model: weakref.ref[torch.nn.Module] | None = None
+        self._compared = False
+        self._rows = 0
+
+    def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
+        """Note that a module that no other has called returned something with a history."""
+        if self._model is None:
+            self._model = weakref.ref(module)
+        if self._steps >= _SETTLED and not self._compared and not self.findings:
+            self._compared = True
+            rows = _alike(given, output) if module.training else 0
+            self._alike = self._alike + 1 if rows else 0
+            self._rows = rows
+            if self._alike == _ALIKE:
+                self.findings.append(indifferent(_name(module), rows, _ALIKE))
+
+    def heard(self) -> None:
+        """Note that a gradient came back to something that a model returned."""
+        self._heard = True
+
+    def stepping(self, caller: FrameType) -> None:
+        """Note that an optimizer is about to step, called from `caller`."""
+        self._steps += 1
+        model = self._model() if self._model is not None else None
+        self._silent = self._silent + 1 if model is not None and not self._heard else 0
+        if self._silent == _UNHEARD and model is not None and not self.findings:
+            self.findings.append(unheard(_name(model), _UNHEARD, caller))
+        self._model, self._heard, self._compared = None, False, False
+
+
+def _name(module: torch.nn.Module) -> str:
+    names = search([module], limit=1).names[0]
+    return names[0].path if names else type(module).__name__
+
+
+def _alike(given: Any, output: Any) -> int:
+    """Return the number of rows, if all of them are the same in what came out and not in what went in; else 0."""
+    made = [t for t in tensors_in(output) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    rows = made[0].shape[0] if made and made[0].dim() else 0
+    inputs = [t for t in tensors_in(given) if isinstance(t, torch.Tensor) and t.dim() and t.shape[0] == rows]
+    if rows < _FEWEST or not inputs or not all(map(_is_readable, (*made, *inputs))):
+        return 0
+    if not all(each.dim() and each.shape[0] == rows and _is_one(each) for each in made):
+        return 0
+    return 0 if all(map(_is_one, inputs)) else rows
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    plain = any(type(tensor) is kind for kind in _READ) and tensor.layout == torch.strided
+    return plain and not (tensor.is_meta or tensor.is_nested or tensor.is_quantized)
+
+
+def _is_one(tensor: torch.Tensor) -> bool:
+    values = tensor.detach()
+    return bool((values == values[:1]).all())

@@ -1,0 +1,139 @@
+"""Which parameters no step of their optimizer has moved, though they had gradients."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from backsight.snapshot import groups
+
+BEGIN = 2
+"""The step of an optimizer after which a sample of its parameters is kept; the first may be made with a rate of 0."""
+
+LOOKS = (8, 16, 32)
+"""The steps after which the samples are compared."""
+
+_SAMPLE = 256
+"""Values of each parameter that are kept, evenly spread: those that have a gradient."""
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+NEGLIGIBLE = 1e-6
+"""A gradient so many times smaller than the optimizer's largest is rounding, as of a bias before a normalization."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unmoved:
+    """A parameter whose values are the same to the last bit after so many `steps`.
+
+    `rate` is the learning rate of its group, `pull` the largest gradient among the values that were compared.
+    """
+
+    parameter: torch.Tensor
+    steps: int
+    rate: float
+    pull: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    parameter: weakref.ref[torch.Tensor]
+    at: torch.Tensor
+    values: torch.Tensor
+
+
+class Moves:
+    """Samples of the parameters of each optimizer, and which of them have stayed as they were."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, int] = {}
+        self._samples: dict[int, list[_Sample]] = {}
+        self._still: dict[int, list[tuple[weakref.ref[torch.Tensor], float, float]]] = {}
+        self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
+
+    def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note that `optimizer` has just stepped: at most steps this counts, and no more."""
+        key = id(groups(optimizer))
+        if key not in self._steps:
+            self._optimizers[key] = weakref.ref(optimizer, lambda _: self._forget(key))
+        self._steps[key] = step = self._steps.get(key, 0) + 1
+        if step not in (BEGIN, *LOOKS) or _is_captured():
+            return
+        with torch.no_grad():
+            if step == BEGIN:
+                self._samples[key] = [s for g in groups(optimizer) for p in g["params"] if (s := _sampled(p))]
+            else:
+                self._still[key] = list(self._compared(optimizer, self._samples.get(key, [])))
+        if step == LOOKS[-1]:
+            self._samples.pop(key, None)
+
+    def steps(self, optimizer: torch.optim.Optimizer) -> int:
+        """Return how many steps an optimizer has made."""
+        return self._steps.get(id(groups(optimizer)), 0)
+
+    def unmoved(self, optimizer: torch.optim.Optimizer) -> list[Unmoved]:
+        """Return the parameters that were as before at the last look, and had a gradient then as at the beginning."""
+        key = id(groups(optimizer))
+        steps = max((look for look in LOOKS if look <= self._steps.get(key, 0)), default=BEGIN) - BEGIN
+        found = ((ref(), rate, pull) for ref, rate, pull in self._still.get(key, ()))
+        return [Unmoved(parameter, steps, rate, pull) for parameter, rate, pull in found if parameter is not None]
+
+    def _compared(
+        self, optimizer: torch.optim.Optimizer, samples: list[_Sample]
+    ) -> Iterator[tuple[weakref.ref[torch.Tensor], float, float]]:
+        rates = {id(p): group.get("lr", 0.0) for group in groups(optimizer) for p in group["params"]}
+        pulled = [(sample, _pull(sample)) for sample in samples]
+        enough = NEGLIGIBLE * max((pull for _, pull in pulled), default=0.0)
+        for sample, pull in pulled:
+            parameter = _still(sample) if pull > enough else None
+            if parameter is not None and id(parameter) in rates:
+                yield sample.parameter, float(rates[id(parameter)]), pull
+
+    def _forget(self, key: int) -> None:
+        self._steps.pop(key, None)
+        self._samples.pop(key, None)
+        self._still.pop(key, None)
+        self._optimizers.pop(key, None)
+
+
+def _is_captured() -> bool:
+    """Whether a CUDA graph is being captured, in which no value can be read."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def _sampled(parameter: Any) -> _Sample | None:
+    """Return a sample of a parameter's values that have a gradient; None if there is none to look at."""
+    gradient = _readable(parameter.grad)
+    if gradient is None or _readable(parameter) is None:
+        return None
+    count = parameter.numel()
+    number = min(count, _SAMPLE)
+    at = torch.arange(number, device=parameter.device) * (count - 1) // max(number - 1, 1)
+    at = at[torch.take(gradient, at) != 0]
+    return _Sample(weakref.ref(parameter), at, torch.take(parameter.detach(), at)) if at.numel() else None
+
+
+def _readable(tensor: Any) -> torch.Tensor | None:
+    """Return a tensor whose values can be read here without code of a subclass, or talk between ranks."""
+    if not any(type(tensor) is kind for kind in _PLAIN) or tensor.layout != torch.strided or not tensor.numel():
+        return None
+    return None if tensor.is_meta or tensor.is_quantized or tensor.is_nested else tensor
+
+
+def _pull(sample: _Sample) -> float:
+    parameter = sample.parameter()
+    gradient = _readable(parameter.grad) if parameter is not None else None
+    return 0.0 if gradient is None else float(torch.take(gradient, sample.at).abs().max())
+
+
+def _still(sample: _Sample) -> torch.Tensor | None:
+    """Return the parameter if its sampled values are as they were."""
+    parameter = sample.parameter()
+    if parameter is None or _readable(parameter) is None or parameter.dtype != sample.values.dtype:
+        return None
+    same = sample.at.numel() and sample.at.device == parameter.device
+    return parameter if same and torch.equal(torch.take(parameter.detach(), sample.at), sample.values) else None

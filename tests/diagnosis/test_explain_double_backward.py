@@ -1,0 +1,95 @@
+"""BS215: second derivatives through operations that have only the first."""
+
+import pytest
+from failures import at, evidence, explained, failing
+
+import backsight as bs
+
+ATTENTION = """
+import torch.nn.functional as F
+x = torch.randn(1, 1, 5, 8, requires_grad=True)
+y = F.scaled_dot_product_attention(x, x, x)  # here
+(g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+g.square().sum().backward()
+"""
+
+
+def test_attention_is_named_with_the_implementation_that_can():
+    finding = explained(ATTENTION)
+    assert finding.code == "BS215"
+    assert finding.title == (
+        "scaled_dot_product_attention can be differentiated once only, and this is the second time."
+    )
+    assert finding.source == at(ATTENTION)
+    assert "differentiates once, and keeps a graph of that." in evidence(finding)
+    assert "SDPBackend.MATH" in finding.cure
+
+
+def test_attention_inside_of_a_module_is_found_by_its_class():
+    source = """
+from torch import nn
+layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+x = torch.randn(1, 5, 8, requires_grad=True)
+y = layer(x)  # here
+(g,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+g.square().sum().backward()
+"""
+    assert explained(source).source == at(source)
+
+
+def test_distances():
+    source = """
+x = torch.randn(5, 3, requires_grad=True)
+d = torch.cdist(x, x + 1)  # here
+(g,) = torch.autograd.grad(d.sum(), x, create_graph=True)
+g.square().sum().backward()
+"""
+    finding = explained(source)
+    assert finding.title == "cdist can be differentiated once only, and this is the second time."
+    assert finding.source == at(source)
+    assert ".norm(dim=-1)" in finding.cure
+
+
+def test_a_function_that_forbids_it():
+    source = """
+from torch.autograd.function import once_differentiable
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x ** 3
+
+    @staticmethod
+    @once_differentiable  # here
+    def backward(ctx, grad):
+        return 3 * ctx.saved_tensors[0] ** 2 * grad
+
+x = torch.randn(3, requires_grad=True)
+(g,) = torch.autograd.grad((x * Cube.apply(x)).sum(), x, create_graph=True)
+g.sum().backward()
+"""
+    finding = explained(source)
+    assert finding.title == (
+        "Cube's backward is marked @once_differentiable, and here its gradient is to be differentiated."
+    )
+    assert finding.source == at(source)
+
+
+@pytest.mark.parametrize(
+    ("said", "operation"),
+    [
+        ("derivative for aten::_scaled_dot_product_efficient_attention_backward is not implemented", "scaled_dot"),
+        ("derivative for aten::_thnn_fused_lstm_cell_backward is not implemented", "lstm"),
+        ("derivative for aten::grid_sampler_2d_backward is not implemented", "grid_sampler_2d"),
+        ("the derivative for '_pdist_backward' is not implemented.", "pdist"),
+        ("Double backwards is not supported for CuDNN RNNs due to limitations in the CuDNN API.", "rnn"),
+    ],
+)
+def test_what_pytorch_says_on_other_devices_is_known(said, operation):
+    finding = explained(f"raise RuntimeError({said!r})")
+    assert finding.code == "BS215"
+    assert finding.title.startswith(operation)
+
+
+def test_an_operation_without_any_derivative_is_not_meant():
+    assert bs.explain(failing("raise RuntimeError('derivative for aten::foo is not implemented')")).code == "BS200"

@@ -1,0 +1,149 @@
+"""BS213: a gradient that is None where it is used, and the errors about None that are none of our business."""
+
+import pytest
+from failures import at, evidence, explained, failing
+
+import backsight as bs
+
+SETUP = """
+from torch import nn
+model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+x = torch.randn(5, 4)
+"""
+
+
+class TestResultsOfComputations:
+    SOURCE = """
+w = torch.randn(3, requires_grad=True) * 0.1  # here
+(w * 2).sum().backward()
+w.grad.norm()
+"""
+
+    def test_the_statement_that_computed_it_is_named_and_rewritten(self):
+        finding = explained(self.SOURCE)
+        assert finding.code == "BS213"
+        assert finding.title == (
+            "w.grad is None: w is the result of a computation, and backward leaves a gradient in leaves only."
+        )
+        assert finding.source == at(self.SOURCE)
+        assert finding.cure == (
+            "Make it a leaf, by asking for the gradient last: w = (torch.randn(3) * 0.1).requires_grad_()."
+        )
+        assert finding.exact
+
+    def test_what_has_to_be_computed_is_told_to_keep_its_gradient(self):
+        finding = explained(f"{SETUP}h = model[0](x)\nmodel[1](h).sum().backward()\nh.grad.norm()\n")
+        assert finding.cure.startswith("Call h.retain_grad() right after it is computed, before backward().")
+
+
+class TestWhatDoesNotRequireGrad:
+    def test_an_input_is_told_to_ask_for_it(self):
+        source = f"""{SETUP.replace("x = torch.randn(5, 4)", "x = torch.randn(5, 4)  # here")}
+model(x).sum().backward()
+x.grad.norm()
+"""
+        finding = explained(source)
+        assert finding.title == "x.grad is None: x does not require grad."
+        assert finding.source == at(source)
+        assert "x.requires_grad_() before anything is computed from it" in finding.cure
+
+    def test_a_frozen_parameter(self):
+        finding = explained(
+            f"{SETUP}model[0].weight.requires_grad_(False)\nmodel(x).sum().backward()\nmodel[0].weight.grad.norm()\n"
+        )
+        assert finding.title == "model[0].weight.grad is None: model[0].weight does not require grad."
+
+
+class TestWhenItIsRead:
+    def test_after_zero_grad(self):
+        source = f"""{SETUP}
+model(x).sum().backward()
+model.zero_grad()  # here
+[p.grad.norm() for p in model.parameters()]
+"""
+        finding = explained(source)
+        assert finding.title == "model.0.weight.grad is None: zero_grad() has set it to None."
+        assert finding.source == at(source)
+        assert finding.cure.startswith("Read the gradients between backward() and zero_grad().")
+
+    def test_before_backward(self):
+        source = f"""{SETUP}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = model(x).sum()
+optimizer.zero_grad()
+model[0].weight.grad.norm()  # here
+loss.backward()
+"""
+        finding = explained(source)
+        assert finding.title == "model[0].weight.grad is None: it is read before backward() gives it a value."
+        assert finding.source == at(source)
+        assert "below backward()" in finding.cure
+
+    def test_a_watch_knows_that_no_backward_has_run(self):
+        with bs.watch(level="lines"):
+            finding = explained(f"{SETUP}loss = model(x).sum()\nmodel[0].weight.grad.norm()\n")
+        assert finding.title == "model[0].weight.grad is None: it is read before backward() gives it a value."
+
+
+class TestWhatTheLossDoesNotReach:
+    def test_a_detached_part(self):
+        source = f"""{SETUP}
+h = model[0](x).detach()  # here
+model[1](h).sum().backward()
+for p in model.parameters():
+    p.grad.clamp_(-1, 1)
+"""
+        finding = explained(source)
+        assert finding.title == "model.0.weight.grad is None: no backward() has reached model.0.weight."
+        assert "Other parameters of the same model have one." in evidence(finding)
+        assert finding.exact
+
+    def test_the_first_of_a_list_that_has_none(self):
+        finding = explained(
+            "ws = [torch.ones(3, requires_grad=True) for _ in range(2)]\n"
+            "(ws[0] * 2).sum().backward()\n"
+            "torch.stack([w.grad for w in ws])\n"
+        )
+        assert finding.title == "ws[1].grad is None: no backward() has reached ws[1]."
+
+    def test_a_gradient_in_a_variable(self):
+        finding = explained("w = torch.ones(3, requires_grad=True)\ng = w.grad\n0.1 * g\n")
+        assert finding.code == "BS213"
+        assert finding.source == "train.py:2"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "name = None\nname.upper()",
+        "w = torch.ones(3, requires_grad=True)\ng = w.grad\nname = None\nname.upper()",
+        "w = torch.ones(3, requires_grad=True)\n{}.get('a').mul(w.grad)",
+        "w = torch.ones(3, requires_grad=True)\n(w * 2).sum().backward()\nother = None\nw.grad.add_(other)",
+        "class Config:\n    grad = None\nConfig().grad.norm()",
+        "from torch import nn\nnn.Linear(2, 2, bias=False).bias.grad",
+        "raise TypeError('NoneType')",
+    ],
+)
+def test_other_errors_about_none_are_left_alone(source):
+    error = failing(source)
+    assert bs.explain(error).code == "BS200"
+    with pytest.raises(type(error)), bs.explaining() as explaining:
+        raise error
+    assert explaining.findings == ()
+
+
+def test_nothing_of_the_users_is_evaluated():
+    source = """
+class Model:
+    @property
+    def weight(self):
+        raise AssertionError("a property was evaluated")
+
+    def __getattr__(self, name):
+        raise AssertionError("an attribute was looked up")
+
+def read(model):
+    None.grad.norm(model.weight.grad)
+read(Model())
+"""
+    assert bs.explain(failing(source)).code == "BS200"

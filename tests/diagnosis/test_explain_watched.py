@@ -1,0 +1,214 @@
+"""What a watch makes exact: the same explanations, where the text alone could not have told."""
+
+import pytest
+from failures import at, evidence, failing
+
+import backsight as bs
+
+SETUP = """
+from torch import nn
+torch.manual_seed(0)
+model, head = nn.Linear(4, 4), nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
+x = torch.randn(5, 4)
+"""
+
+
+def watched(source, level="exact", **variables):
+    with bs.watch(level=level):
+        return bs.explain(failing(source, **variables))
+
+
+class TestSecondBackward:
+    HELD = f"""{SETUP}
+cache = {{}}
+def encoded():
+    if "codes" not in cache:
+        cache["codes"] = torch.tanh(model(x))  # here
+    return cache["codes"]
+for _ in range(2):
+    loss = head(encoded()).sum()
+    loss.backward()
+"""
+
+    @pytest.mark.parametrize("level", ["lines", "exact"])
+    def test_a_cached_result_is_named_with_the_line_that_made_it(self, level):
+        finding = watched(self.HELD, level)
+        assert finding.title == (
+            "cache['codes'], a tensor of shape 5×4, was computed before an earlier backward(), which has freed its "
+            "graph."
+        )
+        assert finding.source == at(self.HELD)
+        assert finding.exact
+        assert [line.partition("\n")[0] for line in finding.evidence] == [
+            'train.py:10  cache["codes"] = torch.tanh(model(x))  # here'.removesuffix("  # here"),
+            "train.py:13  loss = head(encoded()).sum()",
+            "train.py:14  loss.backward()",
+        ]
+        assert finding.cure.startswith("Compute cache['codes'] anew in each iteration, inside the loop that uses it.")
+
+    def test_without_a_watch_nothing_is_claimed(self):
+        finding = bs.explain(failing(self.HELD))
+        assert not finding.exact
+
+    def test_what_a_list_keeps_is_told_with_the_line_that_puts_it_there(self):
+        source = f"""{SETUP}
+memory = []
+def step():
+    h = model(x)
+    loss = head(sum(memory, h)).square().sum()
+    memory.append(h)  # here
+    loss.backward()
+for _ in range(2):
+    step()
+"""
+        finding = watched(source)
+        assert finding.source == at(source)
+        assert finding.cure == "Put it into memory without its history: append x.detach(), not x."
+
+    def test_an_item_that_is_read_and_assigned(self):
+        source = f"""{SETUP}
+state = {{"h": torch.zeros(5, 4)}}
+for _ in range(2):
+    state["h"] = torch.tanh(model(x + state["h"]))  # here
+    head(state["h"]).sum().backward()
+"""
+        finding = watched(source)
+        assert finding.title.startswith(
+            'state["h"], a tensor of shape 5×4, carries the graph of one pass into the next'
+        )
+        assert finding.source == at(source)
+
+    def test_a_loss_that_was_computed_elsewhere_and_only_once(self):
+        finding = watched(f"{SETUP}exec('loss = head(model(x)).square().sum()')\nfor _ in range(2): loss.backward()\n")
+        assert finding.code == "BS201"
+        assert finding.exact
+
+    def test_parts_that_an_earlier_backward_did_not_need_are_not_blamed_for_sure(self):
+        source = f"""{SETUP}
+state, table = {{}}, {{}}
+def step(first):
+    state["h"] = model(x + (0 if first else state["h"]))
+    if first:
+        table["t"] = torch.exp(head(x))
+        head(state["h"]).square().sum().backward()
+    else:
+        (head(state["h"]) * table["t"]).square().sum().backward()
+step(True)
+step(False)
+"""
+        finding = watched(source)
+        assert finding.code == "BS201"
+        assert not finding.exact
+
+
+class TestInPlace:
+    def test_in_a_function_that_has_returned_and_calls_it_otherwise(self):
+        source = f"""{SETUP}
+def clip(values):
+    with torch.no_grad():
+        for part in values.unbind(0):
+            part.clamp_(0, 1)  # here
+
+def loss_of(x):
+    h = torch.exp(model(x))
+    loss = head(h).sum()
+    clip(h)
+    return loss
+
+loss_of(x).backward()
+"""
+        finding = watched(source)
+        assert finding.code == "BS202"
+        assert finding.source == at(source)
+        assert "changes it in place: clamp_, 5 times." in evidence(finding)
+        assert finding.exact
+
+    def test_by_way_of_a_librarys_function(self):
+        source = f"""{SETUP}
+loss = head(model(x)).sum()
+nn.utils.vector_to_parameters(torch.zeros(20), model.parameters())
+torch.nn.init.zeros_(head.weight)  # here
+loss.backward()
+"""
+        finding = watched(source)
+        assert finding.title == "head.weight was changed in place after a matrix product had saved it for backward."
+        assert finding.source == at(source)
+        assert finding.cure == ("Move line 9 below every backward() that needs head.weight as it was.")
+
+    def test_what_was_read_from_the_text_and_seen_is_exact(self):
+        source = f"""{SETUP}
+def forward(x):
+    h = torch.sigmoid(model(x))
+    h += 1  # here
+    return h
+forward(x).sum().backward()
+"""
+        read, seen = bs.explain(failing(source)), watched(source)
+        assert (read.title, read.source, read.cure) == (seen.title, seen.source, seen.cure)
+        assert not read.exact
+        assert seen.exact
+        assert not any("Read from the source text" in line for line in seen.evidence)
+
+
+class TestNoGradient:
+    def test_a_cast_that_the_text_does_not_lead_to(self):
+        source = f"""{SETUP}
+def look_up(x):
+    offset = model(x).abs().sum(1)
+    return torch.linspace(0, 1, 100)[offset.long()]  # here
+look_up(x).sum().backward()
+"""
+        finding = watched(source)
+        assert finding.title == (
+            "look_up(x).sum() does not require grad: offset.long() cut it off from what is to be trained."
+        )
+        assert finding.source == at(source)
+        assert finding.cure.startswith("Keep offset in floating point here; integers are for labels and indices.")
+        assert finding.exact
+
+    def test_without_source_the_line_is_known_all_the_same(self):
+        source = f"{SETUP}h = model(x).detach()\nloss = h.sum()\nloss.backward()\n"
+        with bs.watch(level="exact"):
+            finding = bs.explain(failing(source, readable=False))
+        assert finding.code == "BS203"
+        assert finding.source == "train.py:6"
+
+    def test_a_harmless_cut_elsewhere_is_not_blamed(self):
+        source = f"""{SETUP}
+log = []
+h = model(x)
+log.append(h.detach())
+loss = head(h).argmax(0).float().sum()  # here
+loss.backward()
+"""
+        assert watched(source).source == at(source)
+
+
+class TestCheckpoints:
+    def test_the_operation_and_the_line_where_two_runs_part(self):
+        source = f"""{SETUP}
+from torch.utils.checkpoint import checkpoint
+calls = []
+def block(x):
+    calls.append(1)
+    x = model(x)
+    if len(calls) == 1:
+        x = x.exp()
+    return x * x.cos()
+loss = checkpoint(block, x, use_reentrant=False).sum()
+loss.backward()
+"""
+        finding = watched(source)
+        assert (
+            "is where the two runs part: as tensor 1 the first saved float32 of shape 5×4 as `result` of ExpBackward0, "
+            "the second float32 of shape 5×4."
+        ) not in evidence(finding)  # they are alike in shape: what can be told apart is what counts
+        assert "is where the two runs part" in evidence(finding)
+
+
+def test_a_watch_that_ended_before_is_not_asked():
+    source = f"{SETUP}h = torch.exp(model(x))\nh.add_(1)\nh.sum().backward()\n"
+    with bs.watch(level="exact"):
+        error = failing(source)
+    assert bs.explain(error).code == "BS202"

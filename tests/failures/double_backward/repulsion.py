@@ -1,0 +1,19 @@
+# code: BS215
+# variable: pdist
+# cause: return torch.nn.functional.pdist(points).reciprocal().sum()
+# cure: norm(dim=-1)
+import torch
+
+
+def energy(points):
+    return torch.nn.functional.pdist(points).reciprocal().sum()
+
+
+def hessian_vector(f, x, v):
+    (g,) = torch.autograd.grad(f(x), x, create_graph=True)
+    (hv,) = torch.autograd.grad(g, x, v)
+    return hv
+
+
+points = torch.randn(5, 3, requires_grad=True)
+hessian_vector(energy, points, torch.randn(5, 3))

@@ -1,0 +1,130 @@
+"""`backsight run --nonfinite`: told at once, once, and only if it reached the gradients of a step."""
+
+import re
+
+import pytest
+
+TRAINING = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(8, 4)
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(6):
+    x = torch.randn(16, 8)
+    {data}
+    y = model(x)
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("step", step, flush=True)
+"""
+
+
+def program(loss, data=""):
+    return TRAINING.format(loss=loss, data=data)
+
+
+def observed(bench, source, *options):
+    bench.write("train.py", source)
+    return bench.observed("--nonfinite", *options, "train.py")
+
+
+def said(ended):
+    """What backsight found."""
+    return re.split(r"backsight found\n-+\n", ended.err)[1:]
+
+
+def test_the_origin_is_told_with_what_it_reached(bench):
+    ended = observed(bench, program("torch.where(y > 0, y.sqrt(), torch.zeros_like(y)).mean()"))
+    assert ended.status == 0
+    (found,) = said(ended)
+    assert found.startswith(
+        "error BS112  y.sqrt() is NaN where the loss does not use it, and so the gradient is NaN: y is -"
+    )
+    assert "It reached the gradients of model.weight and model.bias, in step 1." in found
+    assert "at train.py:12\n" in found
+    assert "before the operation: torch.where(y > 0, y, 1.0).sqrt()." in " ".join(found.split())
+    assert "nothing found" not in ended.err
+
+
+def test_a_loss_that_is_lost(bench):
+    (found,) = said(observed(bench, program("y.square().mean() / (step - 2)")))
+    assert found.startswith("error BS112  y.square().mean() / (step - 2) is infinite: ")
+    assert "in step 3." in found
+
+
+def test_data_that_is_not_finite(bench):
+    (found,) = said(observed(bench, program("y.square().mean()", "x[3, 2] = float('nan') if step == 2 else 0.0")))
+    assert found.startswith("error BS112  x, which Linear is given, holds 1 NaN of 128 values (shape 16×8).\n")
+    assert "in step 3." in found and "cure: Look at where this data comes from" in found
+
+
+def test_weights_that_were_not_finite_from_the_start(bench):
+    (found,) = said(observed(bench, program("y.square().mean()", "model.weight.data[0, 0] = float('nan')")))
+    assert found.startswith("error BS112  What is not finite was there before: no operation on finite values made it.")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "y.square().mean()",
+        "torch.where(y > 0, torch.where(y > 0, y, 1.0).sqrt(), 0.0).mean()",
+        "torch.where(y.relu() > 0, y.relu().sqrt(), 0.0).mean()",  # relu lets no gradient through at 0
+        "y.masked_fill(torch.eye(16, 4).bool(), float('-inf')).softmax(-1).square().mean()",
+        "(y * torch.zeros(4).log().clamp_min(-9.0)).mean()",
+    ],
+)
+def test_what_does_no_harm_is_not_told(bench, loss):
+    ended = observed(bench, program(loss))
+    assert ended.status == 0 and said(ended) == []
+    assert ended.err.startswith("backsight: 6 optimizer steps, ")
+
+
+def test_a_step_that_a_gradient_scaler_skips_is_not_told(bench):
+    source = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    for step in range(8):
+        loss = model(torch.randn(16, 8)).square().sum() * 10
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    print(scaler.get_scale() < 2.0**127)
+    """
+    import textwrap
+
+    ended = observed(bench, textwrap.dedent(source))
+    assert ended.out == "True\n"
+    assert said(ended) == []
+
+
+def test_it_is_told_before_the_program_goes_on(bench):
+    source = program("y.log().mean()") + "\nimport os\nos._exit(3)\n"  # no moment is left at the end
+    ended = observed(bench, source)
+    assert ended.status == 3
+    assert said(ended)[0].startswith("error BS112  y.log() is NaN: y is -")
+    # log has a slope below 0, where it has no value
+    assert "The loss was not finite in step 1, though the gradients were." in said(ended)[0]
+
+
+def test_a_loss_that_no_step_was_made_with(bench):
+    source = program("y.exp().mean() / 0").replace("    optimizer.step()", "    continue")
+    (found,) = said(observed(bench, source))
+    assert found.startswith("error BS112  y.exp().mean() / 0 is infinite: ")
+    assert "The last loss was not finite; no optimizer step was made with its gradients." in found
+
+
+def test_weights_are_those_of_plain_python(bench):
+    source = program("torch.where(y > 0, y.sqrt(), y).mean()") + "print(model.weight.sum().item())\n"
+    healthy = program("y.square().mean()") + "print(model.weight.double().sum().item())\n"
+    for text in (source, healthy):
+        bench.write("train.py", text)
+        assert bench.python("train.py").out == bench.observed("--nonfinite", "train.py").out

@@ -1,0 +1,76 @@
+"""BS114 under `backsight run`: a loss that does not depend on what the model was given."""
+
+import re
+
+import pytest
+
+TRAINING = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+{begin}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def train(steps):
+    for _ in range(steps):
+        x, y = torch.randn(16, 4), torch.randn(16, 1)
+        {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+train(8)
+"""
+MODEL = "model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))"
+ZEROS = MODEL + "\nnn.init.zeros_(model[2].weight)"
+DEAD = MODEL + "\nnn.init.constant_(model[0].bias, -100.0)"
+PENALTY = "sum(p.square().sum() for p in model.parameters())"
+
+
+def found(bench, loss, begin=MODEL):
+    bench.write("train.py", TRAINING.format(begin=begin, loss=loss))
+    ended = bench.observed("train.py")
+    assert ended.status == 0, ended.err
+    said = re.split(r"backsight found\n-+\n", ended.err)[1:]
+    return said[0] if said else ""
+
+
+def test_a_result_that_is_cut_off_is_told_with_the_cut(bench):
+    said = found(bench, f"loss = (model(x).detach() - y).square().mean() + {PENALTY}")
+    assert said.startswith("warning BS114  The loss does not depend on what model returns.\n")
+    assert "in 3 steps no gradient came back to what it" in said
+    assert "train.py:12  loss = (model(x).detach() - y)" in said and "at train.py:12\n" in said
+
+
+def test_a_result_that_is_not_used(bench):
+    said = found(bench, f"model(x); loss = {PENALTY}")
+    assert said.startswith("warning BS114  The loss does not depend on what model returns.\n")
+
+
+def test_a_model_that_has_died(bench):
+    said = found(bench, "loss = (model(x) - y).square().mean()", DEAD)
+    assert "warning BS114  model returns the same for each of 16 rows of its input, to the last bit.\n" in said
+    assert "So it was in 3 steps in a row, though the rows that it was given differ." in said
+
+
+@pytest.mark.parametrize(
+    ("loss", "begin"),
+    [
+        ("loss = (model(x) - y).square().mean()", MODEL),
+        (f"loss = (model(x) - y).square().mean() + {PENALTY}", MODEL),
+        ("loss = (model(x) - y).square().mean()", ZEROS),  # alike in the first step alone
+        ("model(x); loss = (model(x) - y).square().mean()", MODEL),
+        ("loss = (model(x.detach()) - model(x).detach() - y).square().mean()", MODEL),
+        ("loss = (model(torch.ones(16, 4)) - y).square().mean()", MODEL),  # rows that are the same
+        ("loss = (model(x[:2]) - y[:2]).square().mean()", MODEL),
+        ("loss = (torch.func.functional_call(model, dict(model.named_parameters()), x) - y).square().mean()", MODEL),
+        ("loss = (model(x) - y).square().mean()", f"{MODEL}\nmodel.eval()"),
+    ],
+)
+def test_what_depends_on_its_input_is_left_in_peace(bench, loss, begin):
+    assert found(bench, loss, begin) == ""
+
+
+def test_a_step_now_and_then_without_the_model_is_in_order(bench):
+    assert found(bench, f"loss = {PENALTY} if _ % 3 else (model(x) - y).square().mean()") == ""

@@ -1,0 +1,41 @@
+"""`backsight run` and PyTorch's warnings about autograd: explained below the warning, the program as it is."""
+
+SOURCE = """
+import torch
+
+w = torch.ones(3, requires_grad=True)
+hidden = w * 2
+hidden.sum().backward()
+print(hidden.grad)
+"""
+
+
+def test_a_warning_is_explained_below_it(bench):
+    bench.write("train.py", SOURCE)
+    ended, plain = bench.observed("train.py"), bench.python("train.py")
+    assert (ended.status, ended.out) == (plain.status, plain.out) == (0, "None\n")
+    warned, _, said = ended.err.partition("\nbacksight explains\n")
+    assert warned == plain.err
+    assert "warning BS216  hidden.grad is None: hidden is the result of a computation" in said
+    assert "nothing found" not in said
+
+
+def test_with_warnings_off_nothing_is_said(bench):
+    bench.write("train.py", SOURCE)
+    ended = bench.observed("train.py", flags=("-W", "ignore"))
+    assert "BS216" not in ended.err
+
+
+def test_a_warning_that_is_an_error_is_explained_as_one(bench):
+    bench.write("train.py", SOURCE)
+    ended = bench.observed("train.py", flags=("-W", "error::UserWarning"))
+    assert ended.status == 1
+    assert "warning BS216  hidden.grad is None" in ended.err.partition("\nbacksight explains\n")[2]
+
+
+def test_the_program_s_own_way_to_show_warnings_is_kept(bench):
+    shown = "import warnings\nwarnings.showwarning = lambda *given, **named: print('mine')\n"
+    bench.write("train.py", shown + SOURCE)
+    assert bench.observed("train.py").out == "mine\nNone\n"
+    bench.write("train.py", SOURCE.replace("import torch\n", f"import torch\n{shown}"))
+    assert bench.observed("train.py").out == "mine\nNone\n"
