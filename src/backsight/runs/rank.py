@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.runs import lines, places
+from backsight.runs.coarse import in_window, parts_of_a_whole, together
 from backsight.runs.errors import DamagedRun, NewerRun, NotARun
 from backsight.runs.ordering import newest
 from backsight.runs.places import SegmentName
@@ -104,6 +105,12 @@ class Rank:
         """Return the rows of a table for these tensors (all, if None) and steps, each key once."""
         parts = self._reading(lambda segment: list(segment.parts(name, tensors, window)))
         return newest(joined(name, [rows for part in parts for rows in part]), SORT_KEYS[name])
+
+    def coarse(self, stretch: int, window: Window = ALL_STEPS) -> Columns:
+        """Return the rows over stretches of so many steps that touch these steps; `coarse.py` has the stretches."""
+        several = parts_of_a_whole(self.tensors.read())
+        found = self._reading(lambda segment: in_window(segment.coarse(stretch, several), *window))
+        return together(found)
 
     def last_step(self) -> int | None:
         """Return the newest step that has rows."""
