@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,30 +45,77 @@ class Heatmap:
         return f"<Heatmap of {self.stat}, {len(self.tensors)} tensors × {len(self.steps)} columns>"
 
 
-def heatmap(
-    ranks: dict[int, Rank], known: Catalogue, query: Query, stat: str, steps: NDArray[np.int64], columns: int
-) -> Heatmap:
-    """Return the statistic of the tensors of a query in at most so many columns of equal width.
+def heatmaps(
+    ranks: dict[int, Rank],
+    known: Catalogue,
+    query: Query,
+    stats: Sequence[str],
+    steps: NDArray[np.int64],
+    columns: int,
+) -> list[Heatmap]:
+    """Return statistics of the tensors of a query, each in at most so many columns of equal width.
 
     steps: those that were recorded, and that the query wants.
     """
-    tensors = query.tensors
-    if not len(steps) or not tensors:
-        none = np.zeros((len(tensors), 0))
-        return Heatmap(tensors, stat, 1, np.zeros(0, "<i8"), none, none.astype("<i8"))
-    measured = stat not in known.metrics and derivation(stat) is not None
-    stretch, level = _stretches(steps, len(tensors), columns, measured)
-    first = int(steps[0]) // stretch * stretch
-    width = (int(steps[-1]) - first) // stretch + 1
-    rows = coarse(ranks, known, query, level, stretch) if measured else _metric(ranks, known, query, stat, stretch)
-    cell = _row_of(tensors, known)[rows["tensor"]], (rows["step"] - first) // stretch
-    found, bad = np.full((len(tensors), width), np.nan), np.zeros((len(tensors), width), "<i8")
-    inside = (cell[0] >= 0) & (cell[1] >= 0) & (cell[1] < width)
-    at = cell[0][inside], cell[1][inside]
-    found[at] = (_derived(rows, stat) if measured else rows["value"])[inside]
-    if measured:
-        bad[at] = (rows["nans"] + rows["infs"])[inside]
-    return Heatmap(tensors, stat, stretch, first + stretch * np.arange(width, dtype="<i8"), found, bad)
+    measured = [stat for stat in stats if stat not in known.metrics and derivation(stat) is not None]
+    grid = _Grid.over(query.tensors, known, steps, columns, len(measured) == len(stats))
+    rows = coarse(ranks, known, query, grid.level, grid.stretch) if measured and grid.columns else None
+    found = []
+    for stat in stats:
+        if stat in measured and rows is not None:
+            bad = grid.filled(rows, rows["nans"] + rows["infs"], 0)
+            found.append(grid.heatmap(stat, grid.filled(rows, _derived(rows, stat), np.nan), bad))
+        else:
+            values_ = _metric(ranks, known, query, stat, grid.stretch) if grid.columns else None
+            held = grid.nothing if values_ is None else grid.filled(values_, values_["value"], np.nan)
+            found.append(grid.heatmap(stat, held, np.zeros(held.shape, "<i8")))
+    return found
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The cells of a heatmap: `rows_of` is the row of each tensor of the catalogue, or -1."""
+
+    tensors: tuple[tuple[str, str], ...]
+    rows_of: NDArray[np.int64]
+    first: int
+    columns: int
+    stretch: int
+    level: int
+
+    @classmethod
+    def over(
+        cls,
+        tensors: tuple[tuple[str, str], ...],
+        known: Catalogue,
+        steps: NDArray[np.int64],
+        columns: int,
+        measured: bool,
+    ) -> _Grid:
+        """Return the cells for these tensors and recorded steps."""
+        rows = {key: row for row, key in enumerate(tensors)}
+        rows_of = np.array([rows.get(key, -1) for key in known.tensors], "<i8")
+        if not len(steps) or not tensors:
+            return cls(tensors, rows_of, 0, 0, 1, 1)
+        stretch, level = _stretches(steps, len(tensors), columns, measured)
+        first = int(steps[0]) // stretch * stretch
+        return cls(tensors, rows_of, first, (int(steps[-1]) - first) // stretch + 1, stretch, level)
+
+    @property
+    def nothing(self) -> NDArray[np.float64]:
+        return np.full((len(self.tensors), self.columns), np.nan)
+
+    def filled(self, rows: Columns, values: NDArray[Any], empty: float) -> NDArray[Any]:
+        """Return the cells with a value for each row, and `empty` where there is none."""
+        row, column = self.rows_of[rows["tensor"]], (rows["step"] - self.first) // self.stretch
+        inside = (row >= 0) & (column >= 0) & (column < self.columns)
+        found = np.full((len(self.tensors), self.columns), empty, values.dtype)
+        found[row[inside], column[inside]] = values[inside]
+        return found
+
+    def heatmap(self, stat: str, values: NDArray[np.float64], nonfinite: NDArray[np.int64]) -> Heatmap:
+        steps = self.first + self.stretch * np.arange(self.columns, dtype="<i8")
+        return Heatmap(self.tensors, stat, self.stretch, steps, values, nonfinite)
 
 
 def _stretches(steps: NDArray[np.int64], tensors: int, columns: int, measured: bool) -> tuple[int, int]:
@@ -82,12 +130,6 @@ def _stretches(steps: NDArray[np.int64], tensors: int, columns: int, measured: b
         if tensors * span / max(level, apart, 1) > MOST_ROWS:
             level = each
     return math.ceil(wanted / level) * level, level
-
-
-def _row_of(tensors: Sequence[tuple[str, str]], known: Catalogue) -> NDArray[np.int64]:
-    """Return, by position in the catalogue, the row of each tensor, or -1."""
-    rows = {key: row for row, key in enumerate(tensors)}
-    return np.array([rows.get(key, -1) for key in known.tensors], "<i8")
 
 
 def _derived(rows: Columns, stat: str) -> NDArray[np.float64]:

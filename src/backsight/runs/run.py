@@ -19,7 +19,7 @@ from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNo
 from backsight.runs.export import export, tables
 from backsight.runs.frame import As
 from backsight.runs.gathering import Query
-from backsight.runs.heatmap import Heatmap, heatmap
+from backsight.runs.heatmap import Heatmap, heatmaps
 from backsight.runs.journal import Event, Mark
 from backsight.runs.nonfinite import NonFinite, first_nonfinite
 from backsight.runs.ordering import newest
@@ -248,13 +248,26 @@ class Run:
             NotInRun: if the run does not hold what was asked for.
             ValueError: if there is to be no column.
         """
+        return self.heatmaps([stat], kind, tensor=tensor, steps=steps, rank=rank, columns=columns)[0]
+
+    def heatmaps(
+        self,
+        stats: Sequence[str],
+        kind: str | Sequence[str] | None = None,
+        *,
+        tensor: Names = None,
+        steps: Steps = None,
+        rank: int | None = None,
+        columns: int = 1000,
+    ) -> list[Heatmap]:
+        """Return several statistics, each as `heatmap` does, from one reading."""
         if columns < 1:
             raise ValueError(f"columns has to be at least 1, and it is {columns}.")
         known, window = self._known(), _slice(steps)
         query = Query(tuple(known.chosen(tensor, kind)), window, self._checked(rank))
-        known.check([stat])
+        known.check(stats)
         there = query.wants(within({"step": self.steps}, None, query.window))["step"]
-        found = heatmap(self._ranks(), known, query, stat, there, columns)
+        found = heatmaps(self._ranks(), known, query, stats, there, columns)
         self._warn()
         return found
 
