@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
     from backsight.tracing import watch
+    from backsight.viewer import View, view
     from backsight.walkthrough import Walk, WalkError, walk
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "Run",
     "RunError",
     "StepMemory",
+    "View",
     "Walk",
     "WalkError",
     "__version__",
@@ -82,6 +84,7 @@ __all__ = [
     "record",
     "release",
     "runs_in",
+    "view",
     "walk",
     "watch",
 ]
@@ -112,6 +115,7 @@ _HOME = {
     "Run": "runs",
     "RunError": "runs",
     "StepMemory": "memory",
+    "View": "viewer",
     "Walk": "walkthrough",
     "WalkError": "walkthrough",
     "audit": "diagnosis",
@@ -128,6 +132,7 @@ _HOME = {
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
+    "view": "viewer",
     "walk": "walkthrough",
     "watch": "tracing",
 }

@@ -303,6 +303,43 @@ class Run:
         self._warn()
         return Path(path)
 
+    def to_report(self, path: str | os.PathLike[str]) -> Path:
+        """Write one HTML file that shows the run by itself, and return its path.
+
+            run.to_report("first.html")
+
+        Raises:
+            ValueError: if the file is not called .html.
+            OSError: if it cannot be written.
+        """
+        # As `audit`: this room stands below the viewer, which is looked up when somebody asks.
+        found: Path = import_module("backsight.viewer").to_report(self, path)
+        return found
+
+    def plot(self, tensor: str, stat: str, *, kind: str | None = None, steps: Steps = None, ax: Any = None) -> Any:
+        """Draw one statistic of one tensor over the steps with matplotlib, and return the axes.
+
+            run.plot("layer1.weight", "grad_norm")
+
+        tensor, stat, kind, steps: as in `series`; ax: where to draw, a new figure if not given.
+
+        Raises:
+            NotInRun: as `series`.
+            ImportError: if matplotlib is not installed.
+        """
+        return import_module("backsight.viewer").plot(self, tensor, stat, kind=kind, steps=steps, ax=ax)
+
+    def plot_heatmap(self, stat: str = "norm", kind: str = "grad", *, steps: Steps = None, ax: Any = None) -> Any:
+        """Draw `heatmap` with matplotlib, tensors in the order of the modules, and return the axes.
+
+            run.plot_heatmap("norm", "grad")
+
+        Raises:
+            NotInRun: if the run does not hold it.
+            ImportError: if matplotlib is not installed.
+        """
+        return import_module("backsight.viewer").plot_heatmap(self, stat, kind, steps=steps, ax=ax)
+
     def to_tensorboard(self, logdir: str | os.PathLike[str], stats: Sequence[str] = TENSORBOARD) -> Path:
         """Write scalars `kind/tensor/statistic` as an event file of TensorBoard, which need not be installed.
 
