@@ -27,8 +27,8 @@ status: 1 if an error was found, 0 if there are at most warnings and notes, 2 if
 _EXPORT = "Write all rows of a recording to one file that other programs read."
 
 _VIEW = """\
-Show recordings in a browser, also while they are written: the model over time, every tensor, findings, and where two runs
-part. For this machine only: the address holds a token, and ends with this command."""
+Show recordings in a browser, also while they are written: the model over time, every tensor, findings, and where two
+runs part. For this machine only: the address holds a token, and ends with this command."""
 
 _FORECAST = """\
 Say how much memory a training step will need at its peak, where that is, and what gradient release or checkpointing

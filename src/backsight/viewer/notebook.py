@@ -38,7 +38,7 @@ class View:
     def _repr_html_(self) -> str:
         # A frame of its own: its style and its script do not touch the notebook, nor those of the notebook it.
         return (
-            f'<iframe srcdoc="{escape(self.html(), quote=True)}" sandbox="allow-scripts" title="{escape(self.run.name)}"'
+            f'<iframe srcdoc="{escape(self.html())}" sandbox="allow-scripts" title="{escape(self.run.name)}"'
             f' width="100%" height="{self.height}" style="border:1px solid #8884;border-radius:6px"></iframe>'
         )
 
