@@ -1,5 +1,5 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
-const ROW = 18, GUTTER = 232;
+const ROW = 18, GUTTER = 232; // as in viewer.css
 
 // The rows to show: a tensor each, under the modules that hold others; a closed module is one row of its largest values.
 function rowsOf(info, kinds, closed, find) {
@@ -199,7 +199,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   fill(place, scroll, h("div", { class: "axis" }, h("span", { class: "soft" }, "step"), axis));
   new ResizeObserver(size).observe(scroll);
   requestAnimationFrame(size);
-  const loss = line && chart({ height: 96, edge: { left: GUTTER, right: 0, top: 8, bottom: 20 }, first: answer.first, last: lastSeen, lines: [line], label: `${name} over the steps`, cursor: shared });
+  const loss = line && chart({ height: 96, edge: { left: labels.clientWidth || GUTTER, right: 0, top: 8, bottom: 20 }, first: answer.first, last: lastSeen, lines: [line], label: `${name} over the steps`, cursor: shared });
   const typical = answer.stretch > 1 ? `a column is ${count(answer.stretch)} steps` : "a column is a step";
   fill(below, h("div", { class: "notes" }, legend(scale, STAT_NAMES[stat] || stat, show), h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`), said),
     loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null);
