@@ -1,11 +1,62 @@
-"""One thread for each test process, and for those that it starts: the processes already share the cores."""
+"""One thread for each test process, and for those that it starts; and a browser for those that look at pages."""
 
 import os
+import shutil
+from pathlib import Path
 
 import hypothesis
+import pytest
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+    os.environ.setdefault(name, "1")  # the processes already share the cores
 
 hypothesis.settings.register_profile("no deadline", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("no deadline")
+
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium. It runs for one file of tests at a time: meanwhile no other event loop can run in this thread."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="PAGES ARE NOT TESTED: pip install playwright")
+    with sync_api.sync_playwright() as playwright:
+        program = next(filter(None, map(shutil.which, _CHROMIUM)), None)
+        if program is None and not Path(playwright.chromium.executable_path).exists():
+            pytest.skip("PAGES ARE NOT TESTED: apt install chromium, or playwright install chromium")
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Return a function that opens a page as a reader does, in a window of 1280 by 800.
+
+    ```python
+    page = visit(html, color_scheme="dark")
+    page.get_by_role("button", name="fit").click()
+    ```
+
+    At the end of the test no page may have complained, asked for another file, or shown a dialog.
+    """
+    contexts, complaints = [], []
+
+    def visit(text, name="page.html", **options):
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda asked: asked.url == file.as_uri() or complaints.append(f"asked for {asked.url}"))
+        page.goto(file.as_uri())
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert complaints == []

@@ -14,6 +14,7 @@ from torch import nn
 
 import backsight
 from backsight.drawing import NoRasteriser
+from backsight.drawing.exports.png import SCALE, spaced
 
 EVIL = "<script>\"'\n]\\-->`;"
 NODE = "{http://graphml.graphdrawing.org/xmlns}node"
@@ -129,6 +130,22 @@ def test_a_png_is_made_by_a_program_that_is_there(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     transformer().draw(tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes() == b"PNG <svg"
+
+
+def test_a_png_has_every_letter_where_the_svg_has_it():
+    text = spaced('<text x="10" y="16" class="name" textLength="33.3" lengthAdjust="spacingAndGlyphs">a&lt;b</text>')
+    assert text == '<text x="10.00 20.57 31.68" y="16" class="name">a&lt;b</text>'
+    svg = transformer().to_svg()
+    assert "textLength" not in spaced(svg)
+    assert ElementTree.fromstring(spaced(svg)) is not None
+
+
+def test_a_png_is_as_large_as_the_picture():
+    cairosvg = pytest.importorskip("cairosvg", exc_type=(ImportError, OSError))
+    assert cairosvg
+    data = transformer().draw().png()
+    width = int.from_bytes(data[16:20], "big")
+    assert width == SCALE * float(ElementTree.fromstring(transformer().to_svg()).get("width"))
 
 
 def test_every_format_bears_any_name():

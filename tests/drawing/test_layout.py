@@ -118,6 +118,10 @@ def test_a_branch_made_of_leaves_alone_stands_beside_what_it_joins():
     assert ranks(5, [(0, 1), (1, 2), (2, 4), (3, 4)], (), ()) == [0, 1, 2, 2, 3]
 
 
+def test_branches_of_one_trunk_begin_side_by_side():
+    assert ranks(6, [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 5), (4, 5)], (), ()) == [0, 1, 1, 1, 2, 3]
+
+
 def joined(below):
     return [[Joint(v, 0.0, 1.0) for v in boxes] for boxes in below]
 

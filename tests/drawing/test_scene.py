@@ -6,6 +6,7 @@ import pytest
 import torch
 from graphs import Twice, chain, sampler, shown, tangle, transformer
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import backsight
 from backsight.drawing import Heat, Look, Pin, staged
@@ -86,6 +87,40 @@ def test_blocks_of_which_one_is_not_trained_are_not_one_picture():
     blocks = [b for b in scene(graph).boxes if b.is_group and b.path in ("h.0", "h.1", "h.2")]
     assert [b.name for b in blocks] == ["0", "1", "2…3"]
     assert [chip.status for b in blocks for chip in b.chips] == ["trained", "untrained", "trained"]
+
+
+def test_a_loop_over_a_cell_is_cut_where_its_body_begins():
+    cell, state = nn.LSTMCell(4, 8), None
+    for step in torch.randn(6, 2, 4):
+        state = cell(step, state)
+    lines = shown(scene(backsight.graph(state[0].sum()), max_boxes=40)).split("\n")
+    at = lines.index("▾ repeated ×5")
+    assert lines[at + 1 :] == [f"  {op}" for op in CELL] + ["Sum"]
+    assert lines[:at] == CELL
+
+
+GATES = ["Sigmoid", "Sigmoid", "Tanh", "Sigmoid"]
+CELL = ["Addmm", "Addmm", "Add", "UnsafeSplit", *GATES, "Mul", "Mul", "Add", "Tanh", "Mul"]
+
+
+def test_modules_that_take_turns_say_from_where_to_where_and_each_too():
+    plain = [nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)]
+    other = [nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(3)]
+    layers = nn.ModuleList([layer for pair in zip(plain, other, strict=True) for layer in pair])
+    x = torch.ones(2, 4, requires_grad=True) * 2
+    with backsight.watch():
+        for layer in layers:
+            x = x + layer(x)
+        graph = backsight.graph(x.sum(), model={"layers": layers, "other": nn.Linear(1, 1)})
+    folded = [line for line in shown(scene(graph)).split("\n") if "…" in line]
+    assert folded == ["▾ layers.0…5 ×3", "  ▾ layers.0…4", "  ▾ layers.1…5"]
+
+
+def test_a_root_that_is_the_last_of_many_copies_is_still_named():
+    loss = torch.ones(3, requires_grad=True)
+    for _ in range(30):
+        loss = loss * 1.5
+    assert [b.root for b in scene(backsight.graph(loss)).boxes] == ["", "loss"]
 
 
 def test_two_calls_of_one_module_on_different_inputs_stand_side_by_side():
@@ -202,6 +237,15 @@ def test_freed_and_modified_operations_say_so():
     assert box(scene(backsight.graph(loss)), "Sigmoid").state == "result modified v1≠v0"
 
 
+def test_what_a_checkpoint_keeps_is_no_alarm():
+    layer, x = nn.Sequential(nn.Linear(3, 3), nn.Tanh()), torch.ones(2, 3)
+    picture = scene(backsight.graph(checkpoint(layer, x, use_reentrant=False).sum()))
+    assert {b.op: (b.state, b.verdict) for b in picture.boxes if b.state} == {
+        "Addmm": ("hooked", "hooked"),
+        "Tanh": ("hooked", "hooked"),
+    }
+
+
 def test_a_remark_is_pinned_to_its_place_or_to_what_consumes_it():
     weight = torch.ones(3, 3, requires_grad=True)
     graph = backsight.graph(weight.t().exp().sum())
@@ -209,6 +253,12 @@ def test_a_remark_is_pinned_to_its_place_or_to_what_consumes_it():
     assert box(picture, "Exp").pins == (1, 2)
     assert box(picture, "Sum").pins == (3,)
     assert [remark.text for remark in picture.remarks] == ["belongs to no optimizer", "a view", "root"]
+
+
+def test_a_remark_may_have_several_places():
+    weight, bias = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    picture = scene(backsight.graph((weight.exp() + bias).sum()), pins=[Pin(["weight", "bias"], "in no optimizer")])
+    assert {b.op: b.pins for b in picture.boxes} == {"Exp": (1,), "Add": (1,), "Sum": ()}
 
 
 def test_leaves_say_what_becomes_of_them():

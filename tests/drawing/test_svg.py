@@ -59,8 +59,8 @@ def test_names_that_look_like_markup_are_shown_as_they_are():
 def boxes_of(root):
     """Yield each box as (its rectangle, texts within), in coordinates of the box."""
     for group in root.iter(f"{SVG}g"):
-        rects = [r for r in group.findall(f"{SVG}rect") if (r.get("class") or "").split()[:1] == ["n"]]
-        if rects and group.get("transform"):
+        if group.get("data-box"):
+            rects = [r for r in group.findall(f"{SVG}rect") if r.get("class").split()[0] == "n"]
             yield rects[-1], list(group.iter(f"{SVG}text"))
 
 

@@ -80,7 +80,8 @@ def audit_at(
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code))
     ends = len(scene.graph.leaves)
     of_leaves = "1 leaf" if ends == 1 else f"{ends} leaves"
-    return Report(tuple(findings), f"{counted(len(scene.graph) - ends, 'operation')} and {of_leaves}")
+    looked_at = f"{counted(len(scene.graph) - ends, 'operation')} and {of_leaves}"
+    return Report(tuple(findings), looked_at, scene.graph)
 
 
 def _are_finite(roots: tuple[Any, ...]) -> bool | None:

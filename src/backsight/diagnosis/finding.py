@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+
+    from backsight.drawing import Drawing
+    from backsight.tape import Graph
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -24,7 +28,7 @@ class Finding:
 
     `code` is stable (`BS101`) and has a page in `docs/codes/`. `title` says what, in one sentence; `evidence` how we
     know; `cure` what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an
-    inference, and then the evidence says so.
+    inference, and then the evidence says so. `nodes` are the indices in `report.graph` of what it is about.
     """
 
     code: str
@@ -34,6 +38,7 @@ class Finding:
     cure: str = ""
     source: str | None = None
     exact: bool = True
+    nodes: tuple[int, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.padding import Padding
@@ -63,12 +68,31 @@ class Report:
     report = backsight.audit(loss)
     print(report)                           # each finding with its evidence and cure
     [finding.code for finding in report]    # ['BS101', 'BS109']
+    report.draw("audit.svg")                # the graph, with the findings pinned to it
     report.raise_if("warning")
     ```
     """
 
     findings: tuple[Finding, ...]
     looked_at: str = ""
+    graph: Graph | None = field(default=None, repr=False, compare=False)
+
+    def draw(self, file: str | os.PathLike[str] | None = None, **look: Any) -> Drawing:
+        """Return the picture of the audited graph, each finding pinned to the nodes that it is about.
+
+        Args:
+            file: where to write it; the suffix says which format.
+            look: what else to show, as in `backsight.drawing.Look`.
+
+        Raises:
+            ValueError: if the report is not about one graph, but about a recorded run.
+        """
+        from backsight.drawing import Pin, draw
+
+        if self.graph is None:
+            raise ValueError("this report is not about a graph: only what backsight.audit(loss) returned can be drawn.")
+        pins = [Pin(f.nodes, f"{f.code}: {f.title}") for f in self.findings if f.nodes]
+        return draw(self.graph, file, **{"pins": pins, **look})
 
     def raise_if(self, severity: Severity = "error") -> None:
         """Raise `AuditFailed` if there is a finding of this severity or a graver one.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from backsight.drawing.card import CHIP_HEIGHT, Tag, Text
+from backsight.drawing.card import CHIP_HEIGHT, Tag, Text, tag
+from backsight.drawing.legend import Entry, legend
 from backsight.drawing.metrics import fitted, text_width
-from backsight.drawing.scene import STATUSES, Scene
+from backsight.drawing.scene import Scene
 
 LINE = 20.0
 SAMPLE_HEIGHT = CHIP_HEIGHT - 2
@@ -16,13 +17,16 @@ _SMALL = 11.0
 
 @dataclass(frozen=True)
 class Sample:
-    """A small box that shows what a colour or a rim stands for."""
+    """A small box that shows what a heat or a rim stands for."""
 
     x: float
     y: float
     width: float
-    style: str
-    heat: int = 0
+    mark: str
+
+    def moved(self, x: float, y: float) -> Sample:
+        """Return the sample at another place."""
+        return replace(self, x=self.x + x, y=self.y + y)
 
 
 Part = Text | Tag | Sample
@@ -50,20 +54,43 @@ def caption(scene: Scene, room: float) -> Caption:
         head.append(Text(0.0, y, line, "sub", text_width(line, _SMALL)))
     foot: list[Part] = []
     x, y_foot = 0.0, 12.0
-    for group in _legend(scene):
-        width = _extent(group)
+    for entries in legend(scene, (scene.boxes[i] for i in scene.shown)):
+        parts, width = _drawn(entries)
         if x and x + width > room:
             x, y_foot = 0.0, y_foot + LINE
-        foot += [_moved(part, x, y_foot) for part in group]
+        foot += [part.moved(x, y_foot) for part in parts]
         x += width + 14.0
     if x:
         y_foot += LINE
     for remark in scene.remarks:
-        for k, line in enumerate(_wrapped(f"{remark.number}  {remark.text}", room)):
-            foot.append(Text(0.0 if not k else 12.0, y_foot + 11.0, line, "sub", text_width(line, _SMALL)))
+        foot.append(tag("pin", str(remark.number)).moved(0.0, y_foot))
+        for line in _wrapped(remark.text, room - 24.0):
+            foot.append(_words(24.0, line).moved(0.0, y_foot))
             y_foot += LINE - 4
+        y_foot += 4
     width = max(part.x + part.width for part in (*head, *foot))
     return Caption(tuple(head), tuple(foot), width, y + 16.0, y_foot + 6.0 if foot else 0.0)
+
+
+def _drawn(entries: Iterable[Entry]) -> tuple[list[Part], float]:
+    """Return the parts of a line of the legend, from the origin, and how wide they are."""
+    parts: list[Part] = []
+    x = 0.0
+    for entry in entries:
+        if entry.pill:
+            width = text_width(entry.words, 10.5)
+            parts.append(Tag(x, 0.0, width + 11, entry.pill, Text(x + 5.5, 11.2, entry.words, "chip", width), ""))
+        else:
+            if entry.mark:
+                parts.append(Sample(x, 1.0, 22.0, entry.mark))
+                x += 27.0
+            parts.append(_words(x, entry.words))
+        x = parts[-1].x + parts[-1].width + 9.0
+    return parts, x - 9.0
+
+
+def _words(x: float, text: str) -> Text:
+    return Text(x, 11.2, text, "sub", text_width(text, _SMALL))
 
 
 def _wrapped(text: str, room: float) -> list[str]:
@@ -75,43 +102,3 @@ def _wrapped(text: str, room: float) -> list[str]:
         else:
             lines.append(fitted(word, room, _SMALL))
     return lines
-
-
-def _legend(scene: Scene) -> Iterator[list[Part]]:
-    """Yield the entries of the legend: only what occurs."""
-    shown = [scene.boxes[i] for i in scene.shown]
-    name, classes = scene.scale
-    if name and any(box.heat for box in shown):
-        yield [*_words(0.0, f"{name}:")]
-        for k, words in enumerate(classes, 1):
-            yield [Sample(0.0, 1.0, 22.0, "n", k), *_words(28.0, words)]
-    met = {chip.status for box in shown for chip in box.chips}
-    for status, words in STATUSES.items():
-        if status in met:
-            width = text_width(words, 10.5)
-            yield [Tag(0.0, 0.0, width + 11, status, Text(5.5, 11.2, words, "chip", width), "")]
-    if any(box.hot for box in shown):
-        yield [Sample(0.0, 1.0, 22.0, "hot"), *_words(28.0, "on the path")]
-    if any(box.shared for box in shown):
-        yield [Sample(0.0, 1.0, 22.0, "shared"), *_words(28.0, "in both graphs")]
-    if any(box.state for box in shown):
-        yield [Sample(0.0, 1.0, 22.0, "bad"), *_words(28.0, "saved tensors freed or modified")]
-    if any(box.is_group for box in shown):
-        yield [Sample(0.0, 1.0, 22.0, "g"), *_words(28.0, "closed: more inside")]
-    for note in scene.notes:
-        yield [*_words(0.0, note)]
-
-
-def _words(x: float, text: str) -> Iterator[Text]:
-    yield Text(x, 11.2, text, "sub", text_width(text, _SMALL))
-
-
-def _extent(parts: list[Part]) -> float:
-    return max(part.x + part.width for part in parts)
-
-
-def _moved(part: Part, x: float, y: float) -> Part:
-    if isinstance(part, Tag):
-        text = replace(part.text, x=part.text.x + x, y=part.text.y + y)
-        return replace(part, x=part.x + x, y=part.y + y, text=text)
-    return replace(part, x=part.x + x, y=part.y + y)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from backsight.drawing.metrics import fitted, text_width
 from backsight.drawing.scene import Box, Chip
 
-HEIGHT = 40.0
+HEIGHT = 42.0
 MARGIN = 9.0
 CHIP_HEIGHT = 15.0
 MOST_CHIPS = 3
@@ -47,6 +47,10 @@ class Text:
     width: float
     full: str = ""
 
+    def moved(self, x: float, y: float) -> Text:
+        """Return the text at another place."""
+        return replace(self, x=self.x + x, y=self.y + y)
+
 
 @dataclass(frozen=True)
 class Tag:
@@ -59,6 +63,11 @@ class Tag:
     text: Text
     title: str
     hot: bool = False
+    nodes: tuple[int, ...] = ()
+
+    def moved(self, x: float, y: float) -> Tag:
+        """Return the tag at another place."""
+        return replace(self, x=self.x + x, y=self.y + y, text=self.text.moved(x, y))
 
 
 @dataclass(frozen=True)
@@ -92,19 +101,16 @@ def card(box: Box) -> Card:
     """
     texts, x = _line(MARGIN, 16.0, _first_line(box))
     x_first = x
-    lower, x = _line(MARGIN, 31.5, [(_second_line(box), "sub")])
+    lower, x = _line(MARGIN, 33.5, [(_second_line(box), "sub")])
     tags = []
-    for style, text, title, hot in _tags(box):
-        tag = _tag(x if lower else MARGIN, 20.0, style, text, title, hot=hot)
-        x = tag.x + tag.width + 4
-        lower = (*lower, tag.text)
-        tags.append(tag)
+    for tag in _tags(box):
+        tags.append(tag.moved(x, 22.0))
+        x += tag.width + 4
     amount, amount_width, full = measured(box.amount, "amount")
     needed = x_first + (amount_width + 4 if amount else -_SPACE)
     width = max(needed, x - (4 if tags else _SPACE), 40.0) + MARGIN
     corner = (Text(width - MARGIN - amount_width, 16.0, amount, "amount", amount_width, full),) if amount else ()
-    plain = tuple(text for text in lower if text.face == "sub")
-    return Card(width, HEIGHT, (*texts, *plain, *corner), tuple(tags))
+    return Card(width, HEIGHT, (*texts, *lower, *corner), tuple(tags))
 
 
 def _line(x: float, y: float, pieces: Sequence[tuple[str, Face]]) -> tuple[tuple[Text, ...], float]:
@@ -135,18 +141,18 @@ def _second_line(box: Box) -> str:
     return f"{box.count:,} op{'s' * (box.count != 1)}" + (f", {box.shape}" if box.shape else "")
 
 
-def _tags(box: Box) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield style, text, title and whether it is on the path, of each tag."""
+def _tags(box: Box) -> Iterator[Tag]:
     if box.root:
-        yield "root", box.root, "where the capture began", False
+        yield tag("root", box.root, "where the capture began")
     if box.state:
-        yield "bad" if "modified" in box.state else "gone", box.state, "saved tensors", False
+        yield tag(box.verdict, box.state, "saved tensors")
     for chip in box.chips[:MOST_CHIPS]:
-        yield chip.status, chip.text, ", ".join(chip.names), chip.hot
+        yield tag(chip.status, chip.text, ", ".join(chip.names), hot=chip.hot, nodes=chip.nodes)
     rest = box.chips[MOST_CHIPS:]
     if rest:
         names = ", ".join(name for chip in rest[:20] for name in chip.names)
-        yield _worst(rest), f"+{len(rest)}", names, any(chip.hot for chip in rest)
+        nodes = tuple(node for chip in rest for node in chip.nodes)
+        yield tag(_worst(rest), f"+{len(rest)}", names, hot=any(chip.hot for chip in rest), nodes=nodes)
 
 
 def _worst(chips: Sequence[Chip]) -> str:
@@ -155,7 +161,8 @@ def _worst(chips: Sequence[Chip]) -> str:
     return min((chip.status for chip in chips), key=order.index)
 
 
-def _tag(x: float, y: float, style: str, text: str, name: str, *, hot: bool) -> Tag:
-    face: Face = "state" if style in ("bad", "gone") else "chip"
+def tag(style: str, text: str, title: str = "", *, hot: bool = False, nodes: tuple[int, ...] = ()) -> Tag:
+    """Return a pill with `text` in it, at the origin."""
+    face: Face = "state" if style in ("bad", "gone", "hooked") else "chip"
     short, width, _ = measured(text, face)
-    return Tag(x, y, width + 11, style, Text(x + 5.5, y + 11.2, short, face, width), name, hot)
+    return Tag(0.0, 0.0, width + 11, style, Text(5.5, 11.2, short, face, width), title, hot, nodes)

@@ -224,10 +224,14 @@ def _repeated(
 ) -> Group:
     """Return the group that stands for all `copies`: a module's own, if the copies are no more than that."""
     only, last = copies[0], copies[-1]
-    last_path = wears.get(last, "") if isinstance(last, int) else last.path
-    if f.period == 1 and isinstance(only, Group):
-        only.times, only.last = f.count, last_path
+    if f.period == 1 and isinstance(only, Group) and isinstance(last, Group):
+        only.times, only.last = f.count, last.path
         return only
+    finals = [wears.get(item, "") if isinstance(item, int) else _innermost(item).path for item in copies[-f.period :]]
+    for item, path in zip(copies, finals, strict=False):
+        if isinstance(item, Group):
+            _innermost(item).last = path
+    last_path = next(filter(None, reversed(finals)), "")
     start = first_row(only)
     stop = start + (end_row(last) - start) // f.count
     if f.period == 1 and only in wears:
@@ -237,6 +241,13 @@ def _repeated(
     for item in group.items:
         if isinstance(item, Group):
             item.parent = group
+    return group
+
+
+def _innermost(group: Group) -> Group:
+    """Return the group that `group` consists of, and so on: the one whose frame is drawn."""
+    while len(group.items) == 1 and isinstance(group.items[0], Group):
+        group = group.items[0]
     return group
 
 

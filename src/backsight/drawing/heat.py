@@ -52,7 +52,7 @@ class Warmth:
             ends = [f"{share:.0%}" for share in SHARES[1:]]
         else:
             ends = [f"{bound:.2g}" for bound in self.bounds[1:]]
-        return self.name, (f"up to {ends[0]}", *(f"to {end}" for end in ends[1:]), f"over {ends[-1]}")
+        return self.name, (*(f"≤ {end}" for end in ends), f"> {ends[-1]}")
 
 
 def warmth(graph: Graph, rows: Rows, look: Look) -> Warmth:
@@ -64,7 +64,7 @@ def warmth(graph: Graph, rows: Rows, look: Look) -> Warmth:
     if look.heat == "saved":
         total = sum(rows.saved)
         bounds = tuple(share * total for share in SHARES) if total else ()
-        return Warmth(f"share of {size(total)} saved", np.array(rows.saved, np.float64), bounds, adds_up=True)
+        return Warmth(f"of {size(total)} saved", np.array(rows.saved, np.float64), bounds, adds_up=True)
     values = np.zeros(len(rows))
     if isinstance(look.heat, Heat):
         row_of = {node: row for row, node in enumerate(rows.node)}

@@ -34,11 +34,15 @@ class Heat:
 
 @dataclass(frozen=True)
 class Pin:
-    """A remark that is pinned to a place in the graph: a number beside the box, and the text below the picture."""
+    """A remark that is pinned to a place in the graph, or several: a number at the box, the text below the picture."""
 
-    place: Place
+    place: Place | Sequence[Place]
     text: str
-    severity: Literal["error", "warning", "note"] = "warning"
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """All places to which it is pinned."""
+        return [self.place] if isinstance(self.place, str) or not isinstance(self.place, Sequence) else self.place
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from backsight.drawing.look import Look
+from backsight.drawing.places import row_by_node
 from backsight.drawing.scene import Remark, Status
 from backsight.tape import Graph, Leaf, Node
 from backsight.tape.cells import harmless
@@ -34,13 +33,14 @@ def marked(graph: Graph, rows: Rows, look: Look) -> Marks:
         NotInGraph: if a place that it names is not in the graph.
     """
     row_of = {node: row for row, node in enumerate(rows.node)}
+    places = row_by_node(graph, rows) if look.pins else {}
     hot = _on_path(graph, look.path)
     shared = {node.index for node in graph.shared(look.shared)} if look.shared is not None else set()
     pins: dict[int, tuple[int, ...]] = {}
     remarks = []
     for number, pin in enumerate(look.pins, 1):
-        remarks.append(Remark(number, harmless(pin.text), pin.severity))
-        for row in _rows_at(graph, rows, row_of, pin.place):
+        remarks.append(Remark(number, harmless(pin.text)))
+        for row in dict.fromkeys(places[locate(graph, place)] for place in pin.places):
             pins[row] = (*pins.get(row, ()), number)
     known = any(leaf.owner is not None for leaf in graph.leaves)
     return Marks(
@@ -76,17 +76,3 @@ def _on_path(graph: Graph, path: tuple[Place, Place] | Sequence[Node] | None) ->
     raise ValueError(
         'path is two places, such as ("delta", "loss"), or the nodes that graph.path or .between returned.'
     )
-
-
-def _rows_at(graph: Graph, rows: Rows, row_of: dict[int, int], place: Place) -> list[int]:
-    """Return the row of a node; of a leaf or a hidden node, the first row that consumes it."""
-    node = locate(graph, place)
-    if node in row_of:
-        return [row_of[node]]
-    at = graph.leaf_at.get(node)
-    if at is not None:
-        return [row for row, leaves in enumerate(rows.leaves) if at in leaves][:1]
-    while node not in row_of:  # a view that is not shown: what consumes it
-        edge = int(np.flatnonzero(graph.columns.inputs == node)[0])
-        node = int(np.searchsorted(graph.columns.start, edge, side="right")) - 1
-    return [row_of[node]]

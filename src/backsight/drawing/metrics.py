@@ -24,7 +24,7 @@ _BOLD = (
 )
 _WIDTHS = {
     weight: {chr(32 + k): int(width) for k, width in enumerate(table.split())}
-    | {"×": 584, "…": 1000, "·": 278, "▸": 600, "▾": 600, "–": 556, "≠": 549}
+    | {"×": 584, "…": 1000, "·": 278, "▸": 600, "▾": 600, "–": 556, "≠": 549, "≤": 549}
     for weight, table in (("regular", _REGULAR), ("bold", _BOLD))
 }
 

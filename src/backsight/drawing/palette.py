@@ -15,6 +15,7 @@ LIGHT = {
     "soft": "#56637a",
     "frame": "#f3f6fb",
     "frame2": "#e9eef7",
+    "bar": "#d9e2f0",
     "edge": "#c3cddd",
     "line": "#7a879b",
     "rim": "#9aa6b8",
@@ -31,7 +32,7 @@ LIGHT = {
     "trained_ink": "#ffffff",
     "untrained": "#1257b0",
     "untrained_fill": "#ffffff",
-    "frozen": "#5f6b7c",
+    "frozen": "#566274",
     "frozen_fill": "#e3e8ef",
     "overwritten": "#c62828",
     "overwritten_fill": "#ffe9e7",
@@ -44,6 +45,7 @@ DARK = {
     "soft": "#b0bccd",
     "frame": "#171e29",
     "frame2": "#1e2735",
+    "bar": "#2b3850",
     "edge": "#36435a",
     "line": "#8595ad",
     "rim": "#5b6a82",
@@ -54,8 +56,8 @@ DARK = {
     "heat0": "#232d3c",
     "heat1": "#38301f",
     "heat2": "#55401a",
-    "heat3": "#7a5314",
-    "heat4": "#a4610a",
+    "heat3": "#6f4d14",
+    "heat4": "#985a08",
     "trained": "#3fa34d",
     "trained_ink": "#08130a",
     "untrained": "#7db4ff",
@@ -79,14 +81,13 @@ SHAPES = f"""\
 .bs .g{{stroke-width:1.4}}
 .bs .w{{fill:none;stroke-width:1.3}}
 .bs .hot>.n,.bs .bad>.n{{stroke-width:2.6}}
-.bs .ring{{fill:none;stroke-width:2.4}}
+.bs .ring{{fill:none;stroke-width:2.2}}
 .bs .w.hot{{stroke-width:2.4}}
 .bs .bad>.n{{stroke-dasharray:5 3}}
 .bs .t{{stroke-width:1}}
-.bs .t.untrained{{stroke-dasharray:3 2}}
+.bs .t.untrained{{stroke-width:1.4;stroke-dasharray:3 2}}
 .bs .overwritten+text{{text-decoration:line-through}}
 .bs .t.hot{{stroke-width:2.4}}
-.bs .head{{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}}
 """
 _COLOURS = """\
 .bs .page{fill:$page}
@@ -94,13 +95,14 @@ _COLOURS = """\
 .bs .op,.bs .sub,.bs .l{fill:$soft}
 .bs .f{fill:$frame;stroke:$edge}
 .bs .f.odd{fill:$frame2}
-.bs .head{fill:$group;stroke:$frame}
-.bs .odd~.head{stroke:$frame2}
+.bs .bar{fill:$bar}
+.bs .head{fill:$group}
 .bs .n{fill:$heat0;stroke:$rim}
 .bs .h1{fill:$heat1}
 .bs .h2{fill:$heat2}
 .bs .h3{fill:$heat3}
 .bs .h4{fill:$heat4}
+.bs .h3~text,.bs .h4~text{fill:$ink}
 .bs .g{stroke:$group}
 .bs .w{stroke:$line}
 .bs .a{fill:$line}
@@ -108,7 +110,7 @@ _COLOURS = """\
 .bs .bad>.n{stroke:$bad}
 .bs .hot>.n,.bs .w.hot,.bs .t.hot{stroke:$hot}
 .bs .a.hot{fill:$hot}
-.bs .t.trained{fill:$trained;stroke:$trained}
+.bs .t.trained{fill:$trained;stroke:$page}
 .bs .trained+text{fill:$trained_ink}
 .bs .t.untrained{fill:$untrained_fill;stroke:$untrained}
 .bs .untrained+text{fill:$untrained}
@@ -116,14 +118,16 @@ _COLOURS = """\
 .bs .frozen+text{fill:$frozen}
 .bs .t.overwritten{fill:$overwritten_fill;stroke:$overwritten}
 .bs .overwritten+text{fill:$overwritten}
-.bs .t.unknown{fill:$unknown_fill;stroke:$unknown_fill}
+.bs .t.unknown{fill:$unknown_fill;stroke:$page}
 .bs .unknown+text{fill:$unknown}
 .bs .t.root{fill:$ink;stroke:$ink}
 .bs .root+text{fill:$page}
+.bs .t.hooked{fill:$page;stroke:$rim}
+.bs .t.hooked+text{fill:$soft}
 .bs .t.bad,.bs .t.gone{fill:$page;stroke:$bad}
 .bs .t.bad+text,.bs .t.gone+text{fill:$bad}
-.bs .p{fill:$bad;stroke:$page}
-.bs .p+text{fill:$page}
+.bs .t.pin{fill:$bad;stroke:$page}
+.bs .pin+text{fill:$page}
 """
 
 

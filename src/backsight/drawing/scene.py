@@ -21,13 +21,17 @@ STATUSES: dict[Status, str] = {
 
 @dataclass(frozen=True)
 class Chip:
-    """A leaf that an operation consumes, or how many of one status there are in a group and the names of the first."""
+    """A leaf that an operation consumes, or how many of one status there are in a group and the names of the first.
+
+    `nodes` are the indices of the nodes at which gradients reach the leaf, in every copy of the operation.
+    """
 
     text: str
     status: Status
     names: tuple[str, ...]
     hot: bool = False
     count: int = 1
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,13 @@ class Box:
         """Whether there are boxes within it."""
         return self.kind in ("module", "repeat", "part")
 
+    @property
+    def verdict(self) -> Literal["", "bad", "gone", "hooked"]:
+        """What its state means to backward: it will raise, it has been through, or hooks will be asked."""
+        if "modified" in self.state:
+            return "bad"
+        return "gone" if "freed" in self.state else "hooked" if self.state else ""
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -76,7 +87,6 @@ class Remark:
 
     number: int
     text: str
-    severity: str
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ class Scene:
 
     All boxes are here, also those within closed ones; `shown` are the indices of those that the picture shows as such:
     operations and closed groups whose groups around them are all open. `at` gives the box of each operation by the
-    index of its node: its own, or that of the copy which is drawn.
+    index of its node: its own, or that of the copy which is drawn, or of what consumes a view that is not.
     """
 
     title: str

@@ -15,6 +15,7 @@ from backsight.drawing.look import MOST_BOXES, Look
 from backsight.drawing.marks import Marks, marked
 from backsight.drawing.opening import opened
 from backsight.drawing.parts import cut_into_parts
+from backsight.drawing.places import row_by_node
 from backsight.drawing.scene import Box, BoxKind, Chip, Scene, Status
 from backsight.drawing.totals import Totals
 from backsight.tape import Graph
@@ -105,6 +106,14 @@ class _Stage:
         self._box_of = [0] * len(rows)
         self._totals = Totals(rows, marks, self.warmth)
         self._uses: Counter[str] = Counter()
+        self._roots: dict[int, str] = {}
+        for row, name in rows.roots.items():
+            first = int(stands_for[row])
+            self._roots[first] = ", ".join(filter(None, (self._roots.get(first), name)))
+        self._leaf_nodes: dict[tuple[int, int], dict[int, None]] = {}
+        for row, first in enumerate(stands_for.tolist()):
+            for k, leaf in enumerate(rows.leaves[row]):
+                self._leaf_nodes.setdefault((first, k), {})[graph.leaves[leaf].node] = None
 
     def set_up(self, top: Group) -> None:
         """Make the boxes of everything in `top`."""
@@ -134,7 +143,7 @@ class _Stage:
         path = self.wears.get(row, rows.module[row])
         name = below(path, group.path) if row in self.wears else ""
         if repetition and repetition.kind == "module":
-            name = _span(repetition, group.path)
+            name = _from_to(repetition.path, repetition.last, group.path)
         value = float(self.warmth.values[row])
         return Box(
             index=index,
@@ -151,7 +160,7 @@ class _Stage:
             amount=self.warmth.words(value, times),
             chips=self._chips(row),
             state=rows.state[row],
-            root=harmless(rows.roots.get(row, "")),
+            root=harmless(self._roots.get(row, "")),
             path=harmless(path),
             hot=row in marks.hot,
             shared=row in marks.shared,
@@ -162,8 +171,14 @@ class _Stage:
         leaves, marks = self.graph.leaves, self.marks
         pairs = zip(self.rows.chips[row], self.rows.leaves[row], strict=False)
         return tuple(
-            Chip(harmless(text), marks.statuses[k], (harmless(leaves[k].label),), k in marks.hot_leaves)
-            for text, k in pairs
+            Chip(
+                harmless(text),
+                marks.statuses[leaf],
+                (harmless(leaves[leaf].label),),
+                leaf in marks.hot_leaves,
+                nodes=tuple(self._leaf_nodes[row, k]),
+            )
+            for k, (text, leaf) in enumerate(pairs)
         )
 
     def _group(self, group: Group, around: Group, parent: int | None, copies: int, *, again: bool) -> Box:
@@ -188,7 +203,7 @@ class _Stage:
             amount=("" if self.warmth.adds_up or not value else "≤ ") + self.warmth.words(value, group.times),
             chips=self._tally(span),
             state=totals.state(span),
-            root=harmless(", ".join(name for row, name in self.rows.roots.items() if row in span and name)),
+            root=harmless(", ".join(name for row, name in self._roots.items() if row in span and name)),
             path=harmless(group.path),
             hot=totals.hot(span),
             shared=totals.shared(span),
@@ -197,13 +212,13 @@ class _Stage:
 
     def _title(self, group: Group, around: Group, *, again: bool) -> str:
         if group.kind == "repeat":
-            first, last = self._path(group.items[0]), self._path(group.items[-1])
-            if first and group.last != last:
-                return f"{below(first, around.path)}…{below(group.last, group.path)}"
+            first = next(filter(None, map(self._path, group.items)), "")
+            if first and group.last not in map(self._path, group.items):
+                return _from_to(first, group.last, around.path)
             return f"{below(group.path, around.path)} repeated".strip()
         if group.kind == "part":
             return f"ops {group.start:,}…{group.stop - 1:,}"
-        name = _span(group, around.path)
+        name = _from_to(group.path, group.last, around.path)
         self._uses[group.path] += 1
         return f"{name} · call {self._uses[group.path]}" if again and self.graph.calls else name
 
@@ -229,8 +244,10 @@ class _Stage:
 
     def boxes_by_node(self) -> dict[int, int]:
         """Return the box of each operation, by the index of its node."""
-        box_of = self._box_of
-        return {node: box_of[k] for node, k in zip(self.rows.node, self.stands_for.tolist(), strict=True)}
+        box_of = [self._box_of[k] for k in self.stands_for.tolist()]
+        at, roots = self.graph.leaf_at, {self.rows.node[k] for k in self.rows.roots}
+        places = row_by_node(self.graph, self.rows).items()
+        return {node: box_of[k] for node, k in places if node not in at or node in roots}
 
     def links(self) -> dict[tuple[int, int], None]:
         """Return the links between the boxes of operations, each once."""
@@ -249,11 +266,12 @@ def _only_row(group: Group) -> int | None:
     return only if isinstance(only, int) else None
 
 
-def _span(group: Group, around: str) -> str:
+def _from_to(path: str, last: str, around: str) -> str:
     """Return the name of a module as seen from within `around`; of several, the first and what changes in the last."""
-    name = below(group.path, around)
-    if group.times == 1 or group.last == group.path:
+    name = below(path, around)
+    if last in ("", path):
         return name
-    parts = [a if a == b else f"{a}…{b}" for a, b in zip(group.path.split("."), group.last.split("."), strict=True)]
-    skipped = len(group.path.split(".")) - len(name.split("."))
-    return ".".join(parts[skipped:])
+    if path.count(".") != last.count("."):
+        return f"{name}…{below(last, around)}"
+    parts = [a if a == b else f"{a}…{b}" for a, b in zip(path.split("."), last.split("."), strict=True)]
+    return ".".join(parts[path.count(".") - name.count(".") :])

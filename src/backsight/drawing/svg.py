@@ -11,8 +11,9 @@ from backsight.drawing.caption import SAMPLE_HEIGHT, Caption, caption
 from backsight.drawing.card import Card, Tag, Text, card, measured
 from backsight.drawing.layout import Frame, Line, Page, laid_out
 from backsight.drawing.layout.layered import Point
-from backsight.drawing.layout.nesting import STACKED
+from backsight.drawing.layout.nesting import HEAD, STACKED
 from backsight.drawing.palette import Theme, css
+from backsight.drawing.places import nodes_by_box, spelled
 from backsight.drawing.scene import Box, Scene
 
 MARGIN = 20.0
@@ -28,6 +29,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
         theme: "light" or "dark", or "auto" for what the reader's system prefers.
     """
     known = {index: card(scene.boxes[index]) for index in scene.shown}
+    nodes = nodes_by_box(scene)
     page = laid_out(scene, lambda box: (known[box.index].width, known[box.index].height), _head_width)
     words = caption(scene, max(page.width, 340.0))
     width = max(page.width, words.width) + 2 * MARGIN
@@ -45,7 +47,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
         *_frames(scene, page, known),
         *_lines(scene, page.lines),
         *_heads(scene, page, known),
-        *(_box(scene.boxes[i], page.frames[i], known[i], tell(scene.boxes[i])) for i in known),
+        *(_box(scene.boxes[i], page.frames[i], known[i], nodes[i], tell(scene.boxes[i])) for i in known),
         "</g></svg>",
     ]
     return "\n".join(parts)
@@ -86,11 +88,14 @@ def _captions(words: Caption, below: float) -> Iterable[str]:
         elif isinstance(part, Tag):
             yield _tag(part)
         else:
-            outer = part.style if part.style in ("hot", "bad") else ""
-            style = f"n h{part.heat}" if part.heat else {"g": "n g", "shared": "ring"}.get(part.style, "n")
-            sample = _rect(Frame(part.x, part.y, part.width, SAMPLE_HEIGHT), style, 3)
-            yield f'<g class="{outer}">{sample}</g>'
+            yield sample(Frame(part.x, part.y, part.width, SAMPLE_HEIGHT), part.mark)
     yield "</g>"
+
+
+def sample(frame: Frame, mark: str) -> str:
+    """Return a small box that shows a mark of the legend."""
+    style = {"closed": "n g", "shared": "ring"}.get(mark, f"n {mark}")
+    return f'<g class="{mark if mark in ("hot", "bad") else ""}">{_rect(frame, style, 3)}</g>'
 
 
 def _written(text: Text, style: str = "") -> str:
@@ -108,7 +113,8 @@ def _tag(tag: Tag) -> str:
     style = f"t {tag.style}{' hot' if tag.hot else ''}"
     place = f'x="{_n(tag.x)}" y="{_n(tag.y)}" width="{_n(tag.width)}" height="{_n(cards.CHIP_HEIGHT)}" rx="7.5"'
     title = f"<title>{_text(tag.title)}</title>" if tag.title else ""
-    return f'<g><rect class="{style}" {place}/>{_written(tag.text)}{title}</g>'
+    nodes = f' data-node="{spelled(tag.nodes)}"' if tag.nodes else ""
+    return f'<g{nodes}><rect class="{style}" {place}/>{_written(tag.text)}{title}</g>'
 
 
 def _rect(frame: Frame, style: str, rx: int, shift: float = 0.0) -> str:
@@ -129,16 +135,21 @@ def _frames(scene: Scene, page: Page, known: dict[int, Card]) -> Iterable[str]:
 
 
 def _heads(scene: Scene, page: Page, known: dict[int, Card]) -> Iterable[str]:
-    """Yield the names of open groups, over the lines that run through."""
+    """Yield the bars of open groups, with their names."""
     for index in sorted(page.frames.keys() - known.keys()):
         box, frame = scene.boxes[index], page.frames[index]
         name, width, full = measured(cards.title(box), "name")
         amount, amount_width, _ = measured(each(box), "amount")
-        left = page.head(index, width, width + amount_width + 20)
-        yield _written(Text(left, frame.y + 16, name, "name", width, full or box.path), "name head")
+        yield f'<path class="bar" d="{bar(frame)}"/>'
+        yield _written(Text(frame.x + 10, frame.y + 16, name, "name", width, full or box.path), "name head")
         if amount:
             right = frame.x + frame.width - 10 - amount_width
             yield _written(Text(right, frame.y + 16, amount, "amount", amount_width), "amount head")
+
+
+def bar(frame: Frame) -> str:
+    """Return the outline of the bar at the top of a frame."""
+    return f"M{_n(frame.x)} {_n(frame.y + HEAD)}v-16a8 8 0 0 1 8-8h{_n(frame.width - 16)}a8 8 0 0 1 8 8v16z"
 
 
 def _lines(scene: Scene, lines: Iterable[Line]) -> Iterable[str]:
@@ -167,26 +178,21 @@ def _route(points: list[Point]) -> str:
     return out
 
 
-def _box(box: Box, frame: Frame, own: Card, told: str) -> str:
+def _box(box: Box, frame: Frame, own: Card, nodes: Iterable[int], told: str) -> str:
     """Return a box that is shown as one, with everything that stands on it."""
-    marks = ["hot"] * box.hot + ["bad"] * bool(box.state)
+    marks = ["hot"] * box.hot + ["bad"] * (box.verdict in ("bad", "gone"))
     style = f"n{' g' if box.is_group else ''}{f' h{box.heat}' if box.heat else ''}"
     copies = (2, 1, 0) if box.times > 1 else (0,)
     home = Frame(0.0, 0.0, frame.width, frame.height)
     radius = 5 if box.kind in ("op", "leaf") else 8
-    place = f'data-box="{box.index}" transform="translate({_n(frame.x)} {_n(frame.y)})"'
+    place = f'data-box="{box.index}" data-node="{spelled(nodes)}" transform="translate({_n(frame.x)} {_n(frame.y)})"'
     parts = [f'<g class="{" ".join(marks)}" {place}>']
-    parts += [_rect(Frame(-4.0, -4.0, frame.width + 8, frame.height + 8), "ring", radius + 4)] if box.shared else []
+    parts += [_rect(Frame(-3.5, -3.5, frame.width + 7, frame.height + 7), "ring", radius + 3)] if box.shared else []
     parts += [_rect(home, style, radius, k * STACKED) for k in copies]
     parts += map(_written, own.texts)
     parts += map(_tag, own.tags)
     if box.pins:
-        numbers = ",".join(map(str, box.pins))
-        _, width, _ = measured(numbers, "chip")
-        pin = Text(-width / 2, 3.8, numbers, "chip", width)
-        parts.append(
-            f'<g><rect class="p" x="{_n(-width / 2 - 5)}" y="-8" width="{_n(width + 10)}" height="16" rx="8"/>'
-            f"{_written(pin)}</g>"
-        )
+        pin = cards.tag("pin", ",".join(map(str, box.pins)))
+        parts.append(_tag(pin.moved(-pin.width / 2, -cards.CHIP_HEIGHT / 2)))
     parts.append(f"<title>{_text(told)}</title></g>")
     return "".join(parts)

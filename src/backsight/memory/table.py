@@ -36,7 +36,13 @@ def text(memory: StepMemory, rows: int, width: int | None) -> str:
     terminal = Console()
     width = width or (terminal.width if terminal.is_terminal else 120)
     color: Literal["auto"] | None = "auto" if terminal.is_terminal else None
-    console = Console(width=width, file=io.StringIO(), force_terminal=terminal.is_terminal, color_system=color)
+    console = Console(
+        width=width,
+        file=io.StringIO(),
+        force_terminal=terminal.is_terminal,
+        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
+        color_system=color,
+    )
     console.print(*renderables(memory, rows, width), sep="\n")
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]  # ours
 

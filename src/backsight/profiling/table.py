@@ -38,6 +38,7 @@ def text(profile: Profile, limit: int | None, width: int | None = None, color: b
         file=out,
         width=wide,
         force_terminal=color,
+        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
         color_system="standard" if color else None,
         highlight=False,
         emoji=False,

@@ -139,10 +139,12 @@ class _Search:
         consumers = np.concatenate([consumer, np.arange(len(roots)) + len(labels)])
         order = np.argsort(sources, kind="stable")
         self._sources, self._consumers = sources[order], consumers[order]
-        # How many results are open above each row: a loop is best cut where it carries least along.
-        last = np.arange(len(labels))
+        # How many results are open above each row, and for how many uses: a loop is best cut where it carries least.
+        n = len(labels)
+        last = np.arange(n)
         np.maximum.at(last, flat, consumer)
-        self._open = np.arange(len(labels) + 1) - np.concatenate([[0], np.cumsum(np.bincount(last))])
+        self._open = np.arange(n + 1) - _sums(last, n)
+        self._uses = _sums(flat, n) - _sums(consumer, n)
         # Long stretches that no fold fits are rare and cost a look at each start, so patience is limited: what is then
         # left unfolded is still shown rightly.
         self._patience = 16 * len(labels) + 500_000
@@ -171,7 +173,7 @@ class _Search:
         begin = np.arange(start, min(start + period, stop - period - least(period, self._spared) + 1))
         most = (stop - begin) // period
         best = None
-        for k in np.lexsort((self._open[begin + period], -most))[:TRIES].tolist():
+        for k in np.lexsort((self._uses[begin + period], self._open[begin + period], -most))[:TRIES].tolist():
             if best and most[k] <= best.count:
                 break
             count = self._count(int(begin[k]), period, int(most[k]))
@@ -236,6 +238,11 @@ def _flat(nested: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Return where each inner sequence starts, and all of them in one column."""
     start = np.concatenate([[0], np.cumsum(np.fromiter(map(len, nested), np.int64, len(nested)))])
     return start, np.array([x for inner in nested for x in inner], np.int64)
+
+
+def _sums(rows: Ints, n: int) -> Ints:
+    """Return how many of `rows` lie above each of `n` rows, and above the end."""
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
 
 
 def _before_first_false(good: NDArray[np.bool_]) -> int:

@@ -38,7 +38,12 @@ def table(walk: Walk, *, width: int | None = None, color: bool = False) -> str:
     width = max(width or shutil.get_terminal_size((WHEN_NO_TERMINAL, 24)).columns, NARROWEST)
     written = io.StringIO()
     console = Console(
-        file=written, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False
+        file=written,
+        width=width,
+        force_terminal=color,
+        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
+        color_system="standard" if color else None,
+        highlight=False,
     )
     console.print(_heading(walk))
     by_step = len(walk) <= FORMULA or not any(row.module for row in walk.summary())

@@ -179,17 +179,24 @@ class Walk:
 
         return table(self, width=width, color=color)
 
-    def to_html(self, file: str | os.PathLike[str] | None = None, *, picture: str | Callable[[], str] = "") -> str:
-        """Return the walk as one page with buttons for forward and back, and write it to `file`.
+    def to_html(
+        self, file: str | os.PathLike[str] | None = None, *, picture: str | Callable[[], str] | None = None
+    ) -> str:
+        """Return the walk as one page: its steps beside the graph, with the node that runs lit; write it to `file`.
+
+        ```python
+        w.run().to_html("walk.html")
+        w.to_html("walk.html", picture=lambda: w.graph.to_svg(max_boxes=60))
+        ```
 
         Args:
             file: where to write it.
-            picture: an SVG to stand beside the steps, or what makes one, such as `w.graph.to_svg`. Elements whose
-                attribute `data-node` has the index of a node (or several, with blanks between) are lit at its step.
+            picture: an SVG to stand there instead of the graph's own, or what makes one; "" for none. Elements whose
+                attribute `data-node` has the index of a node are lit at its step (`"1 4-7"`: several).
         """
         from backsight.walkthrough.page import page
 
-        html = page(self, picture if isinstance(picture, str) else picture())
+        html = page(self, picture() if callable(picture) else picture)
         if file is not None:
             Path(file).write_text(html, encoding="utf-8")
         return html

@@ -31,6 +31,7 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
         (f"{border} had what it saved released by an earlier backward(); the first on the way is {_describe(first)}.",),
         "Compute the loss anew for each backward(). What is carried from step to step must be cut: "
         "hidden = hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward().",
+        nodes=(first.index,),
     )
 
 

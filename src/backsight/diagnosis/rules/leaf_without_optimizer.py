@@ -50,6 +50,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         title + ("it." if one else "them."),
         (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else [])),
         _cure(scene, leaves, wanted),
+        nodes=tuple(leaf.node for leaf in leaves),
     )
 
 

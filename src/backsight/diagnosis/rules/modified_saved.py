@@ -37,4 +37,5 @@ def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
         ),
         "Make a new tensor instead (x = x + 1, not x += 1), or change a copy: x = x.clone() first. If an optimizer "
         "changed it, call step() after the last backward() that needs the old weights.",
+        nodes=(node.index,),
     )

@@ -82,6 +82,7 @@ def _of_leaves(spoilt: list[Leaf]) -> Finding:
         ),
         "Look at the step before: its gradient was not finite, or too large. Clip gradients, lower the learning rate, "
         "and audit the loss of that step.",
+        nodes=tuple(leaf.node for leaf in spoilt),
     )
 
 
@@ -95,4 +96,5 @@ def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
         f"{what}, saved for backward, holds NaN or infinity.",
         (f"{node.name}{where} saved it as `{saved.name}`: {order}, so it was born there or just before.",),
         _CURE,
+        nodes=(node.index,),
     )

@@ -26,4 +26,5 @@ def overwritten_leaf(scene: Scene) -> Iterator[Finding]:
                 ),
                 "Give the result another name and keep the leaf's, computing the result anew in each step.",
                 exact=False,
+                nodes=(leaf.node,),
             )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import shutil
 import subprocess
+from html import unescape
+
+from backsight.drawing.metrics import text_width
 
 SCALE = 2
 """Pixels for each unit of the picture: sharp on the screens of today."""
@@ -33,7 +38,24 @@ def _by_cairosvg(svg: str) -> bytes | None:
         import cairosvg
     except (ImportError, OSError):  # OSError: the package is there but its C library is not
         return None
-    return bytes(cairosvg.svg2png(bytestring=svg.encode(), scale=SCALE))
+    return bytes(cairosvg.svg2png(bytestring=spaced(svg).encode(), scale=SCALE))
+
+
+_TEXT = re.compile(r'x="([-\d.]+)"( y="[^"]+" class="([^"]+)") textLength="([\d.]+)" lengthAdjust="\w+">([^<]+)')
+
+
+def spaced(svg: str) -> str:
+    """Return `svg` with a place for each letter: cairosvg knows no `textLength`, and rounds letters' widths."""
+    return _TEXT.sub(_by_letter, svg)
+
+
+def _by_letter(found: re.Match[str]) -> str:
+    x, attributes, style, width, text = found.groups()
+    bold = bool({"name", "h"} & set(style.split()))
+    ends = list(itertools.accumulate(text_width(letter, 1.0, bold=bold) for letter in unescape(text)))
+    scale = float(width) / (ends[-1] or 1.0)
+    places = " ".join(f"{float(x) + end * scale:.2f}" for end in [0.0, *ends[:-1]])
+    return f'x="{places}"{attributes}>{text}'
 
 
 def _by_resvg(svg: str) -> bytes | None:

@@ -10,11 +10,10 @@ from backsight.drawing.scene import Box, Scene
 
 PAD = 14.0
 HEAD = 24.0
+"""How high the bar is that bears a frame's name; lines that come in go on below it."""
 STACKED = 4.0
 """How far the second and the third of several copies stand out behind the first."""
 PORT = 8.0
-MARGIN = 10.0
-GAP = 7.0
 TOP = -1
 """Stands for the page, in place of the index of a frame."""
 
@@ -45,28 +44,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Page:
-    """A picture with its places: by the index of each box that is shown or open its frame, and the lines.
-
-    `entries` are the places along the upper edge of each open group at which lines come in.
-    """
+    """A picture with its places: by the index of each box that is shown or open its frame, and the lines."""
 
     frames: dict[int, Frame]
     lines: tuple[Line, ...]
-    entries: dict[int, tuple[float, ...]]
     width: float
     height: float
-
-    def head(self, index: int, width: float, room: float) -> float:
-        """Return where the name of an open group begins: beside the lines that come in, where they leave room.
-
-        `width` is that of the name, `room` what it needs together with what stands at the right.
-        """
-        frame = self.frames[index]
-        left = frame.x + MARGIN
-        for place in sorted(self.entries[index]):
-            if left - GAP < place < left + width + GAP and place + GAP + room < frame.x + frame.width:
-                left = place + GAP
-        return left
 
 
 def laid_out(scene: Scene, measure: Callable[[Box], Size], head: Callable[[Box], float]) -> Page:
@@ -213,16 +196,9 @@ def _page(scene: Scene, contents: dict[int, _Content], placed: dict[int, _Placed
             corners[item] = corner
             more = 2 * STACKED if scene.boxes[item].times > 1 else 0.0
             frames[item] = Frame(*corner, sizes[item][0] - more, sizes[item][1] - more)
-        for (a, _, b), points, links in zip(
+        for (_, _, b), points, links in zip(
             contents[index].wires, own.layout.wires, contents[index].wires.values(), strict=True
         ):
-            moved = [(x + px, y + py) for px, py in points]
-            if a == index and index != TOP:
-                moved[0] = moved[0][0], corners[index][1]  # from the edge, through the head
-            lines.append(Line(tuple(moved), tuple(links), arrow=b not in placed))
-    entries = {
-        index: tuple(frames[index].x + place for place in own.entries.values())
-        for index, own in placed.items()
-        if index != TOP
-    }
-    return Page(frames, tuple(lines), entries, *placed[TOP].size)
+            moved = tuple((x + px, y + py) for px, py in points)
+            lines.append(Line(moved, tuple(links), arrow=b not in placed))
+    return Page(frames, tuple(lines), *placed[TOP].size)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+from backsight.drawing.layout import Frame
+from backsight.drawing.legend import Entry, legend
 from backsight.drawing.palette import DARK, LIGHT, css, substituted
-from backsight.drawing.scene import STATUSES, Box, Scene
+from backsight.drawing.scene import Box, Scene
+from backsight.drawing.svg import sample
 
 TOLD = 5000
 """In a page with more boxes than this, they do not tell their details: it would no longer be a page."""
@@ -49,17 +52,18 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
     for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         data = data.replace(harmful, harmless)
     title = escape(scene.title)
+    entries = "".join(_entry(entry) for line in legend(scene, scene.boxes) for entry in line)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{title}</title><style>{style}</style></head>
 <body><header><h1 title="{title}">{title}</h1><p>{escape(scene.summary)}</p><nav>
-<input id="find" type="search" placeholder="find  /" aria-label="find"><span id="count" aria-live="polite"></span>
+<span id="count" aria-live="polite"></span><input id="find" type="search" placeholder="find  /" aria-label="find">
 <button id="open" title="o">open all</button><button id="close" title="c">close all</button>
 <button id="fit" title="f">fit</button><button id="in" aria-label="zoom in" title="+">+</button>
 <button id="out" aria-label="zoom out" title="-">−</button></nav></header>
 <svg id="stage" class="bs" role="group" aria-label="{title}"><g id="world"></g></svg>
-<footer>{"".join(_legend(scene))}<span id="say" role="status"></span></footer>{_remarks(scene)}
+<footer>{entries}<span id="say" role="status"></span></footer>{_remarks(scene)}
 <div id="tip" role="tooltip" hidden></div>
 <script type="application/json" id="scene">{data}</script>
 <script>"use strict";
@@ -107,6 +111,7 @@ def _record(box: Box, tell: Callable[[Box], str]) -> dict[str, Any]:
         "amount": box.amount,
         "chips": [(chip.status, chip.text, *([1] if chip.hot else [])) for chip in box.chips],
         "state": box.state,
+        "verdict": box.verdict,
         "root": box.root,
         "hot": int(box.hot),
         "shared": int(box.shared),
@@ -117,20 +122,15 @@ def _record(box: Box, tell: Callable[[Box], str]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if (value and value != ()) or (key == "parent" and value == 0)}
 
 
-def _legend(scene: Scene) -> Iterator[str]:
-    name, classes = scene.scale
-    if name:
-        yield f"<span>{escape(name)}:</span>"
-        for k, words in enumerate(classes, 1):
-            swatch = f'<rect class="n h{k}" x=".5" y=".5" width="21" height="11" rx="3"/>'
-            yield f'<span><svg class="bs" width="22" height="12">{swatch}</svg>{escape(words)}</span>'
-    met = {chip.status for box in scene.boxes for chip in box.chips}
-    for status, words in STATUSES.items():
-        if status in met:
-            pill = f'<rect class="t {status}" x="1" y="1" width="20" height="10" rx="5"/>'
-            yield f'<span><svg class="bs" width="22" height="12">{pill}</svg>{escape(words)}</span>'
-    for note in scene.notes:
-        yield f"<span>{escape(note)}</span>"
+def _entry(entry: Entry) -> str:
+    """Return an entry of the legend."""
+    if entry.pill:
+        shape = f'<rect class="t {entry.pill}" x="1" y="1" width="20" height="11" rx="5.5"/>'
+    elif entry.mark:
+        shape = sample(Frame(1.5, 1.5, 20.0, 10.0), entry.mark)
+    else:
+        return f"<span>{escape(entry.words)}</span>"
+    return f'<span><svg class="bs" width="23" height="13">{shape}</svg>{escape(entry.words)}</span>'
 
 
 def _remarks(scene: Scene) -> str:

@@ -130,14 +130,15 @@ stage.addEventListener("wheel", (e) => {
   if (e.ctrlKey || e.metaKey || !e.shiftKey) zoom(Math.exp(-e.deltaY * lines * 0.0015), e.clientX - box.left, e.clientY - box.top);
   else { x -= e.deltaY * lines; move(); }
 }, { passive: false });
-stage.addEventListener("focusin", (e) => {
+// On the window: an SVG element that listens to the focus would itself take it.
+addEventListener("focusin", (e) => {
   const g = target(e);
   if (!g || !g.matches(":focus-visible")) return;
   bringIntoView(g.box.index);
   const box = g.getBoundingClientRect();
   hint(g, box.right, box.top);
 });
-stage.addEventListener("focusout", () => hint(null));
+addEventListener("focusout", () => hint(null));
 $("find").addEventListener("input", (e) => search(e.target.value));
 $("find").addEventListener("keydown", (e) => {
   if (e.key === "Enter") nextHit(e.shiftKey ? -1 : 1);

@@ -12,10 +12,13 @@ function ranks(n, wires, entries, exits) {
   const after = lists(n), before = lists(n), top = new Set(entries), bottom = new Set(exits);
   for (const w of wires) { after[w.a].push(w.b); before[w.b].push(w.a); }
   const inner = [...Array(n).keys()].filter((v) => !top.has(v) && !bottom.has(v));
-  const rank = Array.from({ length: n }, (_, v) => (top.has(v) ? -1 : 0)), free = rank.map((r) => r === 0);
+  const height = new Array(n).fill(0), sources = inner.filter((v) => !before[v].length);
+  for (const v of inner.slice().reverse()) height[v] = most(after[v].map((w) => height[w] + 1), 0);
+  const main = top.size ? -1 : sources.reduce((a, v) => (a >= 0 && height[a] >= height[v] ? a : v), -1);
+  const rank = Array.from({ length: n }, (_, v) => (top.has(v) ? -1 : 0)), free = rank.map((r, v) => r === 0 && v !== main);
   for (const v of inner) {
     rank[v] = most(before[v].map((u) => rank[u] + 1), 0);
-    free[v] = before[v].every((u) => free[u]);
+    free[v] = free[v] && before[v].every((u) => free[u]);
   }
   const end = most(inner.map((v) => rank[v]), -1) + 1;
   for (const v of exits) rank[v] = end;

@@ -68,19 +68,8 @@ function pageOf(boxes, contents, placed, sizes) {
     });
     [...contents.get(index).wires.values()].forEach((w, k) => {
       const points = own.layout.wires[k].map(([px, py]) => [x + px, y + py]);
-      if (w.a === index && index !== TOP) points[0][1] = y0;
       lines.push({ points, links: w.links, arrow: !placed.has(w.b) });
     });
   }
-  const entries = new Map([...placed].filter(([i]) => i !== TOP)
-    .map(([i, own]) => [i, [...own.entries.values()].map((place) => frames.get(i).x + place)]));
-  return { frames, lines, entries, width: placed.get(TOP).size[0], height: placed.get(TOP).size[1] };
-}
-
-function headAt(page, index, width, room) {
-  const frame = page.frames.get(index);
-  let left = frame.x + 10;
-  for (const place of page.entries.get(index).slice().sort((a, b) => a - b))
-    if (left - 7 < place && place < left + width + 7 && place + 7 + room < frame.x + frame.width) left = place + 7;
-  return left;
+  return { frames, lines, width: placed.get(TOP).size[0], height: placed.get(TOP).size[1] };
 }

@@ -2,7 +2,7 @@
 const data = JSON.parse(document.getElementById("scene").textContent);
 const boxes = data.boxes.map((b, i) => ({
   index: i, parent: -1, kind: "op", name: "", op: "", shape: "", times: 1, count: 1, heat: 0, amount: "", chips: [],
-  state: "", root: "", pins: [], told: "", ...b,
+  state: "", verdict: "", root: "", pins: [], told: "", ...b,
 }));
 const isGroup = (b) => b.kind === "module" || b.kind === "repeat" || b.kind === "part";
 const MOST = 500;
@@ -59,22 +59,22 @@ function card(b) {
     texts.push({ x, y, text: short, face });
     return x + width + 7;
   };
-  let x1 = 9, x2 = write(9, 31.5, second, "sub");
+  let x1 = 9, x2 = write(9, 33.5, second, "sub");
   for (const [text, face] of first) x1 = write(x1, 16, text, face);
   const tag = (style, text, hot) => {
-    const [short, width] = measured(text, style === "bad" || style === "gone" ? "state" : "chip");
+    const [short, width] = measured(text, ["bad", "gone", "hooked"].includes(style) ? "state" : "chip");
     tags.push({ x: x2, style, text: short, width: width + 11, hot });
     x2 += width + 15;
   };
   if (b.root) tag("root", b.root);
-  if (b.state) tag(b.state.includes("modified") ? "bad" : "gone", b.state);
+  if (b.state) tag(b.verdict, b.state);
   for (const [status, text, hot] of b.chips.slice(0, 3)) tag(status, text, hot);
   const rest = b.chips.slice(3).map((c) => c[0]).sort((p, q) => STATUS.indexOf(p) - STATUS.indexOf(q));
   if (rest.length) tag(rest[0], `+${rest.length}`);
   const [amount, w] = measured(b.amount, "amount");
   const width = Math.max(x1 + (amount ? w + 4 : -7), x2 - (tags.length ? 4 : 7), 40) + 9;
   if (amount) texts.push({ x: width - 9 - w, y: 16, text: amount, face: "amount" });
-  return (b.card = { width, height: 40, texts, tags });
+  return (b.card = { width, height: 42, texts, tags });
 }
 
 // --- what is shown ----------------------------------------------------------------------------
@@ -141,32 +141,33 @@ function drawLine(line) {
 function drawHead(b, f) {
   const g = node("g", { class: "knob", tabindex: 0, role: "button", "aria-expanded": true, "aria-label": "close " + title(b) }, world);
   g.box = b;
-  node("rect", { class: "grip", x: f.x, y: f.y, width: f.width, height: HEAD, rx: 8 }, g);
-  const [name, long] = measured("▾ " + title(b), "name"), [amount, width] = measured(each(b), "amount");
-  text(g, name, "name head", headAt(layout, b.index, long, long + width + 20), f.y + 16);
+  const d = `M${f1(f.x)} ${f1(f.y + HEAD)}v-16a8 8 0 0 1 8-8h${f1(f.width - 16)}a8 8 0 0 1 8 8v16z`;
+  node("path", { class: "bar", d }, g);
+  const [name] = measured("▾ " + title(b), "name"), [amount, width] = measured(each(b), "amount");
+  text(g, name, "name head", f.x + 10, f.y + 16);
   if (amount) text(g, amount, "amount head", f.x + f.width - 10 - width, f.y + 16);
 }
 
 function drawBox(b, f) {
   const own = card(b), group = isGroup(b), label = `${group ? "open " : ""}${b.name} ${b.op} ${b.shape} ${b.amount}`;
-  const marks = `${b.hot ? " hot" : ""}${b.state ? " bad" : ""}`;
+  const marks = `${b.hot ? " hot" : ""}${b.verdict === "bad" || b.verdict === "gone" ? " bad" : ""}`;
   const g = node("g", { class: "box" + marks, transform: `translate(${f1(f.x)} ${f1(f.y)})`, tabindex: 0, role: "button",
     "aria-label": label.replace(/ +/g, " ").trim(), ...(group ? { "aria-expanded": false } : {}) }, world);
   g.box = b;
   const home = { x: 0, y: 0, width: f.width, height: f.height }, style = `n${group ? " g" : ""}${b.heat ? " h" + b.heat : ""}`;
   const rx = b.kind === "op" || b.kind === "leaf" ? 5 : 8;
-  if (b.shared) rect(g, "ring", { x: -4, y: -4, width: f.width + 8, height: f.height + 8 }, rx + 4, 0);
+  if (b.shared) rect(g, "ring", { x: -3.5, y: -3.5, width: f.width + 7, height: f.height + 7 }, rx + 3, 0);
   for (const k of b.times > 1 ? [2, 1, 0] : [0]) rect(g, style, home, rx, k * STACKED);
   for (const t of own.texts) text(g, t.text, t.face, t.x, t.y);
   for (const t of own.tags) {
     const tag = node("g", {}, g);
-    node("rect", { class: `t ${t.style}${t.hot ? " hot" : ""}`, x: f1(t.x), y: 20, width: f1(t.width), height: 15, rx: 7.5 }, tag);
-    text(tag, t.text, "chip", t.x + 5.5, 31.2);
+    node("rect", { class: `t ${t.style}${t.hot ? " hot" : ""}`, x: f1(t.x), y: 22, width: f1(t.width), height: 15, rx: 7.5 }, tag);
+    text(tag, t.text, "chip", t.x + 5.5, 33.2);
   }
   if (b.pins.length) {
     const numbers = b.pins.join(","), width = measured(numbers, "chip")[1], pin = node("g", {}, g);
-    node("rect", { class: "p", x: f1(-width / 2 - 5), y: -8, width: f1(width + 10), height: 16, rx: 8 }, pin);
-    text(pin, numbers, "chip", -width / 2, 3.8);
+    node("rect", { class: "t pin", x: f1(-width / 2 - 5.5), y: -7.5, width: f1(width + 11), height: 15, rx: 7.5 }, pin);
+    text(pin, numbers, "chip", -width / 2, 3.7);
   }
 }
 

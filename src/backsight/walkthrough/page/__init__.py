@@ -25,29 +25,32 @@ if TYPE_CHECKING:
 MOST_STEPS = 2000
 """Steps told on one page; of a longer walk the last so many."""
 
-GRID = 128
-"""A gradient of at most so many elements is shown as numbers."""
+GRID, FEW = 128, 16
+"""A gradient of at most so many elements is shown as numbers: in a short walk, and in one of many steps."""
 
 JACOBIAN = 4096
 """A Jacobian of at most so many entries is shown as a picture."""
 
+SCRIPTS = ("card.js", "picture.js", "curve.js", "page.js")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(walk: Walk, picture: str = "") -> str:
+def page(walk: Walk, picture: str | None = None) -> str:
     """Return the page.
 
     No name in it can do harm: all of them are data, and the page's own policy forbids whatever comes from elsewhere.
 
     Args:
         walk: its steps so far are told.
-        picture: an SVG that stands beside them.
+        picture: an SVG that stands beside them; the graph's own if None is given.
     """
     title = f"backward of {', '.join(dict.fromkeys(name for name in walk.graph.root_names if name)) or 'graph'}"
     data = json.dumps(_data(walk), ensure_ascii=False, separators=(",", ":"))
     for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         data = data.replace(harmful, harmless)
-    beside = f'<figure id="picture">{picture}</figure>' if picture else ""
+    if picture is None:
+        picture = walk.graph.to_svg(heat=None, views=len(walk) <= FORMULA)  # colour says which node runs, and no more
+    beside = f'<figure id="picture" tabindex="0" aria-label="graph">{picture}</figure>' if picture else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
@@ -56,10 +59,11 @@ def page(walk: Walk, picture: str = "") -> str:
 <button id="back" aria-label="one step back" title="←">◀</button>
 <input id="at" type="range" min="0" value="0" aria-label="step">
 <button id="forth" aria-label="one step forward" title="→">▶</button><output id="count"></output></nav></header>
-<main><ol id="steps" aria-label="steps"></ol>{beside}<article id="card" aria-live="polite"></article></main>
+<main><ol id="steps" aria-label="steps"></ol>{beside}
+<section><article id="card" aria-live="polite"></article><figure id="curve"></figure></section></main>
 <script type="application/json" id="walk">{data}</script>
 <script>"use strict";
-{_own("page.js")}</script></body></html>
+{"".join(map(_own, SCRIPTS))}</script></body></html>
 """
 
 
@@ -86,7 +90,8 @@ def _data(walk: Walk) -> dict[str, Any]:
     full = len(walk) <= FORMULA
     shown = walk.steps[-MOST_STEPS:]
     steps = [{k: v for k, v in _told(step, full).items() if v not in ("", [], None)} for step in shown]
-    return {"ops": {step.node.name: _op(step) for step in shown if step.node.leaf is None}, "steps": steps}
+    ops = {step.node.name: _op(step) for step in shown if step.node.leaf is None}
+    return {"ops": ops, "steps": steps, "done": walk.done}
 
 
 def _op(step: Step) -> dict[str, Any]:
@@ -122,7 +127,7 @@ def _told(step: Step, full: bool) -> dict[str, Any]:
 
 def _gradient(name: str, gradient: Gradient, full: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"name": name, "shape": dimensions(gradient.shape), "norm": number(gradient.norm)}
-    if full and gradient.value is not None and gradient.elements <= GRID:
+    if gradient.value is not None and gradient.elements <= (GRID if full else FEW):
         told["grid"] = _grid(gradient.value)
     return told
 

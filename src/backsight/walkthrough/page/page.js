@@ -1,67 +1,10 @@
-const { ops, steps: told } = JSON.parse(document.getElementById("walk").textContent);
+const { ops, steps: told, done } = JSON.parse(document.getElementById("walk").textContent);
 const steps = told.map((step) => ({ ...ops[step.op], ...step }));
 const $ = (id) => document.getElementById(id);
+const CURVE = 12; // steps from which on their norms are drawn as a curve
 let now = 0;
-
-// An element with children; names come in as text, never as markup.
-function make(tag, style, ...children) {
-  const e = document.createElement(tag);
-  if (style) e.className = style;
-  e.append(...children.filter((c) => c !== null && c !== undefined));
-  return e;
-}
-
-function grid(rows, small) {
-  const peak = Math.max(...rows.flat().map((v) => (typeof v === "number" ? Math.abs(v) : 0))) || 1;
-  const cell = (v) => {
-    const td = make("td", "", small ? "" : String(v));
-    if (typeof v === "number" && v) {
-      td.style.background = `rgba(var(--${v > 0 ? "more" : "less"}),${(0.12 + (0.5 * Math.abs(v)) / peak).toFixed(2)})`;
-    }
-    if (small) td.title = String(v);
-    return td;
-  };
-  return make("table", small ? "small" : "", ...rows.map((row) => make("tr", "", ...row.map(cell))));
-}
-
-function gradient(g, head) {
-  const caption = make("figcaption", "", `${head} · ${g.shape} · norm ${g.norm}`);
-  return make("figure", "g", caption, g.grid ? grid(g.grid, false) : null);
-}
-
-function jacobian(j) {
-  const caption = make("figcaption", "", `J of ${j.name} · ${j.text}`);
-  return make("figure", "g", caption, j.grid ? grid(j.grid, true) : null);
-}
-
-function flow(step) {
-  const parts = [make("div", "flow", ...(step.in || []).map((g) => gradient(g, "g arriving")))];
-  const by = Object.fromEntries((step.jacobians || []).map((j) => [j.name, j]));
-  for (const g of step.out || []) {
-    const j = by[g.name];
-    const through = j && j.grid ? [make("span", "sign", "g ·"), jacobian(j), make("span", "sign", "=")] : [];
-    const told = j && !j.grid ? jacobian(j) : null;
-    parts.push(make("div", "flow", ...through, gradient(g, `to ${g.name}`), told));
-  }
-  return parts;
-}
-
-function card(step) {
-  const where = [step.kind === "op" || step.kind === "leaf" ? "" : step.kind, step.module].filter(Boolean).join(" · ");
-  const title = (step.kind === "leaf" ? "→ " : "") + step.name;
-  const formula = (step.formula || []).map(([name, text]) => make("div", "", make("code", "", `${name}: ${text}`)));
-  const signature = step.signature ? make("div", "signature", make("code", "", step.signature)) : null;
-  const notes = step.notes ? make("ul", "notes", ...step.notes.map((n) => make("li", "", n))) : null;
-  const verdict = step.check && (step.check[0] === true ? "yes" : step.check[0] === false ? "no" : "");
-  return [
-    make("h2", "", title, where ? make("small", "", where) : null),
-    step.words ? make("p", "words", step.words) : null,
-    signature || formula.length ? make("div", "formula", signature, ...formula) : null,
-    notes,
-    ...flow(step),
-    step.check ? make("p", `check ${verdict}`, step.check[1]) : null,
-  ].filter(Boolean);
-}
+const light = lamps($("picture"), steps, done, show);
+const mark = steps.length >= CURVE ? curve(steps, show) : () => {};
 
 function show(k, focus) {
   if (!steps.length) return;
@@ -75,27 +18,34 @@ function show(k, focus) {
     else li.firstChild.removeAttribute("aria-current");
   });
   const here = $("steps").children[now];
-  here.scrollIntoView({ block: "nearest" });
-  if (focus) here.firstChild.focus();
+  reveal($("steps"), here);
+  if (focus) here.firstChild.focus({ preventScroll: true });
   $("at").value = now;
-  $("count").value = `step ${step.n + 1} of ${steps[steps.length - 1].n + 1}`;
+  $("count").value = `step ${step.n} / ${steps[steps.length - 1].n}`;
   $("back").disabled = now === 0;
   $("forth").disabled = now === steps.length - 1;
-  document.querySelectorAll("#picture .lit").forEach((e) => e.classList.remove("lit"));
-  document.querySelectorAll(`#picture [data-node~="${step.node}"]`).forEach((e) => e.classList.add("lit"));
+  light(now);
+  mark(now);
+}
+
+// A leaf's name as seen from the module: `weight`; of another leaf the end of its path, or all there is.
+function within(name, module) {
+  const at = module ? name.indexOf(`${module}.`) : -1;
+  const own = at < 0 ? name : name.slice(at + module.length + 1);
+  return own.length > 18 && /^[\w.]+$/.test(own) ? `…${own.slice(-17)}` : own;
 }
 
 let module = "";
 $("steps").append(
   ...steps.map((step, k) => {
-    const short = step.name.length > 26 ? "…" + step.name.slice(-25) : step.name;
-    const name = make("span", "name", (step.kind === "leaf" ? "→ " : "") + short);
+    const li = make("li", "");
+    if (step.module && step.module !== module) li.dataset.module = module = step.module;
+    const name = make("span", "name", step.kind === "leaf" ? `→ ${within(step.name, module)}` : step.name);
     name.title = step.name;
     const button = make("button", `${step.kind} ${step.bad ? "bad" : ""}`, make("span", "n", String(step.n)), name);
     button.append(make("span", "norm", step.norm));
     button.addEventListener("click", () => show(k));
-    const li = make("li", "", button);
-    if (step.module && step.module !== module) li.dataset.module = module = step.module;
+    li.append(button);
     return li;
   }),
 );
