@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from backsight.runs import Run
-from backsight.tables.step import Row
-from backsight.tables.tree import in_order, modules
+from backsight.viewer.order import places
 
 MOST_LABELS = 60
 """A heatmap of more rows than this names only some of them."""
@@ -38,7 +37,7 @@ def plot(run: Run, tensor: str, stat: str, *, kind: str | None = None, steps: An
 def plot_heatmap(run: Run, stat: str = "norm", kind: str = "grad", *, steps: Any = None, ax: Any = None) -> Any:
     """See `Run.plot_heatmap`."""
     found = run.heatmap(stat, kind, steps=steps, columns=800)
-    order = _in_order(run, kind)
+    order = places(run, kind)
     rows = sorted(range(len(found.tensors)), key=lambda row: order.get(found.tensors[row][0], len(order)))
     values, bad = found.values[rows], found.nonfinite[rows] > 0
     ax = ax or _axes(10, max(2.5, min(0.2 * len(rows), 14) + 1))
@@ -59,12 +58,6 @@ def plot_heatmap(run: Run, stat: str = "norm", kind: str = "grad", *, steps: Any
     ax.set(title=title, xlabel="step")
     ax.figure.colorbar(image, ax=ax, pad=0.01)
     return ax
-
-
-def _in_order(run: Run, kind: str) -> dict[str, int]:
-    rows = [Row(each.name, each.kind, each.module, each.shape, 1, {}, ()) for each in run.tensors if each.kind == kind]
-    names = [row.tensor for module in in_order(modules(run.tree, rows)) for row in module.rows]
-    return {name: place for place, name in enumerate(names)}
 
 
 def _scale(values: Any, stat: str) -> tuple[str, Any]:

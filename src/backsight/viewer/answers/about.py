@@ -6,8 +6,8 @@ from typing import Any
 
 from backsight.runs import DERIVED, Run
 from backsight.tables.listing import listed
-from backsight.tables.step import Row
-from backsight.tables.tree import Module, in_order, modules
+from backsight.tables.tree import Module
+from backsight.viewer.order import modules_of
 from backsight.viewer.packing import plain
 from backsight.viewer.question import Answer, Asked, question
 
@@ -33,17 +33,11 @@ def about(run: Run, asked: Asked) -> Answer:
         "kinds": [*(kind for kind in KINDS if kind in kinds), *sorted(kinds.difference(KINDS))],
         "stats": list(DERIVED),
         "metrics": list(run.metrics),
-        "modules": [_module(module) for module in in_order(_tree(run))],
+        "modules": [_module(module) for module in modules_of(run)],
         "config": plain(run.config),
         "environment": plain(run.environment),
         "events": [plain(vars_) for vars_ in _events(run)],
     }
-
-
-def _tree(run: Run) -> list[Module]:
-    """Return the modules with a row for each tensor, as the table in a terminal has them."""
-    rows = [Row(each.name, each.kind, each.module, each.shape, 1, {}, ()) for each in run.tensors]
-    return modules(run.tree, rows)
 
 
 def _module(module: Module) -> Answer:

@@ -21,13 +21,19 @@ function stateIn(hash) {
 
 const app = {
   signal: undefined, refreshed: null, info: null,
-  go(state, quiet) {
-    const to = address(state);
-    if (to === location.hash) return;
-    quiet ? history.replaceState(null, "", to) : history.pushState(null, "", to);
-    show(quiet);
-  },
+  go(state) { follow(address(state)); },
+  // Put into the address what the page already shows.
+  note(state) { here = address(state); move("replaceState"); },
 };
+// In the frame of a notebook a page has no address of its own, nor a history: it keeps its place itself.
+let here = location.hash;
+function move(how) { try { history[how](null, "", here); } catch { /* see above */ } }
+function follow(to) {
+  if (to === here) return;
+  here = to;
+  move("pushState");
+  show();
+}
 const root = document.getElementById("app"), main = h("main", { id: "main", tabindex: "-1" }), top_ = h("header", { class: "top" });
 let abort = null, timer = null, turn = 0;
 
@@ -50,15 +56,14 @@ function mark() {
   return svg;
 }
 
-async function show(quiet = false) {
-  const state = stateIn(location.hash), mine = ++turn;
+async function show() {
+  const state = stateIn(here), mine = ++turn;
   hush();
   if (abort) abort.abort();
   clearTimeout(timer);
   abort = new AbortController();
   app.signal = abort.signal;
   app.refreshed = null;
-  const focused = document.activeElement && document.activeElement.getAttribute && document.activeElement.type === "search" ? document.activeElement.getAttribute("aria-label") : null;
   document.title = [state.page === "tensor" ? state.tensor : VIEWS.find(([p]) => p === state.page)?.[1], state.run, "backsight"].filter(Boolean).join(" · ");
   if (state.page === "runs") {
     drawTop(state, null);
@@ -77,10 +82,7 @@ async function show(quiet = false) {
       fill(main, failed(error), LIVE ? h("p", { class: "center" }, link({ page: "runs" }, "All runs")) : null);
     }
   }
-  if (focused) {
-    const box = [...main.querySelectorAll("input[type=search]")].find((each) => each.getAttribute("aria-label") === focused);
-    if (box) { box.focus(); box.setSelectionRange(box.value.length, box.value.length); }
-  } else if (!quiet) scrollTo(0, 0);
+  scrollTo(0, 0);
   if (LIVE) timer = setTimeout(() => refresh(state, mine), REFRESH);
 }
 
@@ -100,11 +102,18 @@ async function refresh(state, mine) {
   if (mine === turn) timer = setTimeout(() => refresh(state, mine), REFRESH);
 }
 
-addEventListener("popstate", () => show());
-addEventListener("hashchange", () => show());
+const moved = () => { if (location.hash !== here) { here = location.hash; show(); } };
+addEventListener("popstate", moved);
+addEventListener("hashchange", moved);
+addEventListener("click", (event) => {
+  const link_ = event.target.closest && event.target.closest('a[href^="#"]');
+  if (!link_ || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  follow(link_.getAttribute("href"));
+});
 addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.metaKey || event.ctrlKey || event.altKey) return;
-  const state = stateIn(location.hash), box = main.querySelector("input[type=search]");
+  const state = stateIn(here), box = main.querySelector("input[type=search]");
   if (event.key === "/" && box) { event.preventDefault(); box.focus(); box.select(); }
   const view = { h: "heatmap", f: "findings", c: "compare", a: "about" }[event.key];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });

@@ -39,7 +39,11 @@ function heatmapPage(state, info, app) {
   const closed = new Set((state.closed || "").split(",").filter(Boolean).map(decodeURIComponent));
   const go = (change) => app.go({ ...state, kind, stat, ...change });
   const find = h("input", { type: "search", placeholder: "find a tensor  ( / )", "aria-label": "find a tensor", value: state.find || "",
-    oninput: () => app.go({ ...state, kind, stat, find: find.value }, true) });
+    oninput: () => {
+    state.find = find.value || undefined;
+    app.note({ ...state, kind, stat });
+    draw();
+  } });
   const zoomed = state.first !== undefined || state.last !== undefined;
   const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
   const place = h("div", { class: "heat" }, busy("reading"));
@@ -53,9 +57,11 @@ function heatmapPage(state, info, app) {
       find,
       zoomed ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : h("span", { class: "hint" }, "drag to zoom, click a cell to open it")),
     place, below);
+  let read = null;
+  const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
   app.refreshed = async () => {
-    const [answer, marks] = await Promise.all([ask(state.run, "heatmap", given, app.signal), ask(state.run, "marks", {}, app.signal)]);
-    drawHeat(place, below, answer, marks, { state, info, closed, go, kind, stat, app });
+    read = await Promise.all([ask(state.run, "heatmap", given, app.signal), ask(state.run, "marks", {}, app.signal)]);
+    draw();
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
   return page;

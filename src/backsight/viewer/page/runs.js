@@ -1,36 +1,40 @@
 // The runs of a folder: what each is, how it goes, and which two to compare.
 function runsPage(state, app) {
-  const place = h("div", { class: "runs" }, busy("looking for runs"));
-  const page = h("section", { class: "page" }, place);
+  const title = h("h2", {}), folder = h("span", { class: "soft path" }), list = h("div", { class: "list" }, busy("looking for runs"));
   const chosen = new Set();
-  app.refreshed = async () => {
-    const answer = await askRuns(app.signal);
-    if (!answer.runs.length) { fill(place, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
-    drawRuns(place, answer, state, app, chosen);
-  };
-  app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
-  return page;
+  let answer = null;
+  const draw = () => answer && drawRuns({ title, folder, list, compare }, answer, state, chosen);
+  const find = h("input", { type: "search", placeholder: "find a run  ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => {
+    state.find = find.value || undefined;
+    app.note(state);
+    draw();
+  } });
+  const compare = h("button", { disabled: true, onclick: () => { const [a, b] = [...chosen]; app.go({ page: "compare", run: a, with: b }); } }, "compare two");
+  app.refreshed = async () => { answer = await askRuns(app.signal); draw(); };
+  app.refreshed().catch((error) => error.name === "AbortError" || fill(list, failed(error)));
+  return h("section", { class: "page runs" }, h("div", { class: "bar" }, title, folder, h("span", { class: "grow" }), find, compare), list);
 }
 
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
-function drawRuns(place, answer, state, app, chosen) {
+function drawRuns({ title, folder, list, compare }, answer, state, chosen) {
   const words = (state.find || "").toLowerCase().split(/\s+/).filter(Boolean);
   const runs = answer.runs.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
-  const find = h("input", { type: "search", placeholder: "find a run  ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => app.go({ ...state, find: find.value || undefined }, true) });
-  const compare = h("button", { disabled: true, onclick: () => { const [a, b] = [...chosen]; app.go({ page: "compare", run: a, with: b }); } }, "compare two");
-  const choose = (name, on) => { on ? chosen.add(name) : chosen.delete(name); compare.disabled = chosen.size !== 2; compare.textContent = chosen.size === 2 ? "compare" : chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : "compare two"; };
-  const focused = document.activeElement && document.activeElement.type === "search";
-  fill(place, h("div", { class: "bar" }, h("h2", {}, plural(runs.length, "run")), h("span", { class: "soft path", title: answer.folder }, answer.folder), h("span", { class: "grow" }), find, compare),
-    runs.length ? h("div", { class: "table" }, h("table", { class: "list" },
-      h("thead", {}, h("tr", {}, ["", "run", "state", "started", "steps", "tensors", "ranks", "size", ""].map((t, k) => h("th", { class: [4, 5, 7].includes(k) ? "right" : "" }, t)))),
-      h("tbody", {}, runs.map((run) => h("tr", {},
-        h("td", {}, h("input", { type: "checkbox", "aria-label": `choose ${run.name}`, checked: chosen.has(run.name), onchange: (event) => choose(run.name, event.target.checked) })),
-        h("td", { class: "first" }, link({ page: "heatmap", run: run.name }, run.name), run.damage !== "none" ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`) : null),
-        h("td", {}, h("span", { class: `state ${stateOf(run)}` }, run.state)),
-        h("td", { class: "soft" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), h("td", { class: "right" }, count(run.tensors)),
-        h("td", {}, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft" }, bytes(run.bytes)),
-        h("td", { class: "spark" }, run.spark ? spark(run.spark) : null)))))) : empty("No run is called so"));
-  if (focused) { find.focus(); find.setSelectionRange(find.value.length, find.value.length); }
+  title.textContent = plural(runs.length, "run");
+  folder.textContent = folder.title = answer.folder;
+  const counted = () => { compare.disabled = chosen.size !== 2; compare.textContent = chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : chosen.size === 2 ? "compare" : "compare two"; };
+  const choose = (name, on) => { on ? chosen.add(name) : chosen.delete(name); counted(); };
+  counted();
+  if (!answer.runs.length) { fill(list, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
+  if (!runs.length) { fill(list, empty("No run is called so")); return; }
+  fill(list, h("div", { class: "table" }, h("table", {},
+    h("thead", {}, h("tr", {}, ["", "run", "state", "started", "steps", "tensors", "ranks", "size", ""].map((t, k) => h("th", { class: [4, 5, 7].includes(k) ? "right" : "" }, t)))),
+    h("tbody", {}, runs.map((run) => h("tr", {},
+      h("td", {}, h("input", { type: "checkbox", "aria-label": `choose ${run.name}`, checked: chosen.has(run.name), onchange: (event) => choose(run.name, event.target.checked) })),
+      h("td", { class: "first" }, link({ page: "heatmap", run: run.name }, run.name), run.damage !== "none" ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`) : null),
+      h("td", {}, h("span", { class: `state ${stateOf(run)}` }, run.state)),
+      h("td", { class: "soft" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), h("td", { class: "right" }, count(run.tensors)),
+      h("td", {}, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft" }, bytes(run.bytes)),
+      h("td", { class: "spark" }, run.spark ? spark(run.spark) : null)))))));
 }
 
 function spark({ name, values: packed, last }) {
