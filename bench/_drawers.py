@@ -92,7 +92,7 @@ def chain(length: int) -> Program:
 
 def installed() -> dict[str, Callable[[Program, torch.Tensor], str]]:
     """Return the peers that are there, by name; each draws a program, or its loss, as text."""
-    peers = {"torchviz": _torchviz, "torchview": _torchview, "torchlens": _torchlens}
+    peers = {"torchviz": _torchviz, "torchview": _torchview, "torchlens": _torchlens, "torchvista": _torchvista}
     return {name: draw for name, draw in peers.items() if find_spec(name)}
 
 
@@ -120,6 +120,14 @@ def _torchlens(program: Program, loss: torch.Tensor) -> str:
     with tempfile.TemporaryDirectory() as folder:
         trace.draw(vis_outpath=f"{folder}/graph", vis_fileformat="svg")
         return Path(f"{folder}/graph.svg").read_text()
+
+
+def _torchvista(program: Program, loss: torch.Tensor) -> str:
+    import torchvista
+
+    with tempfile.TemporaryDirectory() as folder:
+        torchvista.trace_model(program[0], program[1], export_path=f"{folder}/graph.html")
+        return Path(f"{folder}/graph.html").read_text()
 
 
 def _drawn(dot: Any) -> str:

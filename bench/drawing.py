@@ -1,9 +1,10 @@
 """How long a picture takes, from the loss to the finished file, and how large it is: backsight and its peers.
 
-    pip install torchviz torchview torchlens     # those that are not there are left out; they need Graphviz's dot
+    pip install torchviz torchview torchlens torchvista     # those that are not there are left out
     python bench/drawing.py [--quick] [--limit 60]
 
-torchviz, like backsight, is given a loss. torchview and torchlens run the module themselves, which is timed with them.
+torchviz, like backsight, is given a loss. The others run the module themselves, which is timed with them. torchvista
+writes a page that is laid out in the browser, as `to_html` does; the rest need Graphviz's dot, or only write its input.
 Each peer works in a process of its own: some change PyTorch, and long graphs that they have walked crash when freed.
 """
 
@@ -37,12 +38,14 @@ class Workload:
     seconds: float
     boxes: int
     rounds: int = 5
+    page: float = 100.0
+    """Kilobytes that the page may have."""
 
 
 WORKLOADS = (
     Workload("log(x1·x2)·sin(x2)", formula, 0.1, 4),
     Workload("ResNet-18", resnet, 0.1, 30),
-    Workload("GPT-2, 12 layers", gpt2, 0.1, 30),
+    Workload("GPT-2, 12 layers", gpt2, 0.1, 30, page=60.0),
     Workload("sampler of 50 steps", sampler, 0.5, 20),
     Workload("chain of 10,000", partial(chain, 10_000), 1.0, 10),
     Workload("chain of 100,000", partial(chain, 100_000), 5.0, 10, rounds=3),
@@ -100,7 +103,7 @@ def boxes_in(result: Result) -> int:
 
 def cell(result: Result) -> str:
     """Return a result as a table shows it."""
-    return result.note if result.failed else f"{_seconds(result.seconds)}, {result.note}"
+    return result.note if result.failed else f"{_seconds(result.seconds)}\n{result.note}"
 
 
 def _seconds(seconds: float) -> str:
@@ -123,9 +126,11 @@ def main() -> None:
     for work in WORKLOADS[:-1] if options.quick else WORKLOADS:
         results = measured(work, 1 if options.quick else work.rounds, options.limit)
         table.add_row(work.name, *(cell(results[side]) for side in sides))
-        ours = results[SVG]
-        good = not ours.failed and ours.seconds <= work.seconds and boxes_in(ours) <= work.boxes
-        verdicts.append(verdict(good, f"{work.name}: under {work.seconds:g} s, at most {work.boxes} boxes"))
+        ours, page = results[SVG], results[HTML]
+        small = not page.failed and float(page.note.split()[0]) <= work.page
+        good = not ours.failed and ours.seconds <= work.seconds and boxes_in(ours) <= work.boxes and small
+        limits = f"under {work.seconds:g} s, at most {work.boxes} boxes, page under {work.page:g} kB"
+        verdicts.append(verdict(good, f"{work.name}: {limits}"))
     report(table, *verdicts)
 
 

@@ -65,10 +65,19 @@ def perturbed() -> tuple[bs.Graph, bs.Graph]:
 
 
 def path() -> Drawing:
-    """How a leaf reaches the loss, and what an audit would say of it."""
+    """How a leaf reaches the loss, with a remark on it."""
     graph, _ = perturbed()
-    pin = Pin("delta", "BS101: delta collects a gradient that no optimizer will use")
-    return graph.draw(path=("delta", "loss"), pins=[pin])
+    return graph.draw(path=("delta", "loss"), pins=[Pin("delta", "the perturbation: how strongly does it act?")])
+
+
+def audit() -> Drawing:
+    """What an audit found: a head that no optimizer has, and features that were changed in place."""
+    body, head = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(body.parameters(), lr=0.1)
+    features = body(torch.randn(2, 8)).sigmoid()
+    loss = head(features).square().mean()
+    features.add_(1)
+    return bs.audit(loss, model={"body": body, "head": head}, optimizer=optimizer).draw()
 
 
 def shared() -> Drawing:
@@ -77,7 +86,7 @@ def shared() -> Drawing:
     return other.draw(shared=graph)
 
 
-PICTURES: tuple[Callable[[], Drawing], ...] = (formula, gpt2, sampler, path, shared)
+PICTURES: tuple[Callable[[], Drawing], ...] = (formula, gpt2, sampler, path, audit, shared)
 
 
 def drawn(picture: Callable[[], Drawing]) -> str:

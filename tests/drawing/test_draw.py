@@ -78,6 +78,43 @@ def test_a_freed_graph_is_drawn():
     assert "freed" in backsight.graph(loss).to_svg()
 
 
+def leaf():
+    return backsight.graph(torch.ones(2, requires_grad=True))
+
+
+def several_roots():
+    x = torch.ones(2, requires_grad=True)
+    return backsight.graph(x.exp().sum(), x, [x * 2, {"also": x.sin()}])
+
+
+def freed():
+    loss = torch.ones(3, requires_grad=True).exp().sum()
+    loss.backward()
+    return backsight.graph(loss)
+
+
+def without_details():
+    return backsight.graph(torch.ones(3, requires_grad=True).exp().sum(), names=False, details=False)
+
+
+def module_used_twice():
+    layer = torch.nn.Linear(2, 2)
+    with backsight.watch():
+        return backsight.graph(layer(layer(torch.ones(1, 2))).sum(), model=layer)
+
+
+def nameless():
+    return backsight.graph(torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum(), names=False)
+
+
+@pytest.mark.parametrize("graph", [leaf, several_roots, freed, without_details, module_used_twice, nameless])
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_odd_graphs_are_written_in_every_format(graph, name, tmp_path):
+    drawing = graph().draw(tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(BEGINNINGS[name])
+    assert list(drawing.scene.shown)
+
+
 def test_a_module_that_contains_itself_is_drawn():
     model = torch.nn.Linear(2, 2)
     model.itself = model

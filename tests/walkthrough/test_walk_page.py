@@ -9,7 +9,7 @@ import torch
 import backsight as bs
 
 TITLE = "document.querySelector('#card h2').textContent"
-MARKED = """(how) => [...document.querySelectorAll(`#picture .${how}`)]
+MARKED = """(how) => [...document.querySelectorAll(`#picture .lamp.${how}, #picture g.${how}`)]
     .map((element) => element.querySelector("text").textContent)"""
 EACH = f"steps.map((step, k) => {{ show(k); return [step.module, {TITLE}, ({MARKED})('lit'), ({MARKED})('run')]; }})"
 
@@ -77,6 +77,23 @@ def test_the_node_of_a_step_is_lit_in_the_picture_and_what_has_run_is_marked(err
     assert [len(run) for *_, run in told] == list(range(8))
 
 
+def test_where_the_gradient_goes_next_is_marked(error):
+    goes = error.evaluate(f"Object.fromEntries(steps.map((step, k) => (show(k), [step.name, ({MARKED})('next')])))")
+    assert (goes["Mean"], goes["Mm"], goes["T"]) == (["Pow"], ["T"], ["unnamed 4×3"])
+    assert goes["Add"] == ["Mm", "unnamed 4"]
+    assert goes["unnamed leaf of shape 4"] == []
+
+
+def test_behind_a_view_that_is_not_in_the_picture_it_goes_to_what_is(visit):
+    x = torch.ones(2, 3, requires_grad=True)
+    walk = bs.walk(x.exp().t().unsqueeze(0).sum()).run()
+    goes = f"steps.map((step, k) => (show(k), [{TITLE}, ({MARKED})('lit'), ({MARKED})('next')]))"
+    page = visit(walk.to_html(picture=walk.graph.to_svg))
+    assert page.evaluate(goes)[:4] == [[op, ["Sum"], ["Exp"]] for op in ("Sum", "Unsqueeze", "T")] + [
+        ["Exp", ["Exp"], ["x"]]
+    ]
+
+
 def test_a_closed_module_is_lit_when_one_of_its_operations_runs(visit):
     torch.manual_seed(0)
     model = programs.Residual()
@@ -118,7 +135,7 @@ def test_what_is_lit_and_the_step_in_the_list_are_in_sight_though_the_page_does_
         page.evaluate("show", k)
         for place in ("#picture .lit", "#steps .here"):
             box = page.locator(place).first.bounding_box()
-            assert box["y"] > 40 and box["y"] + box["height"] <= 800, (k, place)
+            assert box["y"] > 40 and box["y"] + box["height"] <= 800 - 30, (k, place)  # above the key
     assert page.evaluate("document.scrollingElement.scrollTop") == 0
 
 
@@ -186,6 +203,8 @@ def test_nothing_hangs_out_of_the_window(visit, width):
     page = visit(html, viewport={"width": width, "height": 700})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     assert page.locator("#picture .lit").first.is_visible() and page.locator("#card h2").is_visible()
+    legible = "(svg) => svg.getBoundingClientRect().width / svg.width.baseVal.value"
+    assert 0.7 <= page.locator("#picture svg").evaluate(legible) <= 1
 
 
 def test_the_page_needs_nothing_else(tmp_path):

@@ -42,7 +42,7 @@ def legend(scene: Scene, boxes: Iterable[Box]) -> Iterator[tuple[Entry, ...]]:
     if verdicts & {"bad", "gone"}:
         yield (Entry("saved tensors freed or modified", mark="bad"),)
     if "hooked" in verdicts:
-        yield (Entry("saved by hooks, such as a checkpoint's", pill="hooked"),)
+        yield Entry("hooked", pill="hooked"), Entry("packed, as by a checkpoint: size unknown")
     if any(box.is_group and not box.opened for box in boxes):
         yield (Entry("closed: more inside", mark="closed"),)
     for note in scene.notes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backsight.drawing.scene import Scene
 from backsight.tape import Graph
@@ -24,6 +25,23 @@ def row_by_node(graph: Graph, rows: Rows) -> dict[int, int]:
         if node >= 0 and node not in row:
             row[node] = row[consumer]
     return row
+
+
+def root_names(rows: Rows, stands_for: NDArray[np.int64]) -> dict[int, str]:
+    """Return the names of the roots by the row that is shown for them."""
+    names: dict[int, list[str]] = {}
+    for row, name in rows.roots.items():
+        names.setdefault(int(stands_for[row]), []).append(name)
+    return {row: ", ".join(filter(None, several)) for row, several in names.items()}
+
+
+def leaf_nodes(graph: Graph, rows: Rows, stands_for: NDArray[np.int64]) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Return the nodes of the leaves that a row consumes in all its copies, by row and place among its leaves."""
+    nodes: dict[tuple[int, int], dict[int, None]] = {}
+    for first, leaves in zip(stands_for.tolist(), rows.leaves, strict=True):
+        for k, leaf in enumerate(leaves):
+            nodes.setdefault((first, k), {})[graph.leaves[leaf].node] = None
+    return {place: tuple(several) for place, several in nodes.items()}
 
 
 def nodes_by_box(scene: Scene) -> dict[int, list[int]]:

@@ -15,11 +15,11 @@ from backsight.drawing.look import MOST_BOXES, Look
 from backsight.drawing.marks import Marks, marked
 from backsight.drawing.opening import opened
 from backsight.drawing.parts import cut_into_parts
-from backsight.drawing.places import row_by_node
+from backsight.drawing.places import leaf_nodes, root_names, row_by_node
 from backsight.drawing.scene import Box, BoxKind, Chip, Scene, Status
 from backsight.drawing.totals import Totals
 from backsight.tape import Graph
-from backsight.tape.caption import heading
+from backsight.tape.caption import facts, title
 from backsight.tape.cells import harmless
 from backsight.tape.ops import op_name
 from backsight.tape.rows import Rows, visible
@@ -50,11 +50,9 @@ def staged(graph: Graph, look: Look) -> Scene:
     cut_into_parts(top, rows.inputs, min(max(look.max_boxes, MOST_ITEMS), MOST_BOXES))
     stage = _Stage(graph, rows, marks, wears, warmth(graph, rows, look), stands_for)
     stage.set_up(top)
-    name = heading(replace(graph, root_names=()), rows, 10**6, color=False)
-    title, _, summary = heading(graph, rows, 10**6, color=False).partition(" · ")
     scene = Scene(
-        title=harmless(look.title) or title,
-        summary=summary or name,
+        title=harmless(look.title) or title(rows),
+        summary=" · ".join(text for text, _ in facts(graph)),
         boxes=tuple(stage.boxes),
         links=tuple(stage.links()),
         scale=stage.warmth.scale,
@@ -106,14 +104,8 @@ class _Stage:
         self._box_of = [0] * len(rows)
         self._totals = Totals(rows, marks, self.warmth)
         self._uses: Counter[str] = Counter()
-        self._roots: dict[int, str] = {}
-        for row, name in rows.roots.items():
-            first = int(stands_for[row])
-            self._roots[first] = ", ".join(filter(None, (self._roots.get(first), name)))
-        self._leaf_nodes: dict[tuple[int, int], dict[int, None]] = {}
-        for row, first in enumerate(stands_for.tolist()):
-            for k, leaf in enumerate(rows.leaves[row]):
-                self._leaf_nodes.setdefault((first, k), {})[graph.leaves[leaf].node] = None
+        self._roots = root_names(rows, stands_for)
+        self._leaf_nodes = leaf_nodes(graph, rows, stands_for)
 
     def set_up(self, top: Group) -> None:
         """Make the boxes of everything in `top`."""
@@ -176,7 +168,7 @@ class _Stage:
                 marks.statuses[leaf],
                 (harmless(leaves[leaf].label),),
                 leaf in marks.hot_leaves,
-                nodes=tuple(self._leaf_nodes[row, k]),
+                nodes=self._leaf_nodes[row, k],
             )
             for k, (text, leaf) in enumerate(pairs)
         )

@@ -38,7 +38,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
     left = (width - page.width) / 2
     said = f"{scene.title}: {scene.summary}. What is computed first stands at the top."
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="bs" role="img" aria-label="{_attribute(said)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="bs" role="img" aria-label="{escape(said)}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
         f"<title>{_text(scene.title)}</title><desc>{_text(said)}</desc><style>{css(theme)}</style>",
         f'<rect class="page" width="{width:.0f}" height="{height:.0f}"/>',
@@ -59,10 +59,6 @@ def _n(value: float) -> str:
 
 def _text(text: str) -> str:
     return escape(text, quote=False)
-
-
-def _attribute(text: str) -> str:
-    return escape(text)
 
 
 def _head_width(box: Box) -> float:

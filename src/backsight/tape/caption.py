@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from backsight.tape.cells import Style, cells, cut, harmless, paint
 from backsight.tape.fold import Fold
@@ -25,19 +25,29 @@ def size(count: int) -> str:
 
 def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:
     """Return `loss · 5 operations, 2 leaves, 1.2 KB saved for backward`, and what is wrong if something is."""
+    parts: list[tuple[str, Style]] = [(cut(title(rows), width), "bold")]
+    parts += [(f" · {text}", style) for text, style in facts(graph)]
+    return _line(parts, width, color=color)
+
+
+def title(rows: Rows) -> str:
+    """Return the names of the roots, or `graph` if they have none."""
     names = [harmless(name) for name in dict.fromkeys(rows.roots.values()) if name]
-    name = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "") or "graph"
-    facts = [_count(len(graph) - len(graph.leaves), "operation"), _count(len(graph.leaves), "leaf", "leaves")]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "") or "graph"
+
+
+def facts(graph: Graph) -> Iterator[tuple[str, Style]]:
+    """Yield how large the graph is, and what is wrong with it if something is."""
+    counts = [_count(len(graph) - len(graph.leaves), "operation"), _count(len(graph.leaves), "leaf", "leaves")]
     if graph.saved_bytes:
-        facts.append(f"{size(graph.saved_bytes)} saved for backward")
-    parts: list[tuple[str, Style]] = [(cut(name, width), "bold"), (" · " + ", ".join(facts), "plain")]
+        counts.append(f"{size(graph.saved_bytes)} saved for backward")
+    yield ", ".join(counts), "plain"
     freed = sum(any(s.state == "freed" for s in saved) for saved in graph.saved.values())
     modified = sum(any(s.state == "modified" for s in saved) for saved in graph.saved.values())
     if freed:
-        parts.append((f" · {_count(freed, 'operation')} freed by a backward", "yellow"))
+        yield f"{_count(freed, 'operation')} freed by a backward", "yellow"
     if modified:
-        parts.append((f" · {modified:,} modified in place: will raise", "red"))
-    return _line(parts, width, color=color)
+        yield f"{modified:,} modified in place: will raise", "red"
 
 
 def _is_inferred(graph: Graph, rows: Rows) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.drawing.card import title
+from backsight.drawing.exports.outline import FILLS, facts, outline
 from backsight.drawing.scene import Box, Scene
-
-_FILLS = ("#ffffff", "#fff6df", "#ffe3ad", "#ffc46b", "#ff9d3c")
 
 
 def dot(scene: Scene) -> str:
@@ -29,29 +28,19 @@ def dot(scene: Scene) -> str:
 
 
 def _boxes(scene: Scene) -> Iterator[str]:
-    shown = set(scene.shown)
-    around: list[int] = []
-    for box in scene.boxes:
-        if scene.stands_for[box.index] != box.index:
-            continue
-        while around and around[-1] != box.parent:
-            yield "  " * len(around) + "}"
-            around.pop()
-        margin = "  " * (len(around) + 1)
-        if box.index in shown:
-            yield f"{margin}b{box.index} [label={_quoted(_label(box))}, fillcolor={_quoted(_FILLS[box.heat])}];"
-        else:
+    for depth, box in outline(scene):
+        margin = "  " * (depth + 1)
+        if box is None:
+            yield f"{margin}}}"
+        elif box.opened:
             yield f"{margin}subgraph cluster_{box.index} {{ label={_quoted(title(box))};"
-            around.append(box.index)
-    yield from ("  " * k + "}" for k in range(len(around), 0, -1))
+        else:
+            yield f"{margin}b{box.index} [label={_quoted(_label(box))}, fillcolor={_quoted(FILLS[box.heat])}];"
 
 
 def _label(box: Box) -> str:
-    if box.is_group:
-        return f"{title(box)}\n{box.count} operations {box.amount}"
-    name = f"{box.name}: {box.op}" if box.name else box.op
-    leaves = ", ".join(chip.text for chip in box.chips)
-    return "\n".join(line for line in (name, f"{box.shape} {box.amount}".strip(), leaves, box.root) if line)
+    name = title(box) if box.is_group else f"{box.name}: {box.op}" if box.name else box.op
+    return "\n".join([name, *facts(box)])
 
 
 def _quoted(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from backsight.tape.ops import VIEWS
 from backsight.tape.rows import dimensions
 from backsight.walkthrough.errors import WalkError
 from backsight.walkthrough.gradient import Gradient, number
@@ -32,6 +33,7 @@ JACOBIAN = 4096
 """A Jacobian of at most so many entries is shown as a picture."""
 
 SCRIPTS = ("card.js", "picture.js", "curve.js", "page.js")
+_KEY = '<figcaption><i class="lit">runs</i><i class="next">receives</i><i class="run">has run</i></figcaption>'
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -50,7 +52,7 @@ def page(walk: Walk, picture: str | None = None) -> str:
         data = data.replace(harmful, harmless)
     if picture is None:
         picture = walk.graph.to_svg(heat=None, views=len(walk) <= FORMULA)  # colour says which node runs, and no more
-    beside = f'<figure id="picture" tabindex="0" aria-label="graph">{picture}</figure>' if picture else ""
+    beside = f'<figure id="picture" tabindex="0" aria-label="graph">{picture}{_KEY}</figure>' if picture else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
@@ -98,6 +100,7 @@ def _op(step: Step) -> dict[str, Any]:
     """Return what is told of every step of an operation."""
     return {
         "words": step.words,
+        "view": step.node.op in VIEWS,
         "signature": step.formula.signature if step.formula else step.node.source or "",
         "formula": [[name, text] for name, text in step.formula.of.items()] if step.formula else [],
     }
@@ -119,10 +122,16 @@ def _told(step: Step, full: bool) -> dict[str, Any]:
         "norm": number(step.norm_out),
         "bad": "" if step.finite else "yes",
         "in": [_gradient("g", g, full) for g in step.grad_in if g is not None],
-        "out": [_gradient(n, g, full) for n, g in zip(step.arguments, step.grad_out, strict=True) if g is not None],
+        "out": list(_leaving(step, full)),
         "jacobians": list(_jacobians(step)) if computes else [],
         "check": [step.check.ok, str(step.check)] if computes else [],
     }
+
+
+def _leaving(step: Step, full: bool) -> Iterator[dict[str, Any]]:
+    for name, gradient, edge in zip(step.arguments, step.grad_out, step.node.inputs, strict=True):
+        if gradient is not None and edge is not None:
+            yield {**_gradient(name, gradient, full), "node": edge.node.index}
 
 
 def _gradient(name: str, gradient: Gradient, full: bool) -> dict[str, Any]:

@@ -1,3 +1,5 @@
+const KEY = 36; // the height of what stands below the picture and explains its marks
+
 // "1 4-7 20-24/2" are the numbers 1, 4, 5, 6, 7, 20, 22 and 24.
 function numbers(spelt) {
   return spelt.split(" ").filter(Boolean).flatMap((part) => {
@@ -6,8 +8,8 @@ function numbers(spelt) {
   });
 }
 
-// Return what lights the node of a step in the picture and marks what has run; a click on a box goes to its next step.
-// Of a walk that is done, what has none of `steps` ran before them.
+// Return what lights the node of a step in the picture, and marks what has run and what receives what leaves; a click on
+// a box goes to its next step. Of a walk that is done, what has none of `steps` ran before them.
 function lamps(picture, steps, done, show) {
   const stepOf = new Map(steps.map((step, k) => [step.node, k]));
   const known = (node) => stepOf.has(node);
@@ -30,19 +32,36 @@ function lamps(picture, steps, done, show) {
   }
   return (k) => {
     now = k;
-    for (const { element, own } of found) {
-      element.classList.toggle("lit", own.includes(now));
-      element.classList.toggle("run", own[0] < now);
+    const here = found.filter(({ own }) => own.includes(k));
+    const next = receivers(steps, stepOf, k, here);
+    for (const place of found) {
+      const { element, own } = place;
+      element.classList.toggle("lit", here.includes(place));
+      element.classList.toggle("run", own[0] < k);
+      element.classList.toggle("next", own.some((step) => next.has(step)));
     }
-    const lit = found.find(({ own }) => own.includes(now));
-    if (lit) reveal(picture, lit.element);
+    if (here.length) reveal(picture, here[0].element);
   };
+}
+
+// The steps to which the gradient goes from step `k`; behind a view that has no box of its own, those that it goes to.
+function receivers(steps, stepOf, k, here) {
+  const found = new Set();
+  const waiting = [k];
+  while (waiting.length) {
+    for (const { node } of steps[waiting.pop()].out || []) {
+      const to = stepOf.get(node);
+      if (to !== undefined && steps[to].view && here.some(({ own }) => own.includes(to))) waiting.push(to);
+      else found.add(to);
+    }
+  }
+  return found;
 }
 
 // Scroll within the pane alone: scrollIntoView would move the notebook around the page, too.
 function reveal(pane, element) {
   const [own, around] = [element.getBoundingClientRect(), pane.getBoundingClientRect()];
-  if (own.top < around.top || own.bottom > around.bottom) {
+  if (own.top < around.top || own.bottom > around.bottom - KEY) {
     pane.scrollTop += own.top - around.top - (around.height - own.height) / 2;
   }
   if (own.left < around.left || own.right > around.right) {
