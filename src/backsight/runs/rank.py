@@ -20,6 +20,9 @@ from backsight.runs.places import SegmentName
 from backsight.runs.schema import Columns, joined
 from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment
 
+LARGEST_DOCUMENT = 64 << 20
+"""Bytes of one object in a file of its own; a recording writes a tenth of that."""
+
 _ATTEMPTS = 9  # a segment may be sorted or merged, and what it was made of removed, between looking and opening
 
 T = TypeVar("T")
@@ -35,6 +38,15 @@ class Damage:
 
     def __add__(self, other: Damage) -> Damage:
         return Damage(self.blocks + other.blocks, self.lines + other.lines, self.torn + other.torn)
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a file holds as one object, of which step it is, and what tells that it is still the same file."""
+
+    step: int
+    held: Any
+    stamp: tuple[int, int, int]
 
 
 @dataclass
@@ -89,6 +101,29 @@ class Rank:
             return lines.opened((self.folder / places.TREE).read_bytes().rstrip(b"\n")).get("tree")
         except (FileNotFoundError, lines.BadLine):
             return None
+
+    def document(self, name: str) -> Document | None:
+        """Return what is stored as one object, `graph.json` or `memory.json`; None if nothing is.
+
+        Raises:
+            DamagedRun: if it is damaged, or too large to have been written by a recording.
+        """
+        path = self.folder / name
+        try:
+            found = path.stat()
+            if found.st_size > LARGEST_DOCUMENT:
+                raise DamagedRun(f"{path} has {found.st_size:,} bytes, which is more than a recording writes.")
+            held = lines.opened(path.read_bytes().rstrip(b"\n"))
+            step = held.get("step")
+            if type(step) is not int or step < 0:
+                raise DamagedRun(f"{path} is damaged: it does not say of which step it is.")
+        except FileNotFoundError:
+            return None
+        except (lines.BadLine, RecursionError) as error:
+            raise DamagedRun(f"{path} is damaged: {error}.") from None
+        except OSError as error:
+            raise DamagedRun(f"{path} cannot be read: {error.strerror or error}.") from error
+        return Document(step, held.get(path.stem), (found.st_mtime_ns, found.st_size, found.st_ino))
 
     @property
     def damage(self) -> Damage:

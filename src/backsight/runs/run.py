@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from backsight.runs import frame, gathering, journal, places
 from backsight.runs.catalogue import Catalogue, Names, Tensor, catalogue, metric_of
 from backsight.runs.derived import derivation
+from backsight.runs.documents import Documents, Stored
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.export import export, tables
 from backsight.runs.frame import As
@@ -58,6 +59,7 @@ class Run:
         self._unreadable: dict[int, RunError] = {}
         self._warned = False
         self._catalogue: tuple[dict[int, tuple[int, int]], Catalogue] | None = None
+        self._documents = Documents()
         self._ranks()
 
     @property
@@ -90,6 +92,36 @@ class Run:
     def tree(self) -> Any:
         """The modules, as the lowest rank stored them; None if it has not yet."""
         return self._first.tree
+
+    @property
+    def graph(self) -> Any:
+        """The autograd graph, a `backsight.Graph`, of the first step that was recorded; None if the run holds none.
+
+            run.graph.draw("first.svg")
+
+        Raises:
+            DamagedRun: if it is damaged.
+        """
+        return None if (stored := self.stored_graph()) is None else stored.value
+
+    @property
+    def memory(self) -> Any:
+        """The memory of a step as `backsight.measure_memory` measured it, if `rec.memory` was given it; else None.
+
+            print(run.memory.at_peak)
+
+        Raises:
+            DamagedRun: if it is damaged.
+        """
+        return None if (stored := self.stored_memory()) is None else stored.value
+
+    def stored_graph(self) -> Stored | None:
+        """Return `graph` as `value`, with its `step`."""
+        return self._documents.graph(self._ranks())
+
+    def stored_memory(self) -> Stored | None:
+        """Return `memory` as `value`, with its `step`."""
+        return self._documents.memory(self._ranks())
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
