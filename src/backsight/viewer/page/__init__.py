@@ -11,6 +11,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from backsight.drawing import css
+
 SCRIPTS = (
     "numbers.js",
     "elements.js",
@@ -19,6 +21,8 @@ SCRIPTS = (
     "chart.js",
     "heatmap.js",
     "tensor.js",
+    "graph.js",
+    "memory.js",
     "runs.js",
     "findings.js",
     "compare.js",
@@ -66,7 +70,7 @@ def script() -> str:
 @cache
 def style() -> str:
     """Return the style sheet."""
-    return _own("viewer.css")
+    return _own("viewer.css") + css()
 
 
 def _document(title: str, head: str, tail: str, held: str) -> str:

@@ -1,6 +1,6 @@
 // The app: the address says everything that is shown, so that a link shows it again.
-const VIEWS = [["heatmap", "Heatmap"], ["findings", "Findings"], ["compare", "Compare"], ["about", "About"]];
-const PAGES = { heatmap: heatmapPage, tensor: tensorPage, findings: findingsPage, compare: comparePage, about: aboutPage };
+const VIEWS = [["heatmap", "Heatmap"], ["graph", "Graph"], ["findings", "Findings"], ["memory", "Memory"], ["compare", "Compare"], ["about", "About"]];
+const PAGES = { heatmap: heatmapPage, tensor: tensorPage, graph: graphPage, findings: findingsPage, memory: memoryPage, compare: comparePage, about: aboutPage };
 const REFRESH = 2500;
 
 function address(state) {
@@ -13,14 +13,14 @@ function stateIn(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
   const [run, page] = path.split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
   const given = Object.fromEntries(new URLSearchParams(query || ""));
-  const kept = Object.fromEntries(["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "rank", "with"].filter((k) => k in given).map((k) => [k, given[k]]));
+  const kept = Object.fromEntries(["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"].filter((k) => k in given).map((k) => [k, given[k]]));
   for (const name of ["first", "last", "step"]) if (name in kept && !/^\d+$/.test(kept[name])) delete kept[name];
   if (!run) return LIVE ? { page: "runs", ...kept } : { page: "heatmap", run: held.name, ...kept };
   return { page: page in PAGES ? page : "heatmap", run, ...kept };
 }
 
 const app = {
-  signal: undefined, refreshed: null, info: null,
+  signal: undefined, refreshed: null, info: null, left: null, keys: null,
   go(state) { follow(address(state)); },
   // Put into the address what the page already shows.
   note(state) { here = address(state); move("replaceState"); },
@@ -63,7 +63,8 @@ async function show() {
   clearTimeout(timer);
   abort = new AbortController();
   app.signal = abort.signal;
-  app.refreshed = null;
+  app.left?.();
+  app.refreshed = app.left = app.keys = null;
   document.title = [state.page === "tensor" ? state.tensor : VIEWS.find(([p]) => p === state.page)?.[1], state.run, "backsight"].filter(Boolean).join(" · ");
   if (state.page === "runs") {
     drawTop(state, null);
@@ -115,9 +116,10 @@ addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.metaKey || event.ctrlKey || event.altKey) return;
   const state = stateIn(here), box = main.querySelector("input[type=search]");
   if (event.key === "/" && box) { event.preventDefault(); box.focus(); box.select(); }
-  const view = { h: "heatmap", f: "findings", c: "compare", a: "about" }[event.key];
+  const view = { h: "heatmap", g: "graph", f: "findings", m: "memory", c: "compare", a: "about" }[event.key];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });
   if (event.key === "r" && LIVE) app.go({ page: "runs" });
+  app.keys?.(event);
 });
 fill(root, h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "skip to the content"), top_, main);
 show();

@@ -31,6 +31,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     wrong >= 0 ? h("button", { class: "alarm", onclick: () => go({ step: nonfinite.at(wrong) }) }, `NaN or ∞ from step ${count(nonfinite.at(wrong))} on`) : null,
     h("span", { class: "grow" }),
     state.first !== undefined || state.last !== undefined ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : null,
+    LIVE || holds("graph", {}) ? link({ page: "graph", run: state.run, tensor, kind, step: state.step }, "its place in the graph", { class: "aside" }) : null,
     related.same.length > 1 ? segments("of the same parameter", related.same.map(([n, k]) => [`${k} ${n}`, k === "state" ? n.split(".").pop() : k]), `${kind} ${tensor}`, (key) => { const at = key.indexOf(" "); go({ kind: key.slice(0, at), tensor: key.slice(at + 1) }); }) : null,
     related.beside.length ? select("beside it", [["", `${plural(related.beside.length, "other")} of this module`], ...related.beside.map(([n, k]) => [`${k} ${n}`, `${k}  ${n}`])], "", (key) => { if (!key) return; const at = key.indexOf(" "); go({ kind: key.slice(0, at), tensor: key.slice(at + 1) }); }) : null);
   if (!answer.columns) { fill(body, empty("Nothing was recorded of it in these steps")); return; }
