@@ -5,57 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
+from looking import at, drawn, shades
 from recorded_runs import HOSTILE
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture
-def look(browser, server):
-    """Return a function that opens a view and waits until it is drawn; no page may complain or ask elsewhere."""
-    contexts, complaints = [], []
-    here = f"http://127.0.0.1:{server.port}/"
-
-    def look(view="", busy=True, **options):
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        contexts.append(context)
-        context.set_default_timeout(15_000)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda asked: asked.url.startswith((here, "data:")) or complaints.append(asked.url))
-        page.goto(server.url)
-        if view:
-            page.goto(here + view)
-        if busy:
-            drawn(page)
-        return page
-
-    look.complaints = complaints
-    yield look
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def drawn(page):
-    """Wait until nothing is being read any more."""
-    page.locator("main > *").first.wait_for()
-    page.locator(".busy").first.wait_for(state="detached")
-    page.wait_for_timeout(100)
-
-
-def shades(page, selector):
-    """How many different colours a canvas shows: 1 where nothing was drawn."""
-    count = """(board) => { const d = board.getContext("2d").getImageData(0, 0, board.width, board.height).data;
-        const seen = new Set(); for (let k = 0; k < d.length; k += 4) seen.add((d[k] << 16) | (d[k+1] << 8) | d[k+2]);
-        return seen.size }"""
-    return page.locator(selector).first.evaluate(count)
-
-
-def at(page):
-    return page.evaluate("location.hash")
 
 
 def test_the_token_leaves_the_address(look):

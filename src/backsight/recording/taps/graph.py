@@ -80,7 +80,7 @@ class GraphTap(Tap):
         return self.broken or bool(self.captured or self.left_out)
 
     def install(self) -> None:
-        models = {id(held): name for name, reference in self.observed.models.items() if (held := reference())}
+        models = {id(reference()): name for name, reference in self.observed.models.items()}
         for _, module in self.observed.modules():
             if is_script(module):  # which refuses hooks
                 continue
