@@ -54,13 +54,12 @@ def coarse(ranks: dict[int, Rank], known: Catalogue, query: Query, level: int, s
         rows = statistics(ranks, known, query, ("tensor", "step"))
         ones = np.ones_like(rows["step"])
         return over({**rows, "stretch": ones, "steps": ones}, stretch)
-    chosen_keys = set(query.tensors)
-    wanted = np.array([key in chosen_keys for key in known.tensors], bool)
+    everything = len(query.tensors) == len(known.tensors)
     parts = []
     for number, rank in ranks.items():
         if query.rank in (None, number):
-            rows = _placed(rank.coarse(level, query.window), number, known)
-            rows = chosen(rows, wanted[rows["tensor"]])
+            mine = None if everything else known.numbers(number, query.tensors)
+            rows = _placed(rank.coarse(level, query.window, mine), number, known)
             parts.append({**rows, "call": np.zeros_like(rows["step"])})
     rows = one_replica({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     return over(_of_all_ranks(rows), stretch)

@@ -54,7 +54,9 @@ def opened(line: bytes) -> dict[str, Any]:
     if not found or tail != b'%08x"}' % zlib.crc32(body):
         raise BadLine("the checksum of a line disagrees")
     try:
-        held = revived(json.loads(body + b"}"))
+        held = json.loads(body + b"}")
+        if b"$float" in body:
+            held = revived(held)
     except ValueError as error:
         raise BadLine(str(error)) from error
     if type(held) is not dict:

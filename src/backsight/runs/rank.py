@@ -18,7 +18,8 @@ from backsight.runs.errors import DamagedRun, NewerRun, NotARun
 from backsight.runs.ordering import newest
 from backsight.runs.places import SegmentName
 from backsight.runs.schema import Columns, joined
-from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment
+from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment, within
+from backsight.runs.tags import Tags
 
 LARGEST_DOCUMENT = 64 << 20
 """Bytes of one object in a file of its own; a recording writes a tenth of that."""
@@ -88,6 +89,7 @@ class Rank:
         self.tensors = Growing(folder / places.TENSORS)
         self.metrics = Growing(folder / places.METRICS)
         self.marks = Growing(folder / places.MARKS)
+        self.tags = Tags(folder / places.MARKS)
         self.events = Growing(folder / places.EVENTS)
         self._segments: dict[str, Live | Sorted] = {}
         self._turn = threading.RLock()
@@ -132,7 +134,7 @@ class Rank:
         segments = list(self._segments.values())
         return Damage(
             self._missing + sum(segment.damaged for segment in segments),
-            sum(each.damaged for each in held),
+            sum(each.damaged for each in held) + max(0, self.tags.damaged - self.marks.held.damaged),
             sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
         )
 
@@ -141,11 +143,14 @@ class Rank:
         parts = self._reading(lambda segment: list(segment.parts(name, tensors, window)))
         return newest(joined(name, [rows for part in parts for rows in part]), SORT_KEYS[name])
 
-    def coarse(self, stretch: int, window: Window = ALL_STEPS) -> Columns:
+    def coarse(self, stretch: int, window: Window = ALL_STEPS, tensors: NDArray[np.int64] | None = None) -> Columns:
         """Return the rows over stretches of so many steps that touch these steps; `coarse.py` has the stretches."""
         several = parts_of_a_whole(self.tensors.read())
-        found = self._reading(lambda segment: in_window(segment.coarse(stretch, several), *window))
-        return together(found)
+
+        def wanted(part: Live | Sorted) -> Columns:
+            return within(in_window(part.coarse(stretch, several, window), *window), tensors, ALL_STEPS)
+
+        return together(self._reading(wanted))
 
     def last_step(self) -> int | None:
         """Return the newest step that has rows."""

@@ -21,7 +21,7 @@ from backsight.runs.blocks import BadBlock, Block, Skipped, alike, block_at, pac
 from backsight.runs.coarse import over, over_one_step
 from backsight.runs.columns import NotAColumn
 from backsight.runs.ordering import newest
-from backsight.runs.schema import KEYS, TABLES, Columns, chosen, joined
+from backsight.runs.schema import KEYS, TABLES, Columns, chosen, empty, joined
 
 LIVE, SORTED = ".live", ".sorted"
 
@@ -94,7 +94,7 @@ class Live:
         if table in self.tables:
             yield within(self.tables[table], tensors, window)
 
-    def coarse(self, stretch: int, several: NDArray[np.bool_]) -> Columns:
+    def coarse(self, stretch: int, several: NDArray[np.bool_], window: Window = ALL_STEPS) -> Columns:
         """Return the rows over stretches of so many steps; `several` as in `coarse.py`."""
         return coarse_of(self, stretch, several)
 
@@ -160,9 +160,18 @@ class Sorted:
                 if rows is not None:
                     yield within(rows, None, window)
 
-    def coarse(self, stretch: int, several: NDArray[np.bool_]) -> Columns:
-        """Return the rows over stretches of so many steps; `several` as in `coarse.py`."""
+    def coarse(self, stretch: int, several: NDArray[np.bool_], window: Window = ALL_STEPS) -> Columns:
+        """Return the rows over stretches of so many steps; `several` as in `coarse.py`.
+
+        window: where none of the stretches touches these steps, nothing is read, and there are no rows.
+        """
         index = self.index
+        rows = index["table"] == ord("R")
+        if not rows.any():
+            return empty("C")
+        first, last = int(index["first"][rows].min()), int(index["last"][rows].max())
+        if window[0] // stretch > last // stretch or window[1] // stretch < first // stretch:
+            return empty("C")
         mine = np.flatnonzero((index["table"] == ord("C")) & (index["tensor"] <= stretch))
         if not len(mine):
             return coarse_of(self, stretch, several)
@@ -170,7 +179,9 @@ class Sorted:
         with open(self.path, "rb", buffering=0) as file:
             offset, length = int(index["offset"][longest]), int(index["length"][longest])
             stored = self._block(os.pread(file.fileno(), length, offset), "C", offset)
-        return coarse_of(self, stretch, several) if stored is None else over(stored, stretch)
+        if stored is None:
+            return coarse_of(self, stretch, several)
+        return stored if int(index["tensor"][longest]) == stretch else over(stored, stretch)
 
     def by_tensor(self, table: str) -> Iterator[tuple[int, Columns]]:
         """Yield the tensors of a table in order, each with its rows."""

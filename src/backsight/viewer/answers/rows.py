@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from backsight.runs import Run
 from backsight.viewer.packing import packed, plain
 from backsight.viewer.question import Answer, Asked, question
 
 MOST_ROWS = 400
+
+MOST_WORDS = 100
+"""Changes of a tag that is no number."""
 
 _COLUMNS = ("mean", "std", "min", "max", "l2", "zero_fraction", "nans", "infs", "count")
 
@@ -31,23 +33,21 @@ def rows(run: Run, asked: Asked) -> Answer:
 @question("marks")
 def marks(run: Run, asked: Asked) -> Answer:
     """If wanted `columns`: each tag that is a number, as a line over the steps; the others by the step they change."""
-    numbers: dict[str, dict[int, float]] = {}
-    words: dict[str, list[list[Any]]] = {}
-    for mark in run.marks:
-        for name, value in mark.tags.items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                numbers.setdefault(name, {})[mark.step] = float(value)
-            elif name not in words or words[name][-1][1] != plain(value):
-                words.setdefault(name, []).append([mark.step, plain(value)])
-    return {"lines": {name: _line(held, asked.columns(600)) for name, held in numbers.items()}, "words": words}
+    numbers, words = run.tags()
+    columns = asked.columns(600)
+    return {
+        "lines": {name: _line(steps, values, columns) for name, (steps, values) in numbers.items()},
+        "words": {
+            name: [[step, plain(value)] for step, value in changes[:MOST_WORDS]] for name, changes in words.items()
+        },
+    }
 
 
-def _line(held: dict[int, float], columns: int) -> Answer:
-    steps = np.array(list(held), "<i8")
-    values = np.array(list(held.values()), "<f8")
+def _line(steps: NDArray[np.int64], values: NDArray[np.float64], columns: int) -> Answer:
+    last = float(values[-1])
     if len(steps) > columns:
         starts = np.linspace(0, len(steps), columns, endpoint=False).astype("<i8")
         with np.errstate(invalid="ignore"):
             values = np.add.reduceat(values, starts) / np.diff(np.append(starts, len(steps)))
         steps = steps[starts]
-    return {"steps": steps.tolist(), "values": packed(values, "f4"), "last": plain(list(held.values())[-1])}
+    return {"steps": steps.tolist(), "values": packed(values, "f4"), "last": plain(last)}
