@@ -47,11 +47,11 @@ def digits(
     with bs.record(model, optimizer, folder) as rec:
         for step in range(steps):
             batch = torch.randint(len(x), (32,))
-            loss = nn.functional.cross_entropy(model(x[batch]), y[batch])
-            if step == nan_at:
-                loss = loss * math.nan
-            rec.mark(loss=loss.item(), phase="warm" if step < 5 else "train")
             with bs.measure_memory(model, optimizer) if step == measure_at else nullcontext() as measured:
+                loss = nn.functional.cross_entropy(model(x[batch]), y[batch])
+                if step == nan_at:
+                    loss = loss * math.nan
+                rec.mark(loss=loss.item(), phase="warm" if step < 5 else "train")
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from backsight.runs import NotInRun, Run
+from backsight.runs import DamagedRun, NotInRun, Run
 from backsight.viewer.page import report as page
 from backsight.viewer.question import QUESTIONS, Answer, Asked
 
@@ -33,7 +33,7 @@ def report_page(run: Run) -> str:
     for question, given in _questions(run):
         try:
             answer = QUESTIONS[question](run, Asked({key: str(value) for key, value in given.items()}))
-        except NotInRun:  # a tensor that is in the findings only
+        except (NotInRun, DamagedRun):  # a tensor that is in the findings only, or a file that cannot be read
             continue
         size = len(json.dumps(answer, allow_nan=False))
         if size <= left:
@@ -74,6 +74,8 @@ def _questions(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "about", {}
     yield "marks", {}
     yield "findings", {}
+    yield "graph", {}
+    yield "memory", {}
     kinds = {tensor.kind for tensor in run.tensors}
     for kind in (*_KINDS, *sorted(kinds.difference(_KINDS))):
         if kind in kinds:
