@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,13 @@ from backsight.runs.coarse import STRETCHES, a_step
 from backsight.runs.derived import derivation
 from backsight.runs.gathering import Query, coarse, values
 from backsight.runs.rank import Rank
-from backsight.runs.schema import Columns
+from backsight.runs.schema import Columns, joined
 
 MOST_ROWS = 1_500_000
 """So many rows are read at once; where there are more, coarse ones are read instead."""
+
+ROWS_AT_ONCE = 1 << 18
+"""So many rows are in memory at a time."""
 
 _SUMS = frozenset(("l2", "norm", "m2", "count", "zeros"))
 """What adds up over steps: a cell shows it as a typical step of its column has it."""
@@ -59,7 +62,7 @@ def heatmaps(
     """
     measured = [stat for stat in stats if stat not in known.metrics and derivation(stat) is not None]
     grid = _Grid.over(query.tensors, known, steps, columns, len(measured) == len(stats))
-    rows = coarse(ranks, known, query, grid.level, grid.stretch) if measured and grid.columns else None
+    rows = _rows(ranks, known, query, grid, steps) if measured and grid.columns else None
     found = []
     for stat in stats:
         if stat in measured and rows is not None:
@@ -130,6 +133,18 @@ def _stretches(steps: NDArray[np.int64], tensors: int, columns: int, measured: b
         if tensors * span / max(level, apart, 1) > MOST_ROWS:
             level = each
     return math.ceil(wanted / level) * level, level
+
+
+def _rows(ranks: dict[int, Rank], known: Catalogue, query: Query, grid: _Grid, steps: NDArray[np.int64]) -> Columns:
+    """Return coarse rows; where they are made of all rows, some columns are made after the other, to save memory."""
+    if grid.level > 1 or (query.steps is not None and query.steps.step not in (None, 1)):
+        return coarse(ranks, known, query, grid.level, grid.stretch)
+    starts = np.unique(steps[:: max(1, ROWS_AT_ONCE // len(query.tensors))] // grid.stretch * grid.stretch)
+    ends = np.append(starts[1:], int(steps[-1]) + 1)
+    parts = []
+    for start, end in zip(np.maximum(starts, query.window[0]).tolist(), ends.tolist(), strict=True):
+        parts.append(coarse(ranks, known, replace(query, steps=slice(start, end)), 1, grid.stretch))
+    return joined("C", parts)
 
 
 def _derived(rows: Columns, stat: str) -> NDArray[np.float64]:

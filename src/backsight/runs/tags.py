@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from array import array
 from collections.abc import Iterable
@@ -56,11 +57,12 @@ class Tags:
         for line in whole.split(b"\n") if whole else []:
             try:
                 held = lines.opened(line)
-            except lines.BadLine:
+                step, tags = operator.index(held["step"]), held["tags"].items()
+            except (lines.BadLine, KeyError, TypeError, AttributeError):  # the last three: whoever wrote it meant it
                 self.damaged += 1
                 continue
-            for name, value in held["tags"].items():
-                self._keep(held["step"], name, value)
+            for name, value in tags:
+                self._keep(step, name, value)
 
     def _keep(self, step: int, name: str, value: Any) -> None:
         if type(value) is float or (type(value) is int and abs(value) < 1 << 1023):

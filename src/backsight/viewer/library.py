@@ -6,9 +6,13 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
-from backsight.runs import NotInRun, Run, RunError, RunWarning, open_run, runs_in
+from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
+from backsight.runs.opening import run_folders
 from backsight.viewer.answers import compared
 from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
 
@@ -17,6 +21,10 @@ FRESH = 2.0
 
 COMPARE = "compare"
 """The one question that is about two runs."""
+
+
+FINDINGS = "findings"
+"""The one question that reads all of a run."""
 
 
 class NoSuchThing(LookupError):
@@ -42,6 +50,7 @@ class Library:
         self.path = Path(path)
         self._turn = threading.Lock()
         self._runs: dict[str, Run] = {}
+        self._findings: WeakKeyDictionary[Run, tuple[threading.Lock, dict[Any, Answer]]] = WeakKeyDictionary()
         self._listed = -FRESH
         self.single = self._single()
         self.names()
@@ -84,9 +93,20 @@ class Library:
                 warnings.simplefilter("ignore", RunWarning)  # damage is part of the answer
                 if question == COMPARE:
                     return compared(run, self.run(asked.word("with")), asked)
-                return QUESTIONS[question](run, asked)
+                return self._once(run, asked) if question == FINDINGS else QUESTIONS[question](run, asked)
         except (NotInRun, ValueError) as error:
             raise BadQuestion(str(error)) from error
+
+    def _once(self, run: Run, asked: Asked) -> Answer:
+        """Look for findings once for each state of a run, however often a page asks: of a long run it takes minutes."""
+        with self._turn:
+            turn, held = self._findings.setdefault(run, (threading.Lock(), {}))
+        with turn:
+            newest = len(run.steps), run.damage
+            if newest not in held:
+                held.clear()
+                held[newest] = QUESTIONS[FINDINGS](run, asked)
+            return held[newest]
 
     def _single(self) -> str | None:
         """Return the name of the run, if the path is one rather than a folder of some."""
@@ -98,8 +118,11 @@ class Library:
     def _found(self) -> dict[str, Run]:
         if self.single is not None:
             return {self.single: self._runs.get(self.single) or Run(self.path)}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RunWarning)
-            found = runs_in(self.path)
-        names = {run.path.relative_to(self.path).as_posix(): run for run in reversed(found)}
-        return {name: self._runs.get(name) or run for name, run in names.items()}
+        if not self.path.is_dir():
+            raise RunNotFound(f"There is no folder {self.path}.")
+        found = {}
+        for path in run_folders(self.path):
+            name = path.relative_to(self.path).as_posix()
+            with suppress(RunError):  # one that is damaged beyond reading, or has just been removed
+                found[name] = self._runs.get(name) or Run(path)
+        return dict(sorted(found.items(), key=lambda pair: (pair[1].created, pair[0]), reverse=True))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 4000
 """Columns of a picture, or points of a line, that may be asked for at once: more than a screen shows."""
 
-LONGEST_WORD = 4096
-"""Characters of one parameter."""
+LONGEST_WORD = 1 << 16
+"""Characters of one parameter: names of tensors may be long, as whoever made the run chose them."""
 
 
 class BadQuestion(ValueError):

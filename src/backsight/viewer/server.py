@@ -84,6 +84,8 @@ class _Served:
             return _failed(400, error)
         except (RunError, OSError) as error:  # removed or damaged while it was looked at
             return _failed(410, error)
+        except Exception as error:  # a run that nobody foresaw; the rest of the page still has its answers
+            return _failed(500, RuntimeError(f"The viewer cannot answer this: {type(error).__name__}: {error}"))
         return Response(json.dumps(found, allow_nan=False, separators=(",", ":")), media_type="application/json")
 
 

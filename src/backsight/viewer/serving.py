@@ -15,6 +15,10 @@ from backsight.viewer.library import Library
 NEEDS = 'The viewer needs starlette and uvicorn: pip install "backsight[view]".'
 
 
+LONGEST_REQUEST = 1 << 18
+"""Bytes of the address and the headers of a request, in which a name of a tensor may take three for a character."""
+
+
 class NotInstalled(ImportError):
     """What the viewer needs is not installed."""
 
@@ -64,7 +68,15 @@ class Server:
         self.port: int = self._socket.getsockname()[1]
         app = application(library, port=self.port)
         self.token: str = app.state.token
-        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app,
+            http="h11",  # what is always there, and has one limit everywhere
+            h11_max_incomplete_event_size=LONGEST_REQUEST,
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="backsight-viewer", daemon=True)
 
@@ -96,7 +108,8 @@ class Server:
 
 def _listening(port: int) -> socket.socket:
     """Return a socket on the loopback device, which no other machine can reach."""
-    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Only where asyncio is told that this is TCP does it send at once; otherwise each answer waits 40 ms for the page.
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if sys.platform != "win32":  # there it would let two servers have one port
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

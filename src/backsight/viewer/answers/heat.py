@@ -8,13 +8,17 @@ from backsight.runs import Run
 from backsight.viewer.packing import packed
 from backsight.viewer.question import Answer, Asked, question
 
+MOST_CELLS = 1_000_000
+"""Cells of a picture; of more tensors there are fewer columns."""
+
 
 @question("heatmap")
 def heatmap(run: Run, asked: Asked) -> Answer:
     """`stat`, `kind`, and if wanted `first`, `last`, `rank`, `columns`: a matrix, and where something is not finite."""
-    found = run.heatmap(
-        asked.word("stat"), asked.words("kind"), steps=asked.window(), rank=asked.rank, columns=asked.columns(600)
-    )
+    kinds = asked.words("kind")
+    tensors = sum(each.kind in kinds for each in run.tensors) if kinds else len(run.tensors)
+    columns = max(1, min(asked.columns(600), MOST_CELLS // max(tensors, 1)))
+    found = run.heatmap(asked.word("stat"), kinds, steps=asked.window(), rank=asked.rank, columns=columns)
     return {
         "tensors": [list(key) for key in found.tensors],
         "stat": found.stat,

@@ -90,6 +90,7 @@ async function show() {
 // While a run is recorded the page follows it; hidden pages wait.
 async function refresh(state, mine) {
   if (mine !== turn) return;
+  const began = performance.now();
   try {
     if (!document.hidden && state.page === "runs") await app.refreshed?.();
     else if (!document.hidden && app.info && app.info.state === "recording") {
@@ -100,7 +101,8 @@ async function refresh(state, mine) {
       if (moved) { drawTop(state, app.info); if (state.page !== "findings" && state.page !== "compare") await app.refreshed?.(); }
     }
   } catch { /* the next turn tries again; what is shown stays */ }
-  if (mine === turn) timer = setTimeout(() => refresh(state, mine), REFRESH);
+  // A run that takes long to read is asked for more rarely: following it costs 5 % of one processor at most.
+  if (mine === turn) timer = setTimeout(() => refresh(state, mine), Math.max(REFRESH, 20 * (performance.now() - began)));
 }
 
 const moved = () => { if (location.hash !== here) { here = location.hash; show(); } };

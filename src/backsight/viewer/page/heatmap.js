@@ -60,7 +60,11 @@ function heatmapPage(state, info, app) {
   let read = null;
   const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
   app.refreshed = async () => {
-    read = await Promise.all([ask(state.run, "heatmap", given, app.signal), ask(state.run, "marks", {}, app.signal)]);
+    const answer = await ask(state.run, "heatmap", given, app.signal), tags = ask(state.run, "marks", {}, app.signal);
+    const late = new Promise((done) => setTimeout(done, 120, false));
+    const arrived = await Promise.race([tags, late]);
+    if (!read && !arrived) { read = [answer, { lines: {} }]; draw(); } // a million tags take longer than a picture
+    read = [answer, await tags];
     draw();
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));

@@ -10,7 +10,11 @@ function runsPage(state, app) {
     draw();
   } });
   const compare = h("button", { disabled: true, onclick: () => { const [a, b] = [...chosen]; app.go({ page: "compare", run: a, with: b }); } }, "compare two");
-  app.refreshed = async () => { answer = await askRuns(app.signal); draw(); };
+  app.refreshed = async () => {
+    const before = answer;
+    answer = await askRuns(app.signal);
+    if (JSON.stringify(before) !== JSON.stringify(answer)) draw();
+  };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(list, failed(error)));
   return h("section", { class: "page runs" }, h("div", { class: "bar" }, title, folder, h("span", { class: "grow" }), find, compare), list);
 }
