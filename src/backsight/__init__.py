@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         verify_graph,
         verify_second_order,
     )
+    from backsight.viewer import View, view
     from backsight.walkthrough import Walk, WalkError, walk
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "StepMemory",
     "Verification",
     "VerificationFailed",
+    "View",
     "Walk",
     "WalkError",
     "__version__",
@@ -101,6 +103,7 @@ __all__ = [
     "verify",
     "verify_graph",
     "verify_second_order",
+    "view",
     "walk",
     "watch",
 ]
@@ -135,6 +138,7 @@ _HOME = {
     "StepMemory": "memory",
     "Verification": "verification",
     "VerificationFailed": "verification",
+    "View": "viewer",
     "Walk": "walkthrough",
     "WalkError": "walkthrough",
     "audit": "diagnosis",
@@ -157,6 +161,7 @@ _HOME = {
     "verify": "verification",
     "verify_graph": "verification",
     "verify_second_order": "verification",
+    "view": "viewer",
     "walk": "walkthrough",
     "watch": "tracing",
 }

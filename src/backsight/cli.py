@@ -26,6 +26,10 @@ status: 1 if an error was found, 0 if there are at most warnings and notes, 2 if
 
 _EXPORT = "Write all rows of a recording to one file that other programs read."
 
+_VIEW = """\
+Show recordings in a browser, also while they are written: the model over time, every tensor, findings, and where two
+runs part. For this machine only: the address holds a token, and ends with this command."""
+
 _FORECAST = """\
 Say how much memory a training step will need at its peak, where that is, and what gradient release or checkpointing
 would save: with tensors that have sizes and no memory, so that no device has to hold the model. The function does a
@@ -54,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_runs(commands)
     _add_forecast(commands)
     _add_verify(commands)
+    _add_view(commands)
     commands.add_parser("demo", help="see in a minute what backsight is for")
     options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
@@ -64,6 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _forecast(options)
     if options.command == "verify":
         return _verify(options)
+    if options.command == "view":
+        return _view(options)
     return _run(options) if options.command == "run" else _runs(options)
 
 
@@ -130,6 +137,16 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     export.add_argument("run", metavar="RUN", help="a recording")
     export.add_argument("file", metavar="FILE", help="what to write: its name ends in .parquet, .csv or .jsonl")
+
+
+def _add_view(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    view = commands.add_parser("view", help="show recordings in a browser", description=_VIEW, allow_abbrev=False)
+    view.add_argument(
+        "path", nargs="?", default="runs", metavar="FOLDER", help="a recording, or where they are; ./runs"
+    )
+    view.add_argument("--port", type=_port, default=0, metavar="N", help="this port instead of a free one")
+    view.add_argument("--open", action="store_true", help="open it in the browser at once")
+    view.add_argument("--report", metavar="FILE", help="write a recording into one HTML file instead")
 
 
 def _add_forecast(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -226,6 +243,20 @@ def _verify(options: argparse.Namespace) -> int:
     shapes = tuple(options.shape or ())
     how = Options(shapes, options.dtype, options.seed, options.seconds, options.second_order)
     return verify_target(options.target, how, options.json)
+
+
+def _view(options: argparse.Namespace) -> int:
+    from backsight.viewer.command import view_runs, write_report
+
+    path = Path(options.path)
+    return write_report(path, options.report) if options.report else view_runs(path, options.port, options.open)
+
+
+def _port(text: str) -> int:
+    port = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return port
 
 
 def _split(given: list[str] | None) -> list[str] | None:

@@ -60,6 +60,8 @@ def test_ranks_that_train_together_make_one_run_with_true_numbers(run, tmp_path,
     (state,) = rows(run, tensor=f"{prefix}0.weight.exp_avg", steps=2)
     assert state["count"] == 16
     assert bs.open_run(run).steps.tolist() == [0, 1, 2]
+    trained = {f"{prefix}{layer}.{name}" for layer in (0, 2) for name in ("weight", "bias")}
+    assert {leaf.name for leaf in bs.open_run(run).graph.leaves} == trained
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")

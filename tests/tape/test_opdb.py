@@ -1,11 +1,12 @@
 """PyTorch's own databases of operators and modules as an external test set: every differentiable sample is captured."""
 
+import json
 import pickle
 
 import pytest
 import torch
 
-from backsight.tape import capture
+from backsight.tape import capture, document, graph_of
 
 OPERATOR_SAMPLES = (2_120, 2_500, 2_800, 2_170, 1_520, 1_080, 1_070, 760)
 """At least so many samples in each shard, so that the test cannot silently test nothing."""
@@ -49,6 +50,10 @@ def check(output, inputs, first):
         for i, grad in gradients(roots, needing).items():
             torch.testing.assert_close(grad, before[i], rtol=0, atol=0, equal_nan=True)
         assert str(list(pickle.loads(pickle.dumps(g)).nodes)) == str(list(g.nodes))
+        written = document(g)
+        read = graph_of(json.loads(json.dumps(written)))
+        assert document(read) == written
+        assert str(read) == str(g)
     return True
 
 

@@ -3,6 +3,8 @@
 from backsight.drawing.drawing import Drawing, draw
 from backsight.drawing.exports import NoRasteriser, networkx_graph
 from backsight.drawing.look import Heat, Look, Pin
+from backsight.drawing.palette import css
+from backsight.drawing.places import nodes_by_box
 from backsight.drawing.scene import Box, Chip, Scene
 from backsight.drawing.staging import staged
 from backsight.drawing.svg import svg
@@ -16,8 +18,10 @@ __all__ = [
     "NoRasteriser",
     "Pin",
     "Scene",
+    "css",
     "draw",
     "networkx_graph",
+    "nodes_by_box",
     "staged",
     "svg",
 ]

@@ -20,13 +20,13 @@ MARGIN = 20.0
 ARROW = 7.0
 
 
-def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto") -> str:
+def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme | None = "auto") -> str:
     """Return `scene` as SVG.
 
     Args:
         scene: the picture.
         tell: what a box says when the pointer rests on it.
-        theme: "light" or "dark", or "auto" for what the reader's system prefers.
+        theme: "light" or "dark", "auto" for what the reader's system prefers, or None where the page has `css` itself.
     """
     known = {index: card(scene.boxes[index]) for index in scene.shown}
     nodes = nodes_by_box(scene)
@@ -37,10 +37,11 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme = "auto"
     height = top + page.height + words.below + MARGIN
     left = (width - page.width) / 2
     said = f"{scene.title}: {scene.summary}. What is computed first stands at the top."
+    style = f"<style>{css(theme)}</style>" if theme is not None else ""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="bs" role="img" aria-label="{escape(said)}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<title>{_text(scene.title)}</title><desc>{_text(said)}</desc><style>{css(theme)}</style>",
+        f"<title>{_text(scene.title)}</title><desc>{_text(said)}</desc>{style}",
         f'<rect class="page" width="{width:.0f}" height="{height:.0f}"/>',
         *_captions(words, top + page.height),
         f'<g transform="translate({_n(left)} {_n(top)})">',
@@ -134,11 +135,15 @@ def _bar(box: Box, frame: Frame) -> Iterable[str]:
     """Yield the bar of an open group, with its name and amount."""
     name, width, full = measured(cards.title(box), "name")
     amount, amount_width, _ = measured(each(box), "amount")
-    across = f"v-16a8 8 0 0 1 8-8h{_n(frame.width - 16)}a8 8 0 0 1 8 8v16z"
-    yield f'<path class="bar" d="M{_n(frame.x)} {_n(frame.y + HEAD)}{across}"/>'
+    yield f'<path class="bar" data-group="{box.index}" d="{bar(frame)}"/>'
     yield _written(Text(frame.x + 10, frame.y + 16, name, "name", width, full or box.path), "name head")
     right = frame.x + frame.width - 10 - amount_width
     yield _written(Text(right, frame.y + 16, amount, "amount", amount_width), "amount head")
+
+
+def bar(frame: Frame) -> str:
+    """Return the outline of the bar at the top of a frame."""
+    return f"M{_n(frame.x)} {_n(frame.y + HEAD)}v-16a8 8 0 0 1 8-8h{_n(frame.width - 16)}a8 8 0 0 1 8 8v16z"
 
 
 def _lines(scene: Scene, lines: Iterable[Line]) -> Iterable[str]:

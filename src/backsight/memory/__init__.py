@@ -1,5 +1,6 @@
 """Memory of a training step: measured as it runs, or forecast without running it."""
 
+from backsight.memory.document import memory_of
 from backsight.memory.forecast import forecast
 from backsight.memory.measure import measure_memory
 from backsight.memory.plan import Forecast, Variant
@@ -8,4 +9,14 @@ from backsight.memory.timeline import StepMemory
 from backsight.memory.training import NotAStep
 from backsight.memory.way import Way
 
-__all__ = ["CannotForecast", "Forecast", "NotAStep", "StepMemory", "Variant", "Way", "forecast", "measure_memory"]
+__all__ = [
+    "CannotForecast",
+    "Forecast",
+    "NotAStep",
+    "StepMemory",
+    "Variant",
+    "Way",
+    "forecast",
+    "measure_memory",
+    "memory_of",
+]

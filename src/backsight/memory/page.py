@@ -37,28 +37,29 @@ def page(memory: StepMemory) -> str:
         f"<title>Memory of a step: peak {amount(memory.peak)}</title>"
         f"<style>:root{{{colors}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{STYLE}</style></head><body><main>"
         f"<h1>{html.escape(head[:1].upper() + head[1:])}</h1><ul class=parts>{listed}</ul>"
-        f"<p class=about>{html.escape(_about(memory))}</p>"
+        f"<p class=about>{html.escape(about(memory))}</p>"
         '<div id=chart tabindex=0 role=img aria-label="bytes by kind over the time of the step"></div>'
         "<p class=hint>Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click for "
         "all. A click on a kind hides it.</p>"
         "<div id=legend></div><h2 id=moment></h2><div class=scroll><table><thead><tr><th>tensor<th class=n>bytes"
         "<th>shape<th>kind<th>module<th>autograd node<th class=n>lives</tr></thead>"
         "<tbody id=alive></tbody></table></div>"
-        f'</main><script type="application/json" id="data">{_json(_data(memory.history))}</script>'
+        f'</main><script type="application/json" id="data">{_json(timeline(memory.history))}</script>'
         f"<script>{SCRIPT}</script></body></html>\n"
     )
 
 
-def _about(memory: StepMemory) -> str:
+def about(memory: StepMemory) -> str:
+    """Return the device, what was there before and after, and what else is to be known."""
     allocations = sum(1 for block in memory.history.blocks if block.born >= 0)
-    about = f"{memory.device}: {amount(memory.start)} before the step, {amount(memory.end)} after it; "
-    about += f"{allocations:,} allocations"
+    said = f"{memory.device}: {amount(memory.start)} before the step, {amount(memory.end)} after it; "
+    said += f"{allocations:,} allocations"
     if memory.is_forecast:
-        about += "; a forecast, nothing was allocated"
-    return about + (f"; the step ended with {memory.failed}" if memory.failed else "")
+        said += "; a forecast, nothing was allocated"
+    return said + (f"; the step ended with {memory.failed}" if memory.failed else "")
 
 
-def _data(history: History) -> dict[str, Any]:
+def timeline(history: History) -> dict[str, Any]:
     """Return what the script draws: times in milliseconds, bytes by kind at each, phases and storages."""
     curves, times = by_kind(history), seconds(history) * 1e3
     kept = thinned(np.sum(list(curves.values()), axis=0), POINTS)

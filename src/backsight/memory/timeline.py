@@ -143,6 +143,12 @@ class StepMemory:
 
         return _written(page(self), path)
 
+    def document(self) -> dict[str, Any]:
+        """Return every birth and death as plain JSON, from which `backsight.memory.memory_of` makes this again."""
+        from backsight.memory.document import document
+
+        return document(self)
+
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a trace for Perfetto or chrome://tracing: counters by kind, phases, the largest storages as bars."""
         from backsight.memory.trace import trace

@@ -34,6 +34,7 @@ def record(
     variables: Variables = (),
     histograms: bool = True,
     calls: int = 256,
+    graph: bool = True,
     queue: int = 512,
     config: Mapping[str, Any] | None = None,
 ) -> Recorder:
@@ -61,6 +62,7 @@ def record(
         variables: tensors that belong to no module, as names of variables or functions by name.
         histograms: whether to keep a histogram of magnitudes for each tensor.
         calls: how many calls of one module are recorded in a step.
+        graph: whether to keep the autograd graph of the first recorded step, for `run.graph` and the viewer.
         queue: how many steps may wait to be written; then the oldest is dropped, and counted in `rec.dropped`.
         config: what else to store with the run, as JSON can hold it.
 
@@ -93,6 +95,7 @@ def record(
         variables=by_name(variables),
         histograms=histograms,
         calls=calls,
+        graph=graph,
         queue=queue,
         config=config,
         voice=Voice(),
@@ -109,6 +112,7 @@ def begin(
     variables: Mapping[str, Callable[[], Any] | None],
     histograms: bool = True,
     calls: int = 256,
+    graph: bool = True,
     queue: int = 512,
     config: Mapping[str, Any] | None = None,
     voice: Voice,
@@ -127,6 +131,7 @@ def begin(
         variables=variables,
         histograms=histograms,
         calls=calls,
+        graph=graph,
     )
 
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -21,8 +21,15 @@ from backsight.recording.schedule import Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import StepEnds
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
+from backsight.recording.taps.graph import GraphTap, owners
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
+
+
+class Measured(Protocol):
+    """The memory of a step: a `backsight.memory.StepMemory`."""
+
+    def document(self) -> dict[str, Any]: ...
 
 
 class Recorder:
@@ -45,6 +52,7 @@ class Recorder:
         variables: Mapping[str, Callable[[], Any] | None],
         histograms: bool = True,
         calls: int = 256,
+        graph: bool = False,
     ):
         self.run = run
         self._observed = observed
@@ -54,6 +62,9 @@ class Recorder:
         self._notebook = Notebook(voice, Metrics(voice), self._failed, calls, histograms)
         self._ends = StepEnds(observed, optimizers, self._before, self._after, self._stop)
         self._taps = make_taps(self._notebook, observed, taps, variables)
+        self._graph = GraphTap(self._notebook, observed) if graph else None
+        if self._graph is not None:
+            self._taps.append(self._graph)
         self._hooked = [tap for tap in self._taps if type(tap).install is not Tap.install]
         self._asked_before = [tap for tap in self._taps if type(tap).before_update is not Tap.before_update]
         self._asked_after = [tap for tap in self._taps if type(tap).after_update is not Tap.after_update]
@@ -162,6 +173,24 @@ class Recorder:
         self._armed, self._attached = True, False
         self._turn_page() if self._notebook.page is None else self._attach()
 
+    def memory(self, measured: Measured, *, step: int | None = None) -> None:
+        """Keep the memory of a step that `backsight.measure_memory` measured: `run.memory`, and the viewer, show it.
+
+        ```python
+        with backsight.measure_memory(model, optimizer) as m:
+            ...                         # a step
+        rec.memory(m)
+        ```
+
+        step: which it was, by default the one that ended last. A later measurement takes the place of an earlier one.
+
+        Raises:
+            RuntimeError: if the measurement has not ended.
+        """
+        held = measured.document()
+        if self._sink is not None:
+            self._sink.memory(max(0, self.steps - 1) if step is None else step, held)
+
     def flush(self) -> None:
         """Write what has been recorded so far; this also happens by itself, several times a second."""
         if self._sink is not None:
@@ -228,6 +257,22 @@ class Recorder:
         if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
             self._look_for_unseen(page)
         self._sink.page(page)
+        if self._graph is not None and self._graph.ended:
+            self._keep_graph(self._graph)
+
+    def _keep_graph(self, tap: GraphTap) -> None:
+        """Store the graph, or why there is none, and take its hooks away: it is the first step's alone."""
+        self._graph = None
+        if self._sink is not None and (found := tap.captured) is not None:
+            self._sink.graph(found.step, found.owned(owners(self._observed, self._ends.optimizers())))
+            told_ = {"nodes": found.nodes, "leaves": found.leaves, "milliseconds": round(found.seconds * 1e3, 1)}
+            self._sink.event("graph", step=found.step, **told_)
+        elif self._sink is not None and tap.left_out:
+            self._sink.event("graph left out", step=self._step, why=tap.left_out)
+        if not self._compiled():  # else it would be compiled anew without our hooks, which do nothing from here on
+            tap.detach()
+            self._taps.remove(tap)
+            self._hooked.remove(tap)
 
     def _keep_order(self, page: Page) -> None:
         before, self._ordered = self._ordered, page

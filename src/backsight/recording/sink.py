@@ -76,6 +76,16 @@ class Sink:
         with self._lock:
             self._put(lambda book: book.writer.tree(tree))
 
+    def graph(self, step: int, graph: Any) -> None:
+        """Take the autograd graph of a step, as a document."""
+        with self._lock:
+            self._put(lambda book: book.writer.graph(step, graph))
+
+    def memory(self, step: int, memory: Any) -> None:
+        """Take the memory of a step, as a document."""
+        with self._lock:
+            self._put(lambda book: book.writer.memory(step, memory))
+
     def flush(self) -> None:
         """Write what is waiting, in the calling thread."""
         self._drain()

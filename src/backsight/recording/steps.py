@@ -100,6 +100,11 @@ class StepEnds:
             table.pop(self._key, None)
         self._watched = []
 
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return those whose steps are looked at, as far as they are known."""
+        references = self._given if self._given is not None else [each for each, ours in self._known.values() if ours]
+        return [held for each in references if (held := each()) is not None]
+
     def let_pass(self, steps: int) -> None:
         """Do not call back for so many steps of the training, where it is one optimizer that takes them."""
         alone = self._given is not None and len(self._given) == 1

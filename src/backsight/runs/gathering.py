@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from backsight.runs.catalogue import Catalogue, element_name
-from backsight.runs.merging import last_calls, merged, merged_counts, merged_values, one_replica
+from backsight.runs.coarse import over
+from backsight.runs.merging import grouped, last_calls, merged, merged_counts, merged_values, one_replica
 from backsight.runs.rank import Rank
 from backsight.runs.schema import KEYS, RUNNING, Columns, chosen, empty, rows_in
 from backsight.runs.segments import ALL_STEPS, Window
@@ -42,6 +43,38 @@ def statistics(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Seq
     """Return rows of the statistics, one for each group of equal keys."""
     rows = _one_a_step(one_replica(_gathered("R", ranks, known, query)), known, keys)
     return merged(rows, keys)
+
+
+def coarse(ranks: dict[int, Rank], known: Catalogue, query: Query, level: int, stretch: int) -> Columns:
+    """Return coarse rows, one for each tensor and stretch of steps; `steps` says how many steps it was made of.
+
+    level: what they are made of: stored rows over this stretch, of which `stretch` is a multiple, or 1 for all rows.
+    """
+    if level == 1:
+        rows = statistics(ranks, known, query, ("tensor", "step"))
+        ones = np.ones_like(rows["step"])
+        return over({**rows, "stretch": ones, "steps": ones}, stretch)
+    everything = len(query.tensors) == len(known.tensors)
+    parts = []
+    for number, rank in ranks.items():
+        if query.rank in (None, number):
+            mine = None if everything else known.numbers(number, query.tensors)
+            rows = _placed(rank.coarse(level, query.window, mine), number, known)
+            parts.append({**rows, "call": np.zeros_like(rows["step"])})
+    rows = one_replica({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    return over(_of_all_ranks(rows), stretch)
+
+
+def _of_all_ranks(rows: Columns) -> Columns:
+    """Return coarse rows of several ranks as one: of the same steps, where those of one rank are of different ones."""
+    held, starts = grouped(rows, ("rank", "tensor", "step"))
+    if len(starts) < rows_in(held):  # a tensor of several shapes
+        steps = np.add.reduceat(held["steps"], starts)
+        held = {**merged(held, ("rank", "tensor", "step")), "steps": steps}
+    held, starts = grouped(held, ("tensor", "step"))
+    if len(starts) == rows_in(held):
+        return held
+    return {**merged(held, ("tensor", "step")), "steps": np.maximum.reduceat(held["steps"], starts)}
 
 
 def histograms(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:

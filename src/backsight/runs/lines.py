@@ -40,7 +40,17 @@ class Lines:
 
 def sealed(values: Mapping[str, Any]) -> bytes:
     """Return the object as one line of ASCII that ends with its checksum and a newline; it has at least one member."""
-    body = json.dumps(plain(values), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    return sealed_json(plain(values))
+
+
+def sealed_json(values: Mapping[str, Any]) -> bytes:
+    """Return the object as `sealed` does, if it is nothing but JSON already: of a large one that takes a tenth as long.
+
+    Raises:
+        TypeError: if it holds something else.
+        ValueError: if it holds a number that JSON does not know.
+    """
+    body = json.dumps(values, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()[:-1]
     return body + _CRC + b'%08x"}\n' % zlib.crc32(body)
 
 
@@ -54,7 +64,9 @@ def opened(line: bytes) -> dict[str, Any]:
     if not found or tail != b'%08x"}' % zlib.crc32(body):
         raise BadLine("the checksum of a line disagrees")
     try:
-        held = revived(json.loads(body + b"}"))
+        held = json.loads(body + b"}")
+        if b"$float" in body:
+            held = revived(held)
     except ValueError as error:
         raise BadLine(str(error)) from error
     if type(held) is not dict:

@@ -55,7 +55,8 @@ def merged(rows: Columns, keys: Sequence[str]) -> Columns:
     many = sizes > 1
     for name in _SUMS:
         out[name] = np.add.reduceat(rows[name], starts)
-    out["order"] = np.minimum.reduceat(rows["order"], starts)
+    if "order" in rows:
+        out["order"] = np.minimum.reduceat(rows["order"], starts)
     n = finite(rows)
     total = np.add.reduceat(n, starts)
     low = np.minimum.reduceat(np.where(n > 0, rows["min"], np.inf), starts)

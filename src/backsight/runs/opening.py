@@ -51,7 +51,7 @@ def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     if not root.is_dir():
         raise RunNotFound(f"There is no folder {root}.")
     found = []
-    for path in _run_folders(root):
+    for path in run_folders(root):
         try:
             found.append(Run(path))
         except RunError as error:
@@ -64,8 +64,8 @@ def runs_begun_as(path: Path) -> list[Path]:
     return [path.parent / name for name in _names_in(path.parent) if name.startswith(path.name)]
 
 
-def _run_folders(root: Path) -> Iterator[Path]:
-    """Folders that hold a rank; what is inside those is not looked at, nor are links followed."""
+def run_folders(root: Path) -> Iterator[Path]:
+    """Yield the folders that hold a rank; what is inside those is not looked at, nor are links followed."""
     waiting = [root]
     while waiting:
         folder = waiting.pop()

@@ -6,6 +6,8 @@
                    marks.jsonl     tags of steps
                    events.jsonl    what else happened
                    tree.json       the modules
+                   graph.json      the autograd graph of a step
+                   memory.json     the memory of a step
                    000000-000015.sorted   segments 0 to 15, sorted by tensor
                    000016.live            the segment that is being written
 
@@ -32,6 +34,8 @@ METRICS = "metrics.jsonl"
 MARKS = "marks.jsonl"
 EVENTS = "events.jsonl"
 TREE = "tree.json"
+GRAPH = "graph.json"
+MEMORY = "memory.json"
 
 _RANK = re.compile(r"rank-(\d{5,})", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,})(?:-(\d{6,})\.sorted|\.live)", re.ASCII)

@@ -13,11 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.runs import lines, places
+from backsight.runs.coarse import in_window, parts_of_a_whole, together
 from backsight.runs.errors import DamagedRun, NewerRun, NotARun
 from backsight.runs.ordering import newest
 from backsight.runs.places import SegmentName
 from backsight.runs.schema import Columns, joined
-from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment
+from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment, within
+from backsight.runs.tags import Tags
+
+LARGEST_DOCUMENT = 64 << 20
+"""Bytes of one object in a file of its own; a recording writes a tenth of that."""
 
 _ATTEMPTS = 9  # a segment may be sorted or merged, and what it was made of removed, between looking and opening
 
@@ -34,6 +39,15 @@ class Damage:
 
     def __add__(self, other: Damage) -> Damage:
         return Damage(self.blocks + other.blocks, self.lines + other.lines, self.torn + other.torn)
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a file holds as one object, of which step it is, and what tells that it is still the same file."""
+
+    step: int
+    held: Any
+    stamp: tuple[int, int, int]
 
 
 @dataclass
@@ -75,6 +89,7 @@ class Rank:
         self.tensors = Growing(folder / places.TENSORS)
         self.metrics = Growing(folder / places.METRICS)
         self.marks = Growing(folder / places.MARKS)
+        self.tags = Tags(folder / places.MARKS)
         self.events = Growing(folder / places.EVENTS)
         self._segments: dict[str, Live | Sorted] = {}
         self._turn = threading.RLock()
@@ -89,6 +104,29 @@ class Rank:
         except (FileNotFoundError, lines.BadLine):
             return None
 
+    def document(self, name: str) -> Document | None:
+        """Return what is stored as one object, `graph.json` or `memory.json`; None if nothing is.
+
+        Raises:
+            DamagedRun: if it is damaged, or too large to have been written by a recording.
+        """
+        path = self.folder / name
+        try:
+            found = path.stat()
+            if found.st_size > LARGEST_DOCUMENT:
+                raise DamagedRun(f"{path} has {found.st_size:,} bytes, which is more than a recording writes.")
+            held = lines.opened(path.read_bytes().rstrip(b"\n"))
+            step = held.get("step")
+            if type(step) is not int or step < 0:
+                raise DamagedRun(f"{path} is damaged: it does not say of which step it is.")
+        except FileNotFoundError:
+            return None
+        except (lines.BadLine, RecursionError) as error:
+            raise DamagedRun(f"{path} is damaged: {error}.") from None
+        except OSError as error:
+            raise DamagedRun(f"{path} cannot be read: {error.strerror or error}.") from error
+        return Document(step, held.get(path.stem), (found.st_mtime_ns, found.st_size, found.st_ino))
+
     @property
     def damage(self) -> Damage:
         """What has been skipped so far."""
@@ -96,7 +134,7 @@ class Rank:
         segments = list(self._segments.values())
         return Damage(
             self._missing + sum(segment.damaged for segment in segments),
-            sum(each.damaged for each in held),
+            sum(each.damaged for each in held) + max(0, self.tags.damaged - self.marks.held.damaged),
             sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
         )
 
@@ -104,6 +142,15 @@ class Rank:
         """Return the rows of a table for these tensors (all, if None) and steps, each key once."""
         parts = self._reading(lambda segment: list(segment.parts(name, tensors, window)))
         return newest(joined(name, [rows for part in parts for rows in part]), SORT_KEYS[name])
+
+    def coarse(self, stretch: int, window: Window = ALL_STEPS, tensors: NDArray[np.int64] | None = None) -> Columns:
+        """Return the rows over stretches of so many steps that touch these steps; `coarse.py` has the stretches."""
+        several = parts_of_a_whole(self.tensors.read())
+
+        def wanted(part: Live | Sorted) -> Columns:
+            return within(in_window(part.coarse(stretch, several, window), *window), tensors, ALL_STEPS)
+
+        return together(self._reading(wanted))
 
     def last_step(self) -> int | None:
         """Return the newest step that has rows."""

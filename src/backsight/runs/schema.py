@@ -55,6 +55,13 @@ TABLES: dict[str, tuple[tuple[str, str], ...]] = {
         *((name, STATISTICS[name].str) for name in STATISTICS.names or ()),
     ),
     "H": (("tensor", "<i8"), ("step", "<i8"), ("call", "<i8"), ("sampled", "<i8"), ("counts", "histogram")),
+    "C": (
+        ("tensor", "<i8"),
+        ("step", "<i8"),
+        ("stretch", "<i8"),
+        ("steps", "<i8"),
+        *((name, STATISTICS[name].str) for name in STATISTICS.names or ()),
+    ),
     "V": (
         ("tensor", "<i8"),
         ("step", "<i8"),
@@ -76,8 +83,8 @@ TABLES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """The tables of a segment by their letter, and their columns in the order in which a block holds them.
 
-S: the steps and when each ended. R: the rows. H: the histograms. V: values of the user's own metrics. I: the index of
-a sorted segment.
+S: the steps and when each ended. R: the rows. H: the histograms. C: coarse rows, each over a stretch of steps. V:
+values of the user's own metrics. I: the index of a sorted segment.
 """
 
 

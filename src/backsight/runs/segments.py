@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.runs.blocks import BadBlock, Block, Skipped, alike, block_at, packed, scan, unpacked
+from backsight.runs.coarse import over, over_one_step
 from backsight.runs.columns import NotAColumn
-from backsight.runs.schema import KEYS, TABLES, Columns, chosen, joined
+from backsight.runs.ordering import newest
+from backsight.runs.schema import KEYS, TABLES, Columns, chosen, empty, joined
 
 LIVE, SORTED = ".live", ".sorted"
 
@@ -92,6 +94,10 @@ class Live:
         if table in self.tables:
             yield within(self.tables[table], tensors, window)
 
+    def coarse(self, stretch: int, several: NDArray[np.bool_], window: Window = ALL_STEPS) -> Columns:
+        """Return the rows over stretches of so many steps; `several` as in `coarse.py`."""
+        return coarse_of(self, stretch, several)
+
     def _unpacked(self, blocks: list[Block]) -> Iterator[Columns]:
         for _, group in groupby(blocks, alike):
             held = list(group)
@@ -154,6 +160,29 @@ class Sorted:
                 if rows is not None:
                     yield within(rows, None, window)
 
+    def coarse(self, stretch: int, several: NDArray[np.bool_], window: Window = ALL_STEPS) -> Columns:
+        """Return the rows over stretches of so many steps; `several` as in `coarse.py`.
+
+        window: where none of the stretches touches these steps, nothing is read, and there are no rows.
+        """
+        index = self.index
+        rows = index["table"] == ord("R")
+        if not rows.any():
+            return empty("C")
+        first, last = int(index["first"][rows].min()), int(index["last"][rows].max())
+        if window[0] // stretch > last // stretch or window[1] // stretch < first // stretch:
+            return empty("C")
+        mine = np.flatnonzero((index["table"] == ord("C")) & (index["tensor"] <= stretch))
+        if not len(mine):
+            return coarse_of(self, stretch, several)
+        longest = mine[np.argmax(index["tensor"][mine])]
+        with open(self.path, "rb", buffering=0) as file:
+            offset, length = int(index["offset"][longest]), int(index["length"][longest])
+            stored = self._block(os.pread(file.fileno(), length, offset), "C", offset)
+        if stored is None:
+            return coarse_of(self, stretch, several)
+        return stored if int(index["tensor"][longest]) == stretch else over(stored, stretch)
+
     def by_tensor(self, table: str) -> Iterator[tuple[int, Columns]]:
         """Yield the tensors of a table in order, each with its rows."""
         positions = np.flatnonzero(self.index["table"] == ord(table))
@@ -195,8 +224,14 @@ def segment(path: Path) -> Live | Sorted:
     return Live(path) if path.suffix == LIVE else Sorted(path)
 
 
+def coarse_of(segment: Live | Sorted, stretch: int, several: NDArray[np.bool_]) -> Columns:
+    """Return coarse rows out of the rows themselves."""
+    rows = newest(joined("R", list(segment.parts("R", None, ALL_STEPS))), KEYS)
+    return over(over_one_step(rows, several), stretch)
+
+
 def write_sorted(target: Path, groups: Iterable[tuple[str, Columns]]) -> None:
-    """Write groups of rows, each of one table and one tensor, as a segment that appears only when it is whole.
+    """Write groups of rows, each of one table and one tensor (or stretch), as a segment that appears when it is whole.
 
     Raises:
         OSError: if it cannot be written; there is nothing then.
@@ -244,9 +279,10 @@ def among(numbers: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.b
 def _entry(table: str, rows: Columns, offset: int, length: int) -> tuple[int, ...]:
     steps = rows["step"]
     bad = steps[rows["nans"] + rows["infs"] > 0] if table == "R" else steps[:0]
-    tensor = int(rows["tensor"][0]) if "tensor" in rows else 0
+    column = "stretch" if table == "C" else "tensor"
+    number = int(rows[column][0]) if column in rows else 0
     nonfinite = int(bad.min()) if len(bad) else -1
-    return ord(table), tensor, len(steps), int(steps.min()), int(steps.max()), nonfinite, offset, length
+    return ord(table), number, len(steps), int(steps.min()), int(steps.max()), nonfinite, offset, length
 
 
 def _index(entries: list[tuple[int, ...]]) -> Columns:

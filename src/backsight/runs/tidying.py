@@ -13,8 +13,11 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from backsight.runs import places
+from backsight.runs import lines, places
+from backsight.runs.coarse import STRETCHES, coarse, coarser, parts_of_a_whole
+from backsight.runs.coarse import together as coarse_together
 from backsight.runs.ordering import begins, newest
 from backsight.runs.places import SegmentName
 from backsight.runs.schema import Columns, chosen, joined, rows_in
@@ -49,7 +52,7 @@ def sort(folder: Path, name: SegmentName) -> bool:
     live.refresh()
     if not live.whole or not live.tables:
         return False
-    write_sorted(folder / places.sorted_name(name.first, name.last), _by_tensor(live.tables))
+    write_sorted(folder / places.sorted_name(name.first, name.last), _by_tensor(live.tables, _several(folder)))
     live.path.unlink()
     return True
 
@@ -60,7 +63,7 @@ def merge(folder: Path, names: list[SegmentName]) -> bool:
     for part in parts:
         part.refresh()
     target = folder / places.sorted_name(names[0].first, names[-1].last)
-    write_sorted(target, _across(parts))
+    write_sorted(target, _across(parts, _several(folder)))
     if not all(part.whole for part in parts):  # known only now that all of it has been read
         target.unlink()
         return False
@@ -80,7 +83,13 @@ def _mergeable(folder: Path, names: list[SegmentName]) -> list[SegmentName]:
     return []
 
 
-def _by_tensor(tables: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+def _several(folder: Path) -> NDArray[np.bool_]:
+    """Return what the definitions say of calls; see `coarse.py`."""
+    path = folder / places.TENSORS
+    return parts_of_a_whole(lines.read(path.read_bytes()).objects if path.exists() else ())
+
+
+def _by_tensor(tables: dict[str, Columns], several: NDArray[np.bool_]) -> Iterator[tuple[str, Columns]]:
     for table, keys in SORT_KEYS.items():
         if table not in tables:
             continue
@@ -88,11 +97,15 @@ def _by_tensor(tables: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         starts = np.flatnonzero(begins(rows, ("tensor",))).tolist() if "tensor" in rows else [0]
         for start, end in zip(starts, [*starts[1:], rows_in(rows)], strict=True):
             yield table, chosen(rows, slice(start, end))
+        if table == "R":
+            yield from (("C", level) for level in coarse(rows, several))
 
 
-def _across(parts: list[Sorted]) -> Iterator[tuple[str, Columns]]:
+def _across(parts: list[Sorted], several: NDArray[np.bool_]) -> Iterator[tuple[str, Columns]]:
     for table, keys in SORT_KEYS.items():
         # Of one tensor the rows of the earlier part come first: `heapq.merge` keeps that order.
         together = heapq.merge(*(part.by_tensor(table) for part in parts), key=itemgetter(0))
         for _, same in groupby(together, key=itemgetter(0)):
             yield table, newest(joined(table, [rows for _, rows in same]), keys)
+    level = coarse_together(part.coarse(STRETCHES[0], several) for part in parts)
+    yield from (("C", each) for each in (level, *coarser(level)) if rows_in(each))

@@ -189,6 +189,16 @@ class RunWriter:
         with self._writing():
             self._outlet.document(places.TREE, {"tree": tree})
 
+    def graph(self, step: int, graph: Mapping[str, Any]) -> None:
+        """Store the autograd graph of a step, as `backsight.tape.document` writes it; a later one replaces it."""
+        with self._writing():
+            self._outlet.document(places.GRAPH, {"step": int(step), "graph": graph})
+
+    def memory(self, step: int, memory: Mapping[str, Any]) -> None:
+        """Store the memory of a step, as `StepMemory.document` writes it; a later one replaces it."""
+        with self._writing():
+            self._outlet.document(places.MEMORY, {"step": int(step), "memory": memory})
+
     def flush(self, *, sync: bool = False) -> None:
         """Write what has been appended, so that it survives a kill; with `sync`, also a loss of power.
 

@@ -48,7 +48,7 @@ def listed(run: Run, now: float | None = None) -> Listed:
     """Read what is to be said of a run."""
     now = time.time() if now is None else now
     steps, tensors = len(run.steps), len(run.tensors)  # before `damage`, which tells what reading has met
-    total, last, still_open = _files(run.path)
+    total, last, still_open = files(run.path)
     state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
     return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))
 
@@ -114,7 +114,7 @@ def _damage(damage: Damage) -> str:
     return ", ".join(parts) or "none"
 
 
-def _files(folder: Path) -> tuple[int, float, bool]:
+def files(folder: Path) -> tuple[int, float, bool]:
     """Return the bytes of a run, when it was written to last, and whether a segment of it may still grow."""
     total, last, still_open = 0, 0.0, False
     for where, _, names in os.walk(folder):

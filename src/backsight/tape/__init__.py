@@ -3,15 +3,19 @@
 from backsight.tape._torch import grad_fn, next_sequence_number, no_torch_function, registered, sequence_number
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
+from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
 from backsight.tape.lines import announce_lines
 from backsight.tape.modules import Models, modules_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
+from backsight.tape.reading import BadDocument
 from backsight.tape.tensors import Leaf, Output, Saved
+from backsight.tape.walk import TooManyNodes
 
 __all__ = [
+    "BadDocument",
     "CallLog",
     "Edge",
     "Graph",
@@ -23,10 +27,13 @@ __all__ = [
     "NothingToCapture",
     "Output",
     "Saved",
+    "TooManyNodes",
     "announce",
     "announce_lines",
     "capture",
+    "document",
     "grad_fn",
+    "graph_of",
     "modules_in",
     "next_sequence_number",
     "no_torch_function",

@@ -24,7 +24,9 @@ from backsight.tape.tensors import Leaf, Output, Saved, ref_to
 from backsight.tape.walk import Walk, walk
 
 
-def capture(*roots: Any, model: Models = None, details: bool = True, finite: bool = False) -> Graph:
+def capture(
+    *roots: Any, model: Models = None, details: bool = True, finite: bool = False, most: int | None = None
+) -> Graph:
     """Capture the graph behind `roots` without naming anything; `backsight.graph` also names.
 
     ```python
@@ -37,17 +39,19 @@ def capture(*roots: Any, model: Models = None, details: bool = True, finite: boo
         model: a module, or modules by name, whose parameters name leaves and whose paths are given to nodes.
         details: also read each node's shapes and saved tensors.
         finite: also look whether saved values are finite, which reads all of their memory.
+        most: give up at more nodes than this.
 
     Raises:
+        TooManyNodes: if there are more than `most` nodes.
         NothingToCapture: if no root has a graph. The message says what came instead, and what to do.
     """
     with no_torch_function():
-        graph = _captured(root_edges(roots), details, finite)
+        graph = _captured(root_edges(roots), details, finite, most)
     return with_models(with_lines(graph), model)
 
 
-def _captured(edges: Sequence[tuple[Any, int]], details: bool, finite: bool) -> Graph:
-    live = walk([node for node, _ in edges])
+def _captured(edges: Sequence[tuple[Any, int]], details: bool, finite: bool, most: int | None) -> Graph:
+    live = walk([node for node, _ in edges], most)
     type_index, types = _types(live.nodes)
     leaves = _leaves(live, [i for i, t in enumerate(type_index) if types[t].kind == "leaf"])
     columns = Columns(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from backsight.tape._torch import NO_SEQUENCE, registered
-from backsight.tape.calls import Call, active
+from backsight.tape.calls import Call, CallLog, active
 from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import NodeType
 from backsight.tape.ops import VIEWS, op_name
@@ -101,14 +101,15 @@ def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                 yield name, tensor
 
 
-def with_models(graph: Graph, model: Models) -> Graph:
+def with_models(graph: Graph, model: Models, log: CallLog | None = None) -> Graph:
     """Return `graph` with its nodes given to modules, and its leaves named by their paths in `model`.
 
-    `model` is a module, modules by name, or None: then only logged calls tell, by class name.
+    `model` is a module, modules by name, or None: then only logged calls tell, by class name. `log` is what was logged
+    for this graph alone; without it, it is whatever log was announced.
     """
     tree = ModelTree.of(model)
     leaves = tuple(_placed(leaf, tree) for leaf in graph.leaves) if tree else graph.leaves
-    modules, calls, around = _assign(graph.columns, graph.types, leaves, tree)
+    modules, calls, around = _assign(graph.columns, graph.types, leaves, tree, active() if log is None else [log])
     return replace(graph, leaves=leaves, modules=modules, calls=calls, around=around)
 
 
@@ -120,10 +121,12 @@ def _placed(leaf: Leaf, tree: ModelTree) -> Leaf:
     return replace(leaf, kind=kind, name=names[0], names=names, module=names[0].rpartition(".")[0])
 
 
-def _assign(columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf], tree: ModelTree) -> Assigned:
+def _assign(
+    columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf], tree: ModelTree, logs: Sequence[CallLog]
+) -> Assigned:
     """Return the module path, call number and calls around of every node; empty tuples for what is not known."""
     order = np.flatnonzero(columns.sequence != NO_SEQUENCE)[::-1].tolist()  # forward order
-    for log in active() if order else ():
+    for log in logs if order else ():
         begin, calls = log.covering(*columns.sequence[[order[0], order[-1]]].tolist())
         if calls:
             return _by_calls(columns, order, begin, calls, tree)

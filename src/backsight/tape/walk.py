@@ -32,15 +32,22 @@ class Walk:
     sequence: NDArray[np.uint64]
 
 
-def walk(roots: Sequence[Any]) -> Walk:
+class TooManyNodes(ValueError):
+    """A graph has more nodes than are wanted."""
+
+
+def walk(roots: Sequence[Any], most: int | None = None) -> Walk:
     """Walk from the nodes `roots` to the leaves.
 
     A first walk makes a Python wrapper for every node, about a microsecond each; see `guard` for what that entails.
+
+    Raises:
+        TooManyNodes: as soon as more than `most` nodes were met.
     """
     with _gc_paused():
         found = _Found(list(dict.fromkeys(roots)))
         try:
-            found.explore()
+            found.explore(most)
             return _protected(found)
         except BaseException:
             # An interrupted walk has touched nodes too, so what was reached is protected all the same.
@@ -77,7 +84,7 @@ class _Found:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
-    def explore(self) -> None:
+    def explore(self, most: int | None = None) -> None:
         index = {node: i for i, node in enumerate(self.nodes)}
         position, found = index.get, self.nodes.append
         add_input, add_output, add_start = self.inputs.append, self.outputs.append, self.start.append
@@ -96,6 +103,8 @@ class _Found:
                 add_output(output)
                 edges += 1
             add_start(edges)
+            if most is not None and known > most:
+                raise TooManyNodes(f"the graph has more than {most:,} nodes")
 
     def arranged(self) -> Walk:
         """Return the explored nodes in backward order."""

@@ -1,0 +1,63 @@
+"""What a run is: its tensors in the order of its modules, its steps, ranks, settings and surroundings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backsight.runs import DERIVED, Run
+from backsight.tables.listing import listed
+from backsight.tables.tree import Module
+from backsight.viewer.order import modules_of
+from backsight.viewer.packing import plain
+from backsight.viewer.question import Answer, Asked, question
+
+KINDS = ("grad", "weight", "output", "input", "state", "update", "output_grad", "buffer", "variable")
+"""The order in which kinds are offered: what tells most comes first."""
+
+
+@question("about")
+def about(run: Run, asked: Asked) -> Answer:
+    """Everything that a page needs before it draws."""
+    steps = run.steps
+    seen = listed(run)
+    kinds = {tensor.kind for tensor in run.tensors}
+    return {
+        "name": run.name,
+        "created": run.created,
+        "state": seen.state,
+        "bytes": seen.bytes,
+        "damage": seen.damage,
+        "steps": {"count": len(steps), "first": _at(steps, 0), "last": _at(steps, -1)},
+        "ranks": list(run.ranks),
+        "world": run.world,
+        "kinds": [*(kind for kind in KINDS if kind in kinds), *sorted(kinds.difference(KINDS))],
+        "stats": list(DERIVED),
+        "metrics": list(run.metrics),
+        "modules": [_module(module) for module in modules_of(run)],
+        "config": plain(run.config),
+        "environment": plain(run.environment),
+        "events": [plain(vars_) for vars_ in _events(run)],
+    }
+
+
+def _module(module: Module) -> Answer:
+    return {
+        "name": module.name,
+        "label": module.label,
+        "type": module.type,
+        "depth": module.depth,
+        "tensors": [[row.tensor, row.kind, None if row.shape is None else list(row.shape)] for row in module.rows],
+    }
+
+
+def _events(run: Run) -> list[dict[str, Any]]:
+    """Return what else happened; which modules were called in which order is no news."""
+    return [
+        {"event": event.event, "step": event.step, "rank": event.rank, "time": event.time, "details": event.details}
+        for event in run.events
+        if event.event not in ("order",)
+    ]
+
+
+def _at(steps: Any, index: int) -> int | None:
+    return int(steps[index]) if len(steps) else None

@@ -1,0 +1,44 @@
+"""What the rules for recordings find, each with the tensor and the step that show it."""
+
+from __future__ import annotations
+
+import re
+
+from backsight.runs import Run
+from backsight.viewer.question import Answer, Asked, question
+
+
+@question("findings")
+def findings(run: Run, asked: Asked) -> Answer:
+    """Look for what went wrong; this reads the run."""
+    report = run.audit()
+    names = sorted({(each.name, each.kind) for each in run.tensors}, key=lambda key: -len(key[0]))
+    return {
+        "looked_at": report.looked_at,
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": finding.severity,
+                "title": finding.title,
+                "evidence": list(finding.evidence),
+                "cure": finding.cure,
+                "source": finding.source,
+                "exact": finding.exact,
+                **_where(" ".join((finding.title, *finding.evidence)), names),
+            }
+            for finding in report
+        ],
+    }
+
+
+def _where(text: str, names: list[tuple[str, str]]) -> Answer:
+    """Return the first step that a text speaks of, and the first tensor: the longest name, as others begin alike."""
+    step = re.search(r"\bsteps? (\d[\d,]*)", text)
+    spoken = [(found.start(), name, kind) for name, kind in names if (found := _said(name, text))]
+    first = min((start for start, _, _ in spoken), default=0)
+    here = [(name, kind) for start, name, kind in spoken if start == first]
+    return {"step": int(step[1].replace(",", "")) if step else None, "tensors": [list(key) for key in here[:8]]}
+
+
+def _said(name: str, text: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?![\w]|\.\w)", text) if name else None

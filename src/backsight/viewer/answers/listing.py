@@ -1,0 +1,63 @@
+"""The runs of a folder, a line each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from weakref import WeakKeyDictionary
+
+from backsight.runs import Run, RunError
+from backsight.tables.listing import QUIET, files, listed
+from backsight.viewer.answers.rows import marks
+from backsight.viewer.packing import plain
+from backsight.viewer.question import Answer, Asked
+
+Stamp = tuple[int, float, bool, int]
+
+_lines: WeakKeyDictionary[Run, tuple[Stamp, Answer]] = WeakKeyDictionary()
+_turn = threading.Lock()
+
+SPARK = 80
+"""Points of the line beside a run."""
+
+
+def listing(runs: dict[str, Run]) -> Answer:
+    """Return what is to be said of each run; of one that has just been removed, nothing."""
+    found = []
+    for name, run in runs.items():
+        try:
+            found.append({"name": name, **_known_line(run)})
+        except (RunError, OSError):
+            continue
+    return {"runs": found}
+
+
+def _known_line(run: Run) -> Answer:
+    """Return the line of a run, read anew only where a file of it has changed: a page asks every few seconds."""
+    held = files(run.path)
+    stamp = *held, int(time.time() / QUIET) if held[2] else 0  # one that is open falls silent as time passes
+    with _turn:
+        known = _lines.get(run)
+    if known is None or known[0] != stamp:
+        known = stamp, _line(run)
+        with _turn:
+            _lines[run] = known
+    return known[1]
+
+
+def _line(run: Run) -> Answer:
+    seen = listed(run)
+    tags = marks(run, Asked({"columns": str(SPARK)}))["lines"]
+    spark = next((name for name in tags if "loss" in name.lower()), next(iter(tags), None))
+    return {
+        "created": seen.created,
+        "steps": seen.steps,
+        "tensors": seen.tensors,
+        "ranks": seen.ranks,
+        "world": seen.world,
+        "bytes": seen.bytes,
+        "state": seen.state,
+        "damage": seen.damage,
+        "script": plain(run.config).get("script"),
+        "spark": None if spark is None else {"name": spark, **tags[spark]},
+    }

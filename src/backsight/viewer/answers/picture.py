@@ -1,0 +1,122 @@
+"""The autograd graph as a folded picture, and which tensors are in each of its boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from backsight.drawing import Drawing, Look, Scene, nodes_by_box, svg
+from backsight.drawing.look import MOST_BOXES
+from backsight.runs import Run
+from backsight.tape import Graph
+from backsight.viewer.placing import Nodes, nodes_of, parameter_of
+from backsight.viewer.question import Answer, Asked, BadQuestion, question
+
+READABLE = 32
+"""Boxes of a picture in which nothing has been opened by hand."""
+
+DEEPEST = 12
+"""Modules in modules that are opened at most without being asked."""
+
+UNFOLDED = 64
+"""Up to so many boxes repetitions are drawn one by one: how the layers differ is what a training shows."""
+
+
+@question("graph")
+def graph(run: Run, asked: Asked) -> Answer:
+    """If wanted `fold`, 1 or 0; `open`: groups to open, or close where open; `tensor` and `kind`: what is to be seen.
+
+    Boxes are numbered as in the picture. `tensors` says by kind what is in each, `leaves` what a pill stands for.
+    """
+    stored = run.stored_graph()
+    if stored is None:
+        return {"svg": None, "why": _why(run)}
+    held: Graph = stored.value
+    fold = asked.number("fold", None, 0, 1)
+    drawing = _drawing(held, fold=bool(fold))
+    if fold is None and _count(drawing.scene) > UNFOLDED:
+        drawing = _drawing(held, fold=True)
+    nodes = nodes_of(held, run.tensors)
+    wanted = nodes.get((asked.word("tensor", ""), asked.word("kind", "")), [])
+    scene = _toggled(drawing.scene, _numbers(asked), wanted)
+    if _count(scene) > MOST_BOXES:
+        raise BadQuestion(f"more than {MOST_BOXES} boxes would be shown: close some.")
+    boxes = _boxes_by_node(scene)
+    return {
+        "step": stored.step,
+        "fold": drawing.look.fold,
+        "svg": svg(scene, drawing.tell, theme=None),
+        "groups": [box.index for box in scene.boxes if box.is_group],
+        "tensors": _tensors(nodes, boxes),
+        "leaves": _leaves(held, nodes),
+        "here": sorted({index for node in wanted for index in boxes.get(node, ())}),
+    }
+
+
+def _drawing(held: Graph, *, fold: bool) -> Drawing:
+    """Return the picture, open as deep as is readable: layers that are alike are to be as open as each other."""
+    drawings = (Drawing(held, Look(heat=None, depth=depth, fold=fold)) for depth in range(DEEPEST))
+    drawing = next(drawings)
+    for deeper in drawings:
+        if _count(deeper.scene) > READABLE or len(deeper.scene.boxes) == _count(drawing.scene):
+            break
+        drawing = deeper
+    return drawing
+
+
+def _count(scene: Scene) -> int:
+    return sum(1 for _ in scene.shown)
+
+
+def _why(run: Run) -> str:
+    """Return why a run holds no graph, as its recording said."""
+    said = (event.details.get("why") for event in run.events if event.event == "graph left out")
+    return next((why for why in said if isinstance(why, str)), "")
+
+
+def _numbers(asked: Asked) -> set[int]:
+    try:
+        return {int(word) for word in asked.words("open")}
+    except ValueError:
+        raise BadQuestion("open has to be numbers between commas.") from None
+
+
+def _toggled(scene: Scene, toggled: set[int], wanted: Iterable[int]) -> Scene:
+    """Return the scene with these groups opened or closed, and those opened in which the wanted nodes are."""
+    opened = {box.index for box in scene.boxes if box.is_group and box.opened != (box.index in toggled)}
+    everywhere = _boxes_by_node(replace(scene, boxes=tuple(replace(box, opened=True) for box in scene.boxes)))
+    for index in (index for node in wanted for index in everywhere.get(node, ())):
+        around = scene.boxes[index].parent
+        while around is not None:
+            opened.add(around)
+            around = scene.boxes[around].parent
+    return replace(scene, boxes=tuple(replace(box, opened=box.index in opened) for box in scene.boxes))
+
+
+def _boxes_by_node(scene: Scene) -> dict[int, list[int]]:
+    """Return the boxes that are shown for each node; a leaf is in that of each operation that consumes it."""
+    found: dict[int, list[int]] = {}
+    for index, nodes in nodes_by_box(scene).items():
+        chips = (node for chip in scene.boxes[index].chips for node in chip.nodes)
+        for node in dict.fromkeys((*nodes, *chips)):
+            found.setdefault(node, []).append(index)
+    return found
+
+
+def _tensors(nodes: Nodes, boxes: dict[int, list[int]]) -> dict[str, dict[str, list[str]]]:
+    """Return by kind and box the names of the tensors in it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for (name, kind), several in nodes.items():
+        for index in dict.fromkeys(index for node in several for index in boxes.get(node, ())):
+            found.setdefault(kind, {}).setdefault(str(index), []).append(name)
+    return found
+
+
+def _leaves(held: Graph, nodes: Nodes) -> dict[str, Answer]:
+    """Return what each leaf is called, and what was recorded of it by kind, by the number of its node."""
+    found: dict[str, Answer] = {str(leaf.node): {"name": leaf.label, "kinds": {}} for leaf in held.leaves}
+    for (name, kind), several in nodes.items():
+        if parameter_of(name, kind) is not None:
+            for node in several:
+                found[str(node)]["kinds"].setdefault(kind, name)
+    return found

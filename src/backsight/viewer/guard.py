@@ -1,0 +1,106 @@
+"""Who may ask: this machine under its own names, with the token, from no other page. Pages get a strict policy."""
+
+from __future__ import annotations
+
+import secrets
+from http.cookies import SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+_NO_TOKEN = """\
+This viewer is opened by the address that `backsight view` prints: it ends in ?token=... and is good until the viewer
+is stopped.
+"""
+
+
+class Guard:
+    """ASGI middleware. A request that may not be answered gets a short text, and what is behind never sees it.
+
+    The Host header keeps out other sites whose names were made to point here (DNS rebinding), the token other users of
+    this machine, and Origin and Sec-Fetch-Site pages of other sites, also those of another port. The token comes once
+    in the address, moves to a cookie that scripts cannot read, and the address is put right.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int | None = None):
+        self._app = app
+        self._token = token
+        self._port = port
+        self._cookie = f"backsight-{port or 'viewer'}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        answer = self._refusal(scope) if scope["type"] == "http" else PlainTextResponse("Only HTTP.", 400)
+        app = answer or self._entry(scope) or self._app
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        await app(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> ASGIApp | None:
+        """Return what to say to a request that is not to be answered at all."""
+        headers = Headers(scope=scope)
+        if scope["method"] not in ("GET", "HEAD"):
+            return PlainTextResponse("Only GET: nothing can be changed here.", 405, {"allow": "GET, HEAD"})
+        if not self._is_here(headers.get("host", "")):
+            return PlainTextResponse("This viewer answers to 127.0.0.1 and localhost only.", 421)
+        origin = headers.get("origin")
+        if origin is not None and not self._is_here(origin.removeprefix("http://")):
+            return PlainTextResponse("Another page may not ask here.", 403)
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            # Somebody may follow a link to here, in the chat of their team say; a page may not fetch or frame it.
+            following = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            if not following or scope["path"] != "/":
+                return PlainTextResponse("Another page may not ask here.", 403)
+        return None
+
+    def _entry(self, scope: Scope) -> ASGIApp | None:
+        """Return what to say to a request without the cookie, or None to those that have it."""
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        given = query.pop("token", None)
+        if given is not None and scope["path"] == "/":
+            if not self._is_token(given):
+                return PlainTextResponse(_NO_TOKEN, 403)
+            to = "/" + (f"?{urlencode(query)}" if query else "")
+            redirect = RedirectResponse(to, 303)
+            redirect.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+            return redirect
+        headers = Headers(scope=scope)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        known = headers.get("x-backsight-token") or (cookie.value if cookie else "")
+        return None if self._is_token(known) else PlainTextResponse(_NO_TOKEN, 403)
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self._token.encode())
+
+    def _is_here(self, host: str) -> bool:
+        """Whether this is one of the names of this machine, and the port that we listen on."""
+        name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+        if not colon:
+            name = host
+        return name in HOSTS and (self._port is None or port == str(self._port))

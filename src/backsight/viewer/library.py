@@ -1,0 +1,128 @@
+"""The runs that a viewer shows: those below one folder, each by a name, and nothing else of the disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
+from backsight.runs.opening import run_folders
+from backsight.viewer.answers import compared
+from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
+
+FRESH = 2.0
+"""Seconds for which a listing of the folder holds."""
+
+COMPARE = "compare"
+"""The one question that is about two runs."""
+
+
+FINDINGS = "findings"
+"""The one question that reads all of a run."""
+
+
+class NoSuchThing(LookupError):
+    """There is no run of this name, or no such question."""
+
+
+class Library:
+    """The runs below a folder, or a single run, as pages ask for them.
+
+    ```python
+    library = Library("runs")
+    library.names()                                       # ["2026-11-21-digits", ...], the newest first
+    library.ask("2026-11-21-digits", "heatmap", {"stat": "norm", "kind": "grad"})
+    ```
+
+    A run is looked up in the listing by its whole name, so that no name leads elsewhere on the disk.
+
+    Raises:
+        RunNotFound: if there is no such folder.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._turn = threading.Lock()
+        self._runs: dict[str, Run] = {}
+        self._findings: WeakKeyDictionary[Run, tuple[threading.Lock, dict[Any, Answer]]] = WeakKeyDictionary()
+        self._listed = -FRESH
+        self.single = self._single()
+        self.names()
+
+    def names(self) -> list[str]:
+        """Return the names of the runs, the newest first: their paths below the folder."""
+        with self._turn:
+            if time.monotonic() - self._listed >= FRESH:
+                self._runs = self._found()
+                self._listed = time.monotonic()
+            return list(self._runs)
+
+    def run(self, name: str) -> Run:
+        """Return a run by its name.
+
+        Raises:
+            NoSuchThing: if there is none.
+        """
+        if name not in self._runs:
+            self.names()
+        try:
+            return self._runs[name]
+        except KeyError:
+            raise NoSuchThing(f"There is no run {name[:200]!r} in {self.path}.") from None
+
+    def ask(self, name: str, question: str, given: Mapping[str, str]) -> Answer:
+        """Answer a question about a run.
+
+        Raises:
+            NoSuchThing: if there is no such run or question.
+            BadQuestion: if a parameter is not what it has to be, or the run does not hold what was asked for.
+        """
+        if question != COMPARE and question not in QUESTIONS:
+            there = ", ".join((*QUESTIONS, COMPARE))
+            raise NoSuchThing(f"There is no question {question[:200]!r}; there are {there}.")
+        run = self.run(name)
+        asked = Asked(given)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RunWarning)  # damage is part of the answer
+                if question == COMPARE:
+                    return compared(run, self.run(asked.word("with")), asked)
+                return self._once(run, asked) if question == FINDINGS else QUESTIONS[question](run, asked)
+        except (NotInRun, ValueError) as error:
+            raise BadQuestion(str(error)) from error
+
+    def _once(self, run: Run, asked: Asked) -> Answer:
+        """Look for findings once for each state of a run, however often a page asks: of a long run it takes minutes."""
+        with self._turn:
+            turn, held = self._findings.setdefault(run, (threading.Lock(), {}))
+        with turn:
+            newest = len(run.steps), run.damage
+            if newest not in held:
+                held.clear()
+                held[newest] = QUESTIONS[FINDINGS](run, asked)
+            return held[newest]
+
+    def _single(self) -> str | None:
+        """Return the name of the run, if the path is one rather than a folder of some."""
+        try:
+            return open_run(self.path).path.resolve().name
+        except RunError:
+            return None
+
+    def _found(self) -> dict[str, Run]:
+        if self.single is not None:
+            return {self.single: self._runs.get(self.single) or Run(self.path)}
+        if not self.path.is_dir():
+            raise RunNotFound(f"There is no folder {self.path}.")
+        found = {}
+        for path in run_folders(self.path):
+            name = path.relative_to(self.path).as_posix()
+            with suppress(RunError):  # one that is damaged beyond reading, or has just been removed
+                found[name] = self._runs.get(name) or Run(path)
+        return dict(sorted(found.items(), key=lambda pair: (pair[1].created, pair[0]), reverse=True))

@@ -1,0 +1,33 @@
+"""Numbers on their way to a page: arrays as base64 of little-endian numbers, single ones as JSON has them."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def packed(values: NDArray[Any], kind: str) -> dict[str, Any]:
+    """Return an array for the page: `kind` is "f4", "u1" or "f8"; a page reads it with a typed array.
+
+    A number that is too large for "f4" becomes infinite, as it does in float32.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = np.ascontiguousarray(values.astype(f"<{kind}")).tobytes()
+    return {"kind": kind, "shape": list(values.shape), "data": base64.b64encode(data).decode("ascii")}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: what is not finite as a word, what is not known as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(held) for held in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    return plain(value.item()) if isinstance(value, np.generic) else str(value)

@@ -1,0 +1,76 @@
+// Elements: every text goes in as text, so that no name can become markup.
+function h(tag, given, ...children) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(given || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "class") element.className = value;
+    else if (key === "value") element.value = value;
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+const fill = (element, ...children) => { element.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)); return element; };
+const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
+
+function select(label, options, chosen, change) {
+  const box = h("select", { "aria-label": label, onchange: () => change(box.value) },
+    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  return h("label", { class: "field" }, h("span", {}, label), box);
+}
+function segments(label, options, chosen, change) {
+  return h("div", { class: "segments", role: "radiogroup", "aria-label": label }, options.map(([value, text]) =>
+    h("button", { role: "radio", "aria-checked": String(value === chosen), class: value === chosen ? "on" : "", onclick: () => change(value) }, text)));
+}
+const empty = (title, ...lines) => h("div", { class: "empty" }, h("h2", {}, title), lines.map((line) => h("p", {}, line)));
+const failed = (error) => h("div", { class: "empty bad", role: "alert" }, h("h2", {}, "This did not work"), h("p", {}, error.message));
+const busy = (text) => h("div", { class: "busy", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), text);
+
+// A canvas that is as sharp as the screen, and is drawn again when its size or the colours change.
+function canvas(height, draw, label) {
+  const board = h("canvas", { role: "img", "aria-label": label, height });
+  board.style.height = `${height}px`;
+  const again = () => {
+    const width = board.clientWidth;
+    if (!width) return;
+    const scale = window.devicePixelRatio || 1;
+    board.width = Math.round(width * scale);
+    board.height = Math.round(height * scale);
+    const pen = board.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    draw(pen, width, height);
+  };
+  watched.observe(board);
+  board.again = again;
+  return board;
+}
+const watched = new ResizeObserver((entries) => { for (const entry of entries) entry.target.again(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const board of document.querySelectorAll("canvas")) board.again && board.again();
+});
+const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
+
+// Text that is cut in the middle, where names of tensors are most alike.
+function shortened(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
+  let keep = Math.min(text.length, 200);
+  const cut = () => `${text.slice(0, keep >> 1)}…${text.slice(text.length - (keep - (keep >> 1)))}`;
+  while (keep > 1 && pen.measureText(cut()).width > room) keep--;
+  return cut();
+}
+
+// What is told beside the pointer.
+const bubble = h("div", { class: "bubble", role: "tooltip", hidden: true });
+function tell(event, ...lines) {
+  if (!bubble.isConnected) document.body.append(bubble);
+  fill(bubble, lines.filter(Boolean).map((line) => h("div", {}, line)));
+  bubble.hidden = false;
+  const box = bubble.getBoundingClientRect();
+  const x = event.clientX + 14 + box.width > innerWidth ? event.clientX - box.width - 12 : event.clientX + 14;
+  const y = event.clientY + 16 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 16;
+  bubble.style.left = `${Math.max(4, x)}px`;
+  bubble.style.top = `${Math.max(4, y)}px`;
+}
+const hush = () => { bubble.hidden = true; };

@@ -1,0 +1,58 @@
+// Numbers as people read them. Values arrive as base64 of typed arrays.
+const KINDS = { f4: Float32Array, u1: Uint8Array, f8: Float64Array };
+function unpacked(held) {
+  const bytes = Uint8Array.from(atob(held.data), (c) => c.charCodeAt(0));
+  return new KINDS[held.kind](bytes.buffer);
+}
+const WORDS = { nan: NaN, inf: Infinity, "-inf": -Infinity };
+const asNumber = (v) => (typeof v === "string" && v in WORDS ? WORDS[v] : v);
+
+function num(v, digits = 3) {
+  v = asNumber(v);
+  if (v === null || v === undefined) return "–";
+  if (Number.isNaN(v)) return "NaN";
+  if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
+  if (v === 0) return "0";
+  const size = Math.abs(v);
+  let text;
+  if (Number.isInteger(v) && size < 1e6) text = v.toLocaleString("en");
+  else if (size >= 1e5 || size < 1e-3) text = v.toExponential(digits - 1).replace("e+", "e").replace(/e(-?)(\d+)/, (_, s, d) => `e${s ? "−" : ""}${d}`);
+  else text = Number(v.toPrecision(digits)).toString();
+  return text.replace(/^-/, "−").replace(/\.0+e/, "e");
+}
+const count = (v) => (v === null || v === undefined ? "–" : v.toLocaleString("en"));
+const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)} %` : num(v));
+const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.length ? shape.join(" × ") : "scalar");
+function bytes(n) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let k = 0;
+  while (n >= 1000 && k < units.length - 1) { n /= 1000; k++; }
+  return `${k ? num(n) : n} ${units[k]}`;
+}
+function moment(seconds) {
+  const date = new Date(seconds * 1000), now = new Date();
+  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  if (date.toDateString() === now.toDateString()) return `today ${time}`;
+  const day = date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: date.getFullYear() === now.getFullYear() ? undefined : "numeric" });
+  return `${day} ${time}`;
+}
+const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
+
+// Round values for the ticks of an axis: 1, 2 or 5 times a power of ten, or powers of ten alone where it is logarithmic.
+function ticks(low, high, most) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
+  const found = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step + 0);
+  return found;
+}
+function logTicks(low, high, most) {
+  const from = Math.ceil(Math.log10(low) - 1e-9), to = Math.floor(Math.log10(high) + 1e-9);
+  if (to - from < 1) return ticks(low, high, most).filter((v) => v > 0);
+  const stride = Math.max(1, Math.ceil((to - from + 1) / Math.max(most, 1)));
+  const found = [];
+  for (let k = from; k <= to; k += stride) found.push(10 ** k);
+  return found;
+}

@@ -1,0 +1,60 @@
+// Colours of numbers. The ramp grows lighter all the way, so that it reads without colour vision and in print.
+const RAMP = ["#1b1032", "#2c2a6b", "#2a5583", "#237d8a", "#35a27a", "#8cc152", "#f4e04d"];
+const SIGNED = ["#0b4f8a", "#4a90c2", "#a9cbe2", "#e8e8e6", "#efb99a", "#d6704a", "#9a2c16"];
+const LINES = ["--line1", "--line2", "--line3", "--line4", "--line5", "--line6"];
+
+const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+function table(ramp) {
+  const stops = ramp.map(channels), out = new Uint8Array(256 * 3);
+  for (let k = 0; k < 256; k++) {
+    const place = (k / 255) * (stops.length - 1), from = Math.min(Math.floor(place), stops.length - 2), share = place - from;
+    for (let c = 0; c < 3; c++) out[3 * k + c] = Math.round(stops[from][c] * (1 - share) + stops[from + 1][c] * share);
+  }
+  return out;
+}
+const TABLES = { ramp: table(RAMP), signed: table(SIGNED) };
+const color = (kind, share) => {
+  const at = 3 * clamp(Math.round(share * 255), 0, 255), t = TABLES[kind];
+  return `rgb(${t[at]},${t[at + 1]},${t[at + 2]})`;
+};
+
+// How a statistic is shown: fractions and signed numbers evenly, all others by their magnitude.
+const SIGNED_STATS = new Set(["mean", "min", "max"]);
+const EVEN_STATS = new Set(["zero_fraction"]);
+
+// The scale of many values: the middle 99 % of them, so that one outlier does not wash out the rest.
+function scaleOf(values, stat) {
+  const finite = [];
+  const stride = Math.max(1, Math.floor(values.length / 20000));
+  for (let k = 0; k < values.length; k += stride) if (Number.isFinite(values[k])) finite.push(values[k]);
+  finite.sort((a, b) => a - b);
+  const at = (share) => finite[clamp(Math.round(share * (finite.length - 1)), 0, finite.length - 1)];
+  if (!finite.length) return { kind: "ramp", low: 0, high: 1, log: false, share: () => 0, none: true };
+  if (SIGNED_STATS.has(stat) && finite[0] < 0) {
+    const most = Math.max(Math.abs(at(0.005)), Math.abs(at(0.995))) || 1;
+    return { kind: "signed", low: -most, high: most, log: false, share: (v) => clamp((v + most) / (2 * most), 0, 1) };
+  }
+  if (EVEN_STATS.has(stat)) return { kind: "ramp", low: 0, high: 1, log: false, share: (v) => clamp(v, 0, 1) };
+  const positive = finite.filter((v) => v > 0);
+  if (positive.length > 1) {
+    const low = positive[Math.floor(0.005 * (positive.length - 1))], high = positive[Math.ceil(0.995 * (positive.length - 1))];
+    if (high / low > 4) {
+      const from = Math.log(low), span = Math.log(high) - from;
+      return { kind: "ramp", low, high, log: true, share: (v) => (v > 0 ? clamp((Math.log(v) - from) / span, 0, 1) : 0) };
+    }
+  }
+  const low = Math.min(at(0.005), 0), high = at(0.995) > low ? at(0.995) : low + 1;
+  return { kind: "ramp", low, high, log: false, share: (v) => clamp((v - low) / (high - low), 0, 1) };
+}
+
+function legend(scale, name, show = num) {
+  const stops = Array.from({ length: 13 }, (_, k) => color(scale.kind, k / 12)).join(",");
+  const bar = h("span", { class: "ramp" });
+  bar.style.background = `linear-gradient(90deg,${stops})`;
+  return h("div", { class: "legend" },
+    h("span", { class: "soft" }, name), scale.none ? null : [h("span", {}, show(scale.low)), bar, h("span", {}, show(scale.high)),
+      h("span", { class: "soft" }, scale.log ? "log scale" : "even scale")],
+    h("span", { class: "swatch nonfinite" }), h("span", {}, "NaN or ∞"),
+    h("span", { class: "swatch zero" }), h("span", {}, "exactly zero"),
+    h("span", { class: "swatch nothing" }), h("span", {}, "not recorded"));
+}

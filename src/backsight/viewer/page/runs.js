@@ -1,0 +1,56 @@
+// The runs of a folder: what each is, how it goes, and which two to compare.
+function runsPage(state, app) {
+  const title = h("h2", {}), folder = h("span", { class: "soft path" }), list = h("div", { class: "list" }, busy("looking for runs"));
+  const chosen = new Set();
+  let answer = null;
+  const draw = () => answer && drawRuns({ title, folder, list, compare }, answer, state, chosen);
+  const find = h("input", { type: "search", placeholder: "find a run  ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => {
+    state.find = find.value || undefined;
+    app.note(state);
+    draw();
+  } });
+  const compare = h("button", { disabled: true, onclick: () => { const [a, b] = [...chosen]; app.go({ page: "compare", run: a, with: b }); } }, "compare two");
+  app.refreshed = async () => {
+    const before = answer;
+    answer = await askRuns(app.signal);
+    if (JSON.stringify(before) !== JSON.stringify(answer)) draw();
+  };
+  app.refreshed().catch((error) => error.name === "AbortError" || fill(list, failed(error)));
+  return h("section", { class: "page runs" }, h("div", { class: "bar" }, title, folder, h("span", { class: "grow" }), find, compare), list);
+}
+
+const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
+function drawRuns({ title, folder, list, compare }, answer, state, chosen) {
+  const words = (state.find || "").toLowerCase().split(/\s+/).filter(Boolean);
+  const runs = answer.runs.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
+  title.textContent = plural(runs.length, "run");
+  folder.textContent = folder.title = answer.folder;
+  const counted = () => { compare.disabled = chosen.size !== 2; compare.textContent = chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : chosen.size === 2 ? "compare" : "compare two"; };
+  const choose = (name, on) => { on ? chosen.add(name) : chosen.delete(name); counted(); };
+  counted();
+  if (!answer.runs.length) { fill(list, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
+  if (!runs.length) { fill(list, empty("No run is called so")); return; }
+  fill(list, h("div", { class: "table" }, h("table", {},
+    h("thead", {}, h("tr", {}, ["", "run", "state", "started", "steps", "tensors", "ranks", "size", ""].map((t, k) => h("th", { class: [4, 5, 7].includes(k) ? "right" : "" }, t)))),
+    h("tbody", {}, runs.map((run) => h("tr", {},
+      h("td", {}, h("input", { type: "checkbox", "aria-label": `choose ${run.name}`, checked: chosen.has(run.name), onchange: (event) => choose(run.name, event.target.checked) })),
+      h("td", { class: "first" }, link({ page: "heatmap", run: run.name }, run.name), run.damage !== "none" ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`) : null),
+      h("td", {}, h("span", { class: `state ${stateOf(run)}` }, run.state)),
+      h("td", { class: "soft" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), h("td", { class: "right" }, count(run.tensors)),
+      h("td", {}, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft" }, bytes(run.bytes)),
+      h("td", { class: "spark" }, run.spark ? spark(run.spark) : null)))))));
+}
+
+function spark({ name, values: packed, last }) {
+  const values = unpacked(packed), finite = [...values].filter(Number.isFinite), low = Math.min(...finite), high = Math.max(...finite);
+  const board = canvas(26, (pen, width, height) => {
+    pen.clearRect(0, 0, width, height);
+    if (!finite.length) return;
+    pen.strokeStyle = ink("line1");
+    pen.lineWidth = 1.4;
+    pen.beginPath();
+    values.forEach((v, k) => { if (Number.isFinite(v)) pen.lineTo((k / Math.max(values.length - 1, 1)) * (width - 4) + 2, height - 3 - ((v - low) / (high - low || 1)) * (height - 6)); });
+    pen.stroke();
+  }, `${name} over the steps, now ${num(last)}`);
+  return h("div", { class: "sparkline" }, board, h("span", {}, h("span", { class: "soft" }, `${name} `), h("span", { class: Number.isFinite(asNumber(last)) ? "" : "bad" }, num(last))));
+}

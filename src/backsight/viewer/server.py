@@ -1,0 +1,93 @@
+"""The viewer as a web application: a page, its parts, and answers; for this machine and whoever has the token."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from backsight.runs import RunError
+from backsight.viewer.answers import listing
+from backsight.viewer.guard import Guard
+from backsight.viewer.library import Library, NoSuchThing
+from backsight.viewer.page import document, script, style
+from backsight.viewer.question import Answer, BadQuestion
+
+AT_ONCE = 4
+"""Questions that are answered at the same time; the others wait, so that memory stays bounded."""
+
+
+def application(library: Library, token: str | None = None, port: int | None = None) -> Starlette:
+    """Return the application; `token` is made up if it is not given, and kept in `state.token`.
+
+    Only GET and HEAD are answered, only under the names of this machine, only with the token, and nothing is written.
+    """
+    token = token or secrets.token_urlsafe(24)
+    served = _Served(library)
+    routes = [
+        Route("/", served.page),
+        Route("/viewer.js", served.script),
+        Route("/viewer.css", served.style),
+        Route("/api/runs", served.runs),
+        Route("/api/ask/{question}", served.ask),
+    ]
+    app = Starlette(routes=routes)
+    app.add_middleware(Guard, token=token, port=port)
+    app.state.token = token
+    return app
+
+
+class _Served:
+    def __init__(self, library: Library):
+        self._library = library
+        self._limiter: CapacityLimiter | None = None
+
+    async def page(self, request: Request) -> Response:
+        return Response(document(live=True), media_type="text/html")
+
+    async def script(self, request: Request) -> Response:
+        return Response(script(), media_type="text/javascript")
+
+    async def style(self, request: Request) -> Response:
+        return Response(style(), media_type="text/css")
+
+    async def runs(self, request: Request) -> Response:
+        return await self._answered(self._listing)
+
+    async def ask(self, request: Request) -> Response:
+        given = dict(request.query_params)
+        name = given.pop("run", "")
+        return await self._answered(partial(self._library.ask, name, request.path_params["question"], given))
+
+    def _listing(self) -> Answer:
+        names = self._library.names()
+        found = listing({name: self._library.run(name) for name in names})
+        return {**found, "folder": str(self._library.path), "single": self._library.single}
+
+    async def _answered(self, answer: Callable[[], Any]) -> Response:
+        """Answer in a thread: reading a run takes its time, and the page asks for several things at once."""
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(AT_ONCE)
+        try:
+            found = await to_thread.run_sync(answer, limiter=self._limiter)
+        except NoSuchThing as error:
+            return _failed(404, error)
+        except BadQuestion as error:
+            return _failed(400, error)
+        except (RunError, OSError) as error:  # removed or damaged while it was looked at
+            return _failed(410, error)
+        except Exception as error:  # a run that nobody foresaw; the rest of the page still has its answers
+            return _failed(500, RuntimeError(f"The viewer cannot answer this: {type(error).__name__}: {error}"))
+        return Response(json.dumps(found, allow_nan=False, separators=(",", ":")), media_type="application/json")
+
+
+def _failed(status: int, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, status)

@@ -1,0 +1,63 @@
+"""A folder of runs, made once, and the viewer over it."""
+
+from __future__ import annotations
+
+import pytest
+from looking import drawn
+from recorded_runs import digits, hostile
+
+from backsight.viewer import Library, Server
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """A folder with a training, the same again, another, one that fails, one of a single step, and a hostile one."""
+    folder = tmp_path_factory.mktemp("runs")
+    digits(folder / "first", 60, measure_at=10)
+    digits(folder / "again", 40)
+    digits(folder / "other", 40, seed=1)
+    digits(folder / "broken", 50, nan_at=30)
+    digits(folder / "short", 1)
+    hostile(folder / "hostile")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def library(runs):
+    return Library(runs)
+
+
+@pytest.fixture(scope="session")
+def server(library):
+    pytest.importorskip("uvicorn", reason='THE VIEWER IS NOT TESTED: pip install "backsight[view]"')
+    with Server(library) as server:
+        yield server
+
+
+@pytest.fixture
+def look(browser, server):
+    """Return a function that opens a view and waits until it is drawn; no page may complain or ask elsewhere."""
+    contexts, complaints = [], []
+    here = f"http://127.0.0.1:{server.port}/"
+
+    def look(view="", busy=True, **options):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda asked: asked.url.startswith((here, "data:")) or complaints.append(asked.url))
+        page.goto(server.url)
+        if view:
+            page.goto(here + view)
+        if busy:
+            drawn(page)
+        return page
+
+    look.complaints = complaints
+    yield look
+    for context in contexts:
+        context.close()
+    assert complaints == []

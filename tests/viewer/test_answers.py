@@ -1,0 +1,186 @@
+"""What a run answers is what the run holds."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+import backsight as bs
+from backsight.viewer import Library
+from backsight.viewer.library import NoSuchThing
+from backsight.viewer.question import QUESTIONS, BadQuestion
+
+
+def numbers(held):
+    return np.frombuffer(base64.b64decode(held["data"]), f"<{held['kind']}").reshape(held["shape"])
+
+
+def test_the_newest_run_comes_first(library):
+    assert library.names() == ["hostile", "short", "broken", "other", "again", "first"]
+
+
+def test_a_run_may_be_shown_alone(runs):
+    alone = Library(runs / "first")
+    assert alone.names() == ["first"]
+    assert alone.ask("first", "about", {})["steps"] == {"count": 60, "first": 0, "last": 59}
+
+
+def test_a_run_that_begins_later_is_found(tmp_path, monkeypatch):
+    from recorded_runs import digits
+
+    monkeypatch.setattr("backsight.viewer.library.FRESH", 0)
+    library = Library(tmp_path)
+    assert library.names() == []
+    digits(tmp_path / "new", 2)
+    assert library.names() == ["new"]
+
+
+def test_tensors_stand_in_the_order_of_the_modules(library):
+    modules = library.ask("first", "about", {})["modules"]
+    assert [(m["label"], m["depth"]) for m in modules][:4] == [("model", 0), ("stem", 1), ("blocks", 1), ("0", 2)]
+    gradients = [name for module in modules for name, kind, _ in module["tensors"] if kind == "grad"]
+    blocks = [f"blocks.{k}.0.{p}" for k in range(3) for p in ("weight", "bias")]
+    assert gradients == ["stem.weight", "stem.bias", *blocks, "head.weight", "head.bias"]
+
+
+def test_a_heatmap_is_that_of_the_run(library, runs):
+    answer = library.ask("first", "heatmap", {"stat": "l2", "kind": "grad", "columns": "10"})
+    expected = bs.open_run(runs / "first").heatmap("l2", "grad", columns=10)
+    np.testing.assert_allclose(numbers(answer["values"]), expected.values, rtol=1e-6)
+    assert (answer["stretch"], answer["first"], answer["columns"]) == (6, 0, 10)
+    assert [tuple(key) for key in answer["tensors"]] == list(expected.tensors)
+
+
+def test_what_is_not_finite_is_marked(library):
+    answer = library.ask("broken", "heatmap", {"stat": "l2", "kind": "grad"})
+    marked = numbers(answer["nonfinite"]) > 0
+    assert not marked[:, :30].any()
+    assert marked[:, 30:].all()
+
+
+def test_the_lines_of_a_tensor_are_its_series(library, runs):
+    answer = library.ask("first", "lines", {"tensor": "head.weight", "kind": "grad"})
+    run = bs.open_run(runs / "first")
+    for stat, line in answer["lines"].items():
+        expected = run.series("head.weight", stat, kind="grad").values.astype("f4")
+        np.testing.assert_array_equal(numbers(line), expected)
+
+
+def test_a_window_may_be_asked_for(library):
+    answer = library.ask("first", "lines", {"tensor": "head.weight", "kind": "grad", "first": "10", "last": "19"})
+    assert (answer["first"], answer["columns"]) == (10, 10)
+
+
+def test_all_that_is_about_a_parameter_is_related(library):
+    answer = library.ask("first", "related", {"tensor": "head.weight.exp_avg", "kind": "state"})
+    assert answer["same"] == [
+        ["head.weight", "weight"],
+        ["head.weight", "grad"],
+        ["head.weight.exp_avg", "state"],
+        ["head.weight.exp_avg_sq", "state"],
+    ]
+    assert ["head.bias", "grad"] in answer["beside"]
+    assert (answer["shape"], answer["dtype"]) == ([10, 32], "float32")
+
+
+def test_magnitudes_are_shares_of_the_elements(library, runs):
+    answer = library.ask("first", "histograms", {"tensor": "head.weight", "kind": "weight"})
+    shares = answer["most"] * (numbers(answer["shares"]) / 255) ** 2
+    held = bs.open_run(runs / "first").histograms("head.weight", kind="weight")
+    expected = held.counts / held.sampled[:, None]
+    np.testing.assert_allclose(shares, expected, atol=0.01)
+    assert ((shares > 0) == (expected > 0)).all()
+
+
+def test_rows_are_the_newest_of_too_many(library, monkeypatch):
+    monkeypatch.setattr("backsight.viewer.answers.rows.MOST_ROWS", 5)
+    answer = library.ask("first", "rows", {"tensor": "stem.output", "kind": "output"})
+    assert answer["total"] == 60
+    assert [row[0] for row in answer["rows"]] == [55, 56, 57, 58, 59]
+
+
+def test_tags_are_lines_or_words(library):
+    answer = library.ask("broken", "marks", {})
+    assert answer["lines"]["loss"]["last"] == "nan"
+    assert numbers(answer["lines"]["loss"]["values"]).shape == (50,)
+    assert answer["words"] == {"phase": [[0, "warm"], [5, "train"]]}
+
+
+def test_findings_point_to_the_tensor_and_the_step(library):
+    first, *_ = library.ask("broken", "findings", {})["findings"]
+    assert (first["code"], first["severity"], first["step"]) == ("BS301", "error", 30)
+    assert ["head.bias", "grad"] in first["tensors"]
+
+
+def test_equal_runs_do_not_part(library):
+    answer = library.ask("first", "compare", {"with": "again"})
+    assert answer["steps"] == {"both": 40, "one": 60, "other": 40}
+    assert answer["exact"] is answer["near"] is None
+
+
+def test_two_runs_part_where_their_seeds_do(library):
+    answer = library.ask("first", "compare", {"with": "other"})
+    assert (answer["exact"]["step"], answer["exact"]["kind"]) == (0, "weight")
+    assert answer["near"]["tensor"] == answer["exact"]["tensor"] == "stem.weight"
+    (norm,) = (pair for pair in answer["exact"]["values"] if pair[0] == "l2")
+    assert norm[1] != norm[2]
+
+
+def test_rounding_is_told_from_a_difference(tmp_path):
+    from backsight.runs import STATISTICS, RunWriter
+
+    for name, nudge, break_at in (("one", 0.0, None), ("two", 1e-9, 700)):
+        with RunWriter(tmp_path / name) as writer:
+            number = writer.tensor("w", "weight")
+            for step in range(1000):
+                rows = np.zeros(1, STATISTICS)
+                rows["count"], rows["mean"] = 1, 1 + (nudge if step >= 300 else 0) + (1 if step == break_at else 0)
+                writer.append(step, [number], rows)
+    answer = Library(tmp_path).ask("one", "compare", {"with": "two"})
+    assert (answer["exact"]["step"], answer["near"]["step"]) == (300, 700)
+
+
+def test_every_answer_is_json_without_nan(library):
+    """What Python's JSON would write as NaN, a browser cannot read."""
+    given = {"stat": "l2", "kind": "grad"}
+    for name in library.names():
+        tensors = [module["tensors"] for module in library.ask(name, "about", {})["modules"]]
+        tensor, kind, _ = next(each for held in tensors for each in held)
+        for question in QUESTIONS:
+            asked = {"tensor": tensor, "kind": kind, "stat": "l2"} if question != "heatmap" else given
+            json.dumps(
+                library.ask(name, question, asked if question != "lines" else {**asked, "stat": ""}), allow_nan=False
+            )
+
+
+@pytest.mark.parametrize(
+    ("question", "given", "says"),
+    [
+        ("heatmap", {"kind": "grad"}, "stat is missing"),
+        ("heatmap", {"kind": "grad", "stat": "nrm"}, "no statistic 'nrm'"),
+        ("heatmap", {"kind": "grads", "stat": "l2"}, "no tensors of kind 'grads'"),
+        ("heatmap", {"kind": "grad", "stat": "l2", "columns": "9999999"}, "columns has to be from 1 to 4000"),
+        ("heatmap", {"kind": "grad", "stat": "l2", "first": "x"}, "first has to be a whole number, and it is 'x'"),
+        ("heatmap", {"kind": "grad", "stat": "l2", "rank": "7"}, "no rank 7"),
+        ("lines", {"kind": "grad", "tensor": "head.weigth"}, "Close to it: head.bias, head.weight"),
+        ("related", {"kind": "grad", "tensor": "nothing"}, "no tensor 'nothing'"),
+        ("lines", {"kind": "grad", "tensor": "x" * 5000}, "tensor has 5000 characters; 4096 are the most"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_says_why(library, question, given, says):
+    with pytest.raises(BadQuestion, match=says):
+        library.ask("first", question, given)
+
+
+@pytest.mark.parametrize("name", ["../first", "first/../first", "/", "", "first/rank-00000", "nothing"])
+def test_a_name_leads_to_a_run_of_the_folder_or_nowhere(library, name):
+    with pytest.raises(NoSuchThing, match="There is no run"):
+        library.ask(name, "about", {})
+
+
+def test_there_is_no_question_but_those_that_there_are(library):
+    with pytest.raises(NoSuchThing, match="no question 'exec'"):
+        library.ask("first", "exec", {})

@@ -1,0 +1,67 @@
+"""Runs drawn with matplotlib."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import backsight as bs
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    from matplotlib import pyplot
+
+    yield
+    pyplot.close("all")
+
+
+def test_a_line_holds_the_series(runs):
+    run = bs.open_run(runs / "first")
+    axes = run.plot("head.weight", "grad_norm")
+    (line,) = axes.lines
+    np.testing.assert_array_equal(line.get_ydata(), run.series("head.weight", "grad_norm").values)
+    assert axes.get_title() == "head.weight (grad)"
+    assert (axes.get_ylabel(), axes.get_yscale()) == ("norm", "log")
+
+
+def test_a_line_with_gaps_says_so(runs):
+    axes = bs.open_run(runs / "broken").plot("head.weight", "grad_norm")
+    assert [text.get_text() for text in axes.texts] == ["20 steps are not finite"]
+
+
+def test_a_heatmap_has_tensors_in_the_order_of_modules(runs):
+    axes = bs.open_run(runs / "first").plot_heatmap()
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[0] == "stem.weight"
+    assert names[-1] == "head.bias"
+    assert axes.images[0].get_array().shape == (10, 60)
+
+
+def test_what_is_not_finite_is_marked_in_a_heatmap(runs):
+    axes = bs.open_run(runs / "broken").plot_heatmap("norm", "grad")
+    marks = axes.images[1].get_array()
+    assert marks[:, :30, 3].max() == 0
+    assert marks[:, 30:, 3].min() == 1
+    assert "NaN" in axes.get_title()
+
+
+@pytest.mark.parametrize("stat", ["mean", "zero_fraction", "nonfinite", "min"])
+def test_every_statistic_has_a_scale(runs, stat):
+    for kind in ("grad", "weight", "output"):
+        assert bs.open_run(runs / "first").plot_heatmap(stat, kind).images
+
+
+def test_axes_may_be_given(runs):
+    from matplotlib import pyplot
+
+    axes = pyplot.figure().subplots()
+    assert bs.open_run(runs / "first").plot("head.weight", "mean", kind="weight", ax=axes) is axes
+
+
+def test_what_is_not_there_is_said(runs):
+    with pytest.raises(bs.RunError, match="no tensor 'nothing'"):
+        bs.open_run(runs / "first").plot("nothing", "mean")

@@ -1,0 +1,65 @@
+"""`backsight view` on the terminal."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "backsight", "view", *map(str, arguments)]
+
+
+def test_it_says_where_to_look_until_it_is_interrupted(runs):
+    pytest.importorskip("uvicorn")
+    with subprocess.Popen(command(runs), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == f"backsight view  6 runs in {runs}\n"
+        address = program.stdout.readline().strip()
+        host, port, token = re.fullmatch(r"http://([\d.]+):(\d+)/\?token=(\S+)", address).groups()
+        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        connection.request("GET", "/api/runs", headers={"x-backsight-token": token})
+        assert connection.getresponse().status == 200
+        assert program.stdout.readline() == "  for this machine only; Ctrl-C ends it\n"
+        program.send_signal(signal.SIGINT)
+        _, error = program.communicate(timeout=20)
+    assert (program.returncode, error) == (0, "")
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    done = subprocess.run(command(tmp_path / "nothing"), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == f"backsight view: There is no folder {tmp_path / 'nothing'}.\n"
+
+
+def test_a_port_that_is_taken_is_an_error(runs, server):
+    done = subprocess.run(command(runs, "--port", server.port), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"Port {server.port} cannot be had: Address already in use." in done.stderr
+
+
+def test_a_port_is_a_number(runs):
+    done = subprocess.run(command(runs, "--port", "99999"), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "a port is a number from 0 to 65535, not '99999'" in done.stderr
+
+
+def test_a_report_is_written_instead(runs, tmp_path):
+    done = subprocess.run(command(runs / "first", "--report", tmp_path / "first.html"), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(rf"{runs / 'first'} is in {tmp_path / 'first.html'} \([\d.]+ MB\)\.\n", done.stdout)
+    assert (tmp_path / "first.html").stat().st_size > 100_000
+
+
+def test_without_the_extra_it_says_what_to_install(runs):
+    program = (
+        "import sys; sys.modules['uvicorn'] = None; "
+        f"from backsight.cli import main; sys.exit(main(['view', {str(runs)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == ('backsight view: The viewer needs starlette and uvicorn: pip install "backsight[view]".\n')

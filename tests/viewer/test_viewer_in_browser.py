@@ -1,0 +1,384 @@
+"""The viewer as people use it, in Chromium: every view, by mouse and by keys, and no complaint on the console."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from looking import at, drawn, shades
+from recorded_runs import HOSTILE
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def test_the_token_leaves_the_address(look):
+    page = look()
+    assert "token" not in page.url
+
+
+def test_runs_are_listed_with_how_they_went(look):
+    page = look()
+    names = page.locator("td.first a").all_inner_texts()
+    assert names == ["hostile", "short", "broken", "other", "again", "first"]
+    row = page.locator("tr", has=page.get_by_role("link", name="broken", exact=True))
+    assert "finished" in row.inner_text()
+    assert "loss NaN" in row.locator(".sparkline").inner_text()
+    assert shades(page, "tr:nth-child(3) .sparkline canvas") > 1
+
+
+def test_a_run_is_found_by_typing(look):
+    page = look()
+    page.keyboard.press("/")
+    page.keyboard.type("ro")
+    assert page.locator("td.first a").all_inner_texts() == ["broken"]
+    assert page.locator("input[type=search]").evaluate("box => box === document.activeElement")
+    page.keyboard.type("zz")
+    assert page.get_by_text("No run is called so").is_visible()
+
+
+def test_two_runs_are_chosen_and_compared(look):
+    page = look()
+    compare = page.get_by_role("button", name="compare")
+    assert compare.is_disabled()
+    page.get_by_label("choose first").check()
+    page.get_by_label("choose other").check()
+    compare.click()
+    drawn(page)
+    assert at(page).startswith("#/first/compare?with=other")
+    assert "Step 0, stem.weight (weights)" in page.locator("main").inner_text()
+    page.get_by_label("another run").select_option("again")
+    drawn(page)
+    assert "every number of both is the same" in page.locator("main").inner_text()
+
+
+def test_a_heatmap_shows_tensors_over_steps(look):
+    page = look("#/first/heatmap")
+    labels = page.locator(".labels .row").all_inner_texts()
+    assert [text.split("\n")[-1].strip() for text in labels[:3]][:2] == ["stem.weight", "stem.bias"]
+    assert shades(page, ".cells canvas") > 50
+    assert "10 tensors, a column is a step" in page.locator(".notes").inner_text()
+
+
+def test_the_kind_and_the_statistic_are_in_the_address(look):
+    page = look("#/first/heatmap")
+    page.get_by_role("radio", name="weights").click()
+    drawn(page)
+    page.get_by_label("statistic").select_option("zero_fraction")
+    drawn(page)
+    assert at(page) == "#/first/heatmap?kind=weight&stat=zero_fraction"
+    again = look("#/first/heatmap?kind=weight&stat=zero_fraction")
+    assert again.get_by_role("radio", name="weights").get_attribute("aria-checked") == "true"
+    assert again.get_by_label("statistic").input_value() == "zero_fraction"
+    page.go_back()
+    drawn(page)
+    assert page.get_by_label("statistic").input_value() == "l2"
+
+
+def test_modules_are_closed_and_opened(look):
+    page = look("#/first/heatmap")
+    rows = page.locator(".labels .row")
+    before = rows.count()
+    block = page.get_by_role("button", name="blocks")
+    assert block.get_attribute("aria-expanded") == "true"
+    block.click()
+    drawn(page)
+    assert rows.count() < before
+    assert "6 tensors" in page.get_by_role("button", name="blocks").inner_text()
+    page.get_by_role("button", name="blocks").click()
+    drawn(page)
+    assert rows.count() == before
+
+
+def test_a_tensor_is_found_by_typing(look):
+    page = look("#/first/heatmap")
+    page.keyboard.press("/")
+    page.keyboard.type("head")
+    drawn(page)
+    page.wait_for_timeout(200)
+    assert page.locator(".labels .row").all_inner_texts() == ["head.weight", "head.bias"]
+    page.keyboard.type("zzz")
+    page.get_by_text("No tensor is called so").wait_for()
+
+
+def test_the_pointer_tells_a_cell_and_a_click_opens_its_tensor(look):
+    page = look("#/first/heatmap")
+    box = page.locator(".cells canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 5)
+    told = page.locator(".bubble").inner_text().split("\n")
+    assert told[0] == "stem.weight"
+    assert told[1] in ("step 29", "step 30")
+    assert told[2].startswith("norm ")
+    page.mouse.down()
+    page.mouse.up()
+    drawn(page)
+    assert at(page).startswith("#/first/tensor?kind=grad&stat=l2&tensor=stem.weight&step=")
+
+
+def test_dragging_zooms_and_escape_shows_all_steps(look):
+    page = look("#/first/heatmap")
+    box = page.locator(".cells canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 9, steps=4)
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 9, steps=4)
+    page.mouse.up()
+    drawn(page)
+    assert "first=15&last=30" in at(page)
+    page.locator(".cells canvas").focus()
+    page.keyboard.press("Escape")
+    drawn(page)
+    assert "first=" not in at(page)
+
+
+def test_the_keyboard_moves_through_cells_and_opens_them(look):
+    page = look("#/first/heatmap")
+    page.locator(".cells canvas").focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp"):
+        page.keyboard.press(key)
+    said = page.locator(".said").inner_text()
+    assert said.startswith("stem.weight, step 2, norm ")
+    page.keyboard.press("Enter")
+    drawn(page)
+    assert "tensor=stem.weight&step=2" in at(page)
+
+
+def test_a_tensor_has_values_norms_magnitudes_and_rows(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad&step=20")
+    titles = page.locator("figcaption h3").all_inner_texts()
+    assert titles[:3] == ["Values", "Norms of the same parameter", "Magnitudes"]
+    assert titles[-1] == "Rows"
+    assert page.locator(".names").nth(1).inner_text().split() == ["grad", "weight", "exp_avg", "exp_avg_sq"]
+    for board in range(3):
+        assert shades(page, f"figure:nth-of-type({board + 1}) canvas") > 3
+    assert page.locator("tr.here td").first.inner_text() == "20"
+    assert "10 × 32, float32, of head" in page.locator(".title").inner_text()
+
+
+def test_a_chart_tells_a_step_and_a_click_shows_its_rows(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad")
+    box = page.locator("figure canvas").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    told = page.locator(".bubble").inner_text().split("\n")
+    assert told[0].startswith("step ")
+    assert told[1].startswith("mean: ")
+    assert told[2].startswith("from ")
+    page.mouse.down()
+    page.mouse.up()
+    drawn(page)
+    assert f"step={told[0].removeprefix('step ')}" in at(page)
+    assert page.locator("tr.here td").first.inner_text() == told[0].removeprefix("step ")
+
+
+def test_from_a_gradient_to_its_weight(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad")
+    page.get_by_role("radio", name="exp_avg_sq").click()
+    drawn(page)
+    assert "tensor=head.weight.exp_avg_sq" in at(page)
+    page.get_by_label("beside it").select_option("grad head.bias")
+    drawn(page)
+    assert page.locator("h2").first.inner_text() == "head.bias"
+
+
+def test_where_nan_began_is_one_click_away(look):
+    page = look("#/broken/tensor?tensor=head.weight&kind=grad")
+    page.get_by_role("button", name="NaN or ∞ from step 30 on").click()
+    drawn(page)
+    assert "step=30" in at(page)
+    assert page.locator("tr.here td.bad").count() == 1
+
+
+def test_findings_lead_to_what_they_are_about(look):
+    page = look("#/broken/findings")
+    first = page.locator(".finding").first
+    assert first.locator("h3").inner_text() == "The gradient of head.bias came to hold NaN at step 30."
+    assert "Cure:" in first.inner_text()
+    first.get_by_role("link", name="head.bias (gradients)").click()
+    drawn(page)
+    assert "tensor=head.bias" in at(page)
+    assert "step=30" in at(page)
+
+
+def test_a_healthy_run_has_no_errors(look):
+    page = look("#/first/findings")
+    assert page.locator(".finding.error").count() == 0
+
+
+def test_views_have_keys(look):
+    page = look("#/first/heatmap")
+    for key, view in (("f", "findings"), ("a", "about"), ("c", "compare"), ("h", "heatmap")):
+        page.keyboard.press(key)
+        drawn(page)
+        assert f"#/first/{view}" in at(page)
+        assert page.locator("nav a[aria-current=page]").inner_text().lower() == view
+    page.keyboard.press("r")
+    page.locator("td.first").first.wait_for()
+
+
+def test_what_a_run_is_made_with_is_told(look):
+    text = look("#/first/about").locator("main").inner_text()
+    assert "60 recorded, 0 to 59" in text
+    assert "torch" in text
+
+
+def test_a_run_of_one_step_is_drawn(look):
+    page = look("#/short/heatmap")
+    assert "a column is a step" in page.locator(".notes").inner_text()
+    page = look("#/short/tensor?tensor=head.weight&kind=grad")
+    assert page.locator("figure").count() >= 3
+
+
+@pytest.mark.parametrize("view", ["", "heatmap", "findings", "compare?with=first", "about"])
+def test_names_that_are_markup_are_text(look, view):
+    page = look(f"#/hostile/{view}" if view else "")
+    assert page.locator("img").count() == 0
+    if view in ("heatmap", "about"):
+        assert "<img" in page.locator("main").inner_text()
+
+
+def test_a_tensor_that_is_markup_is_text_and_all_nan(look):
+    page = look("#/hostile/heatmap")
+    assert shades(page, ".cells canvas") <= 4  # the colour of NaN, and of what is between rows
+    page.locator(".labels a.row").first.click()
+    drawn(page)
+    assert page.locator("h2").first.inner_text().startswith("<img src=x")
+    assert page.locator("img").count() == 0
+    assert "NaN or ∞ from step 0 on" in page.locator(".title").inner_text()
+    assert HOSTILE[:20] in page.title()
+
+
+def test_a_rank_may_be_chosen(look):
+    page = look("#/hostile/heatmap")
+    page.get_by_label("rank").select_option("2")
+    drawn(page)
+    assert "rank=2" in at(page)
+
+
+@pytest.mark.parametrize("view", ["#/nothing/heatmap", "#/first/tensor?tensor=nothing&kind=grad", "#/first/tensor"])
+def test_what_is_not_there_is_said_and_leads_on(browser, server, view):
+    page = browser.new_page()
+    page.goto(server.url)
+    page.goto(f"http://127.0.0.1:{server.port}/{view}")
+    drawn(page)
+    assert page.locator(".empty").is_visible()
+    assert len(page.locator(".empty").inner_text()) > 15
+    page.close()
+
+
+def test_a_viewer_that_has_ended_is_told_of(browser, library):
+    from backsight.viewer import Server
+
+    page = browser.new_page()
+    with Server(library) as server:
+        page.goto(server.url)
+        drawn(page)
+    page.evaluate("location.hash = '#/first/findings'")
+    page.get_by_text("The viewer does not answer any more").wait_for()
+    page.close()
+
+
+def test_a_run_is_followed_while_it_is_recorded(browser, tmp_path):
+    import numpy as np
+
+    from backsight.runs import STATISTICS, RunWriter
+    from backsight.viewer import Library, Server
+
+    writer = RunWriter(tmp_path / "live")
+    number = writer.tensor("w", "grad", None, (1,))
+    rows = np.zeros(1, STATISTICS)
+    rows["count"] = rows["mean"] = 1
+    writer.append(0, [number], rows)
+    writer.flush()
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/live/heatmap")
+        drawn(page)
+        assert page.locator(".top .steps").inner_text() == "1 step"
+        assert page.locator(".top .state").inner_text() == "recording"
+        for step in range(1, 8):
+            writer.append(step, [number], rows)
+        writer.flush()
+        page.get_by_text("8 steps").wait_for(timeout=15_000)
+        writer.close()
+        page.get_by_text("finished").wait_for(timeout=15_000)
+        page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_readable(look, scheme):
+    """Contrast of WCAG AA for everything that is written, in both schemes."""
+    measure = """() => { const lin = (c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+      const lum = (rgb) => 0.2126 * lin(rgb[0]) + 0.7152 * lin(rgb[1]) + 0.0722 * lin(rgb[2]);
+      const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+      const behind = (e) => { for (; e; e = e.parentElement) {
+        const c = parts(getComputedStyle(e).backgroundColor);
+        if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+      const bad = [];
+      for (const e of document.querySelectorAll("body *")) {
+        if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.checkVisibility()) continue;
+        if (e.disabled || e.closest("script, style, noscript, [hidden]")) continue;
+        const [a, b] = [lum(parts(getComputedStyle(e).color)), lum(behind(e))].sort((p, q) => q - p);
+        const ratio = (a + 0.05) / (b + 0.05);
+        if (ratio < 4.5) bad.push(`${e.className} ${e.textContent.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
+      }
+      return bad; }"""
+    for view in (
+        "",
+        "#/first/heatmap",
+        "#/broken/findings",
+        "#/first/tensor?tensor=head.weight&kind=grad",
+        "#/first/about",
+    ):
+        assert look(view, color_scheme=scheme).evaluate(measure) == []
+
+
+def test_everything_can_be_reached_by_tab(look):
+    page = look("#/first/heatmap")
+    reached = set()
+    focused = """() => { const e = document.activeElement, label = e.getAttribute("aria-label") || e.textContent;
+        return `${e.tagName} ${label.slice(0, 24)}`; }"""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(focused))
+    for wanted in (
+        "A backsight",
+        "A Findings",
+        "BUTTON gradients",
+        "SELECT statistic",
+        "INPUT find a tensor",
+        "A stem.weight",
+    ):
+        assert wanted in reached
+    assert any(each.startswith("CANVAS heatmap of the norm") for each in reached)
+
+
+def test_nothing_is_wider_than_a_narrow_screen(look):
+    for view in (
+        "",
+        "#/first/heatmap",
+        "#/first/tensor?tensor=head.weight&kind=grad",
+        "#/broken/findings",
+        "#/first/about",
+        "#/hostile/heatmap",
+    ):
+        page = look(view, viewport={"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+
+
+def test_many_questions_at_once_do_not_stop_the_server(server):
+    import http.client
+
+    answered = []
+
+    def ask():
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        query = "run=first&stat=l2&kind=grad&columns=60"
+        connection.request("GET", f"/api/ask/heatmap?{query}", headers={"x-backsight-token": server.token})
+        answered.append(connection.getresponse().status)
+
+    threads = [threading.Thread(target=ask) for _ in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answered == [200] * 24
