@@ -104,7 +104,7 @@ def _bodies() -> Iterator[Body]:
 
 def _results() -> list[tuple[str, str, tuple[int, ...], int]]:
     """Return the results that variables hold: name, operation, shape, and the number of the operation."""
-    found = []
+    found: list[tuple[str, str, tuple[int, ...], int]] = []
     with no_torch_function():
         for tensor, name in search((), collect=(torch.Tensor,)).found:
             if len(found) == _MOST:
