@@ -157,6 +157,19 @@ class TestHeeding:
         finally:
             warnings.showwarning = before
 
+    def test_a_line_that_warns_again_and_again_is_looked_at_once(self, monkeypatch):
+        looked_at = []
+        monkeypatch.setattr(
+            "backsight.diagnosis.heeding.explained_warning", lambda warning, frame: looked_at.append(str(warning))
+        )
+        told(
+            "import warnings\n"
+            "for k in range(9):\n"
+            "    warnings.warn('the same')\n"
+            "    warnings.warn(f'another {k % 2}')\n"
+        )
+        assert looked_at == ["the same", "another 0", "another 1"]
+
     def test_a_filter_of_the_programs_keeps_both_away(self):
         stderr = io.StringIO()
         with warnings.catch_warnings(), redirect_stderr(stderr), bs.explaining() as explaining:

@@ -422,7 +422,9 @@ def test_interrupted_it_leaves_graphs_that_can_be_freed() -> None:
         bs.graphs()
     except KeyboardInterrupt:
         print("interrupted")
+    last = states[-1]
     del states
+    del last
     print("freed")
     """
     ended = subprocess.run(

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from backsight.source import statement_at
-from backsight.source.leaf_last import asks_for_gradient, leaf_last
+from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 
 REWRITTEN = [
     "w = torch.randn(3, requires_grad=True) * 0.1",
@@ -65,3 +65,32 @@ def test_hundreds_of_operands_do_no_harm(body_of):
 )
 def test_what_asks_for_a_gradient(body_of, text, asks):
     assert asks_for_gradient(statement_at(body_of(text), 1)) is asks
+
+
+ELEMENTS = [
+    ("ws = [torch.randn(n, requires_grad=True) / n for n in (2, 3)]", "(torch.randn(n) / n).requires_grad_()"),
+    (
+        'config = {"ws": [2 * torch.ones(n, requires_grad=True) for n in (2, 3)]}',
+        "(2 * torch.ones(n)).requires_grad_()",
+    ),
+    ("ws = tuple([nn.Parameter(torch.zeros(n)).double() for n in (2, 3)])", "nn.Parameter(torch.zeros(n).double())"),
+]
+
+
+@pytest.mark.parametrize(("statement", "element"), ELEMENTS)
+def test_of_a_comprehension_it_is_the_element_that_is_rewritten(body_of, statement, element):
+    body = body_of(f"{statement}\n")
+    assert element_last(statement_at(body, 1)) == element
+    made = eval(element, {"torch": torch, "nn": nn, "n": 3})
+    assert made.is_leaf and made.requires_grad
+
+
+@pytest.mark.parametrize(
+    "statement", ["ws = [torch.randn(n) for n in (2, 3)]", "w = torch.ones(3, requires_grad=True) * 2"]
+)
+def test_where_no_element_asks_for_a_gradient_there_is_none(body_of, statement):
+    assert element_last(statement_at(body_of(f"{statement}\n"), 1)) is None
+
+
+def test_a_list_is_not_asked_for_a_gradient(body_of):
+    assert leaf_last(body_of("ws = [torch.randn(n, requires_grad=True) / n for n in (2, 3)]\n"), "ws", 1) is None

@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
+from backsight.diagnosis.evidence.failure import message_of
 from backsight.diagnosis.explained import explained_warning
 from backsight.diagnosis.finding import Finding
+from backsight.naming.roots import is_user
+
+_MOST = 10_000
+"""Different warnings and places that are looked at."""
 
 
 class Heeding:
@@ -28,6 +34,7 @@ class Heeding:
         self._tell = tell
         self.told: set[tuple[str, str | None]] = set()
         """The code and the place of what was explained."""
+        self._seen: set[tuple[str, str, int]] = set()
         self._before: Callable[..., None] = warnings.showwarning
         self._ours = self._show
         warnings.showwarning = self._ours
@@ -37,11 +44,23 @@ class Heeding:
         if warnings.showwarning is self._ours:
             warnings.showwarning = self._before
 
+    def _is_old(self, message: Warning, frame: FrameType | None) -> bool:
+        """Whether this line of the program has had this warning before: then nothing more is looked at."""
+        while frame is not None and not is_user(frame):
+            frame = frame.f_back
+        key = message_of(message), frame.f_code.co_filename if frame else "", frame.f_lineno if frame else 0
+        if key in self._seen or len(self._seen) >= _MOST:
+            return True
+        self._seen.add(key)
+        return False
+
     def _show(self, message: Any, *given: Any, **named: Any) -> None:
         self._before(message, *given, **named)
         if not issubclass(type(message), Warning):  # a text, from who calls showwarning() by hand
             return
         try:
+            if self._is_old(message, sys._getframe(1)):
+                return
             finding = explained_warning(message, sys._getframe(1))
             if finding is not None and (finding.code, finding.source) not in self.told:
                 self.told.add((finding.code, finding.source))

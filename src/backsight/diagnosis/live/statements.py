@@ -21,6 +21,9 @@ from backsight.source.keeping import Keeping, keepings
 from backsight.tape import no_torch_function
 from backsight.tape._torch import sequence_number
 
+_MOST = 1000
+"""Results that are asked for their node, the nearest first: asking makes a wrapper, see the guard's note."""
+
 COMPOUND = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.SetComp)
 """What is no tensor, though it may hold one."""
 
@@ -101,9 +104,11 @@ def _bodies() -> Iterator[Body]:
 
 def _results() -> list[tuple[str, str, tuple[int, ...], int]]:
     """Return the results that variables hold: name, operation, shape, and the number of the operation."""
-    found = []
+    found: list[tuple[str, str, tuple[int, ...], int]] = []
     with no_torch_function():
         for tensor, name in search((), collect=(torch.Tensor,)).found:
+            if len(found) == _MOST:
+                break
             node = maker(tensor) if isinstance(tensor, torch.Tensor) else None
             if node is not None:
                 found.append((name.path, type(node).__name__, shape_of(tensor) or (), sequence_number(node)))
