@@ -59,12 +59,13 @@ def main(arguments: list[str] | None = None) -> int:
     _add_forecast(commands)
     _add_verify(commands)
     _add_view(commands)
-    commands.add_parser("demo", help="see in a minute what backsight is for")
+    demo = commands.add_parser("demo", help="see in a minute what backsight is for")
+    demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
     options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
         from backsight.demo import show
 
-        return show()
+        return show(options.open)
     if options.command == "forecast":
         return _forecast(options)
     if options.command == "verify":
@@ -87,7 +88,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     run.usage = (
         "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--nonfinite] [--json] "
-        "[--json-to FILE] [--record [--run FOLDER] [--every N]] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+        "[--json-to FILE] [--record [--run FOLDER] [--every N]] [--report FILE] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     )
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
@@ -110,6 +111,9 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="record into this folder instead of runs/DATE-SCRIPT; --into under torchrun, which means another --run",
     )
     run.add_argument("--every", metavar="N", type=_count, help="record one step in N")
+    run.add_argument(
+        "--report", metavar="FILE", type=_report, help="record, and write it into one HTML file at the end"
+    )
     run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")
     run.set_defaults(parser=run)
@@ -184,8 +188,8 @@ def _add_verify(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _run(options: argparse.Namespace) -> int:
     if not options.program:
         options.parser.error("nothing to run: give a script, as in `backsight run train.py`, or -m and a module")
-    if not options.record and (options.run is not None or options.every is not None):
-        options.parser.error("--run and --every are about a recording: add --record")
+    if not (options.record or options.report) and (options.run is not None or options.every is not None):
+        options.parser.error("--run and --every are about a recording: add --record, or --report")
     from backsight.launch import Observer, Together, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
@@ -199,11 +203,19 @@ def _run(options: argparse.Namespace) -> int:
         nonfinite=options.nonfinite,
         level=options.watch,
     )
-    if options.record:
+    if options.record or options.report:
         from backsight.launch.recording import RecordingObserver
 
         name = script.rpartition(".")[2] if options.module else Path(script).stem
-        recording = RecordingObserver(name, run=options.run, every=options.every or 1, quiet=options.quiet)
+        every = options.every or 1
+        if options.report:
+            from backsight.launch.reporting import ReportingObserver
+
+            recording: RecordingObserver = ReportingObserver(
+                name, options.report, keep=options.record, run=options.run, every=every, quiet=options.quiet
+            )
+        else:
+            recording = RecordingObserver(name, run=options.run, every=every, quiet=options.quiet)
         observer = Together(observer, recording)
     run = run_module if options.module else run_script
     return run(script, rest, observer)
@@ -257,6 +269,15 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
     return port
+
+
+def _report(text: str) -> str:
+    """Return the name of a report; what would fail at the end of a training is better said at once."""
+    if Path(text).suffix.lower() not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"a report is one HTML file, so its name ends in .html, not {text!r}")
+    if not Path(text).absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder for {text!r}")
+    return text
 
 
 def _split(given: list[str] | None) -> list[str] | None:

@@ -45,12 +45,15 @@ class RecordingObserver:
         """What was recorded up to an error is recorded."""
 
     def finish(self) -> None:
+        self._close()
+        if not self.quiet and rank() == 0 and (line := self._said()):
+            say(line)
+
+    def _close(self) -> None:
         if self._models is not None:
             self._models.stop()
         if self._recording is not None:
             self._recording.close()
-        if not self.quiet and rank() == 0 and (line := self._said()):
-            say(line)
 
     def _begin(self) -> None:
         try:
@@ -83,12 +86,16 @@ class RecordingObserver:
         if not recorder.run.is_dir():
             return None
         steps, non_finite = _read(recorder.run)
-        what, run = f"backsight: {_counted(recorder, self.every, steps)} recorded", self._spelt(recorder.run)
+        what, run = f"backsight: {_counted(recorder, self.every, steps)} recorded", recorder.run
         if not recorder.steps:
-            return f"{what}: backsight runs show {run}\n{ONE_STEP}"
+            return f"{what}: {self._see('show', run)}\n{ONE_STEP}"
         if non_finite:
-            return f"{what}, and weights are NaN or infinite: backsight runs audit {run}"
-        return f"{what}: backsight runs show {run}"
+            return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
+        return f"{what}: {self._see('show', run)}"
+
+    def _see(self, command: str, run: Path) -> str:
+        """Return what to type to see the recording."""
+        return f"backsight runs {command} {self._spelt(run)}"
 
     def _spelt(self, run: Path) -> str:
         """Return the folder as one would type it where the program was started."""

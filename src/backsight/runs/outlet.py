@@ -62,13 +62,13 @@ class Outlet:
         data = lines.sealed(values)
         self._guarded(tail.path, lambda: tail.append(data))
 
-    def document(self, name: str, values: Mapping[str, Any]) -> None:
+    def document(self, name: str, data: bytes) -> None:
         """Replace a file at once."""
         self.check()
         target, unfinished = self.folder / name, self.folder / f"{name}.unfinished"
 
         def replace() -> None:
-            unfinished.write_bytes(lines.sealed(values))
+            unfinished.write_bytes(data)
             os.replace(unfinished, target)
 
         self._guarded(target, replace)

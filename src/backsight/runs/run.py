@@ -145,12 +145,14 @@ class Run:
         """The tags, by step."""
         return journal.marks(self._ranks())
 
-    def tags(self) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], dict[str, list[tuple[int, Any]]]]:
+    def tags(
+        self, rank: int | None = None
+    ) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], dict[str, list[tuple[int, Any]]]]:
         """Return `marks` by tag: those that are numbers as steps and values, the others as (step, value) of changes.
 
-        This is what is fast for a million steps.
+        Of a step that was tagged several times what was said last holds. This is what is fast for a million steps.
         """
-        held = [rank.tags.read() for rank in self._ranks().values()]
+        held = [each.tags.read() for number, each in self._ranks().items() if rank in (None, number)]
         return tags.numbers(held), tags.words(held)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from backsight.runs import places
+from backsight.runs import lines, places
 from backsight.runs.errors import RunNotWritable
 from backsight.runs.outlet import Outlet
 from backsight.runs.packed import PackedHistograms
@@ -187,17 +187,17 @@ class RunWriter:
     def tree(self, tree: Any) -> None:
         """Store the modules, as anything that JSON can hold; a later tree replaces an earlier one."""
         with self._writing():
-            self._outlet.document(places.TREE, {"tree": tree})
+            self._outlet.document(places.TREE, lines.sealed({"tree": tree}))
 
     def graph(self, step: int, graph: Mapping[str, Any]) -> None:
         """Store the autograd graph of a step, as `backsight.tape.document` writes it; a later one replaces it."""
         with self._writing():
-            self._outlet.document(places.GRAPH, {"step": int(step), "graph": graph})
+            self._outlet.document(places.GRAPH, lines.sealed_json({"step": int(step), "graph": graph}))
 
     def memory(self, step: int, memory: Mapping[str, Any]) -> None:
         """Store the memory of a step, as `StepMemory.document` writes it; a later one replaces it."""
         with self._writing():
-            self._outlet.document(places.MEMORY, {"step": int(step), "memory": memory})
+            self._outlet.document(places.MEMORY, lines.sealed_json({"step": int(step), "memory": memory}))
 
     def flush(self, *, sync: bool = False) -> None:
         """Write what has been appended, so that it survives a kill; with `sync`, also a loss of power.

@@ -21,7 +21,7 @@ from backsight.tape.modules import Models, with_models
 from backsight.tape.node import Kind, NodeType
 from backsight.tape.saved import memory, saved_by
 from backsight.tape.tensors import Leaf, Output, Saved, ref_to
-from backsight.tape.walk import Walk, walk
+from backsight.tape.walk import Walk, gc_paused, walk
 
 
 def capture(
@@ -45,7 +45,7 @@ def capture(
         TooManyNodes: if there are more than `most` nodes.
         NothingToCapture: if no root has a graph. The message says what came instead, and what to do.
     """
-    with no_torch_function():
+    with no_torch_function(), gc_paused():
         graph = _captured(root_edges(roots), details, finite, most)
     return with_models(with_lines(graph), model)
 

@@ -16,6 +16,7 @@ from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import Kind, NodeType
 from backsight.tape.reading import BadDocument, Part, device_of, dtype_of
 from backsight.tape.tensors import Leaf, LeafKind, Output, Saved, SavedState
+from backsight.tape.walk import gc_paused
 
 VERSION = 1
 
@@ -36,6 +37,11 @@ def document(graph: Graph) -> dict[str, Any]:
     graph_of(json.loads(text)).draw("loss.svg")
     ```
     """
+    with gc_paused():
+        return _document(graph)
+
+
+def _document(graph: Graph) -> dict[str, Any]:
     columns, storages, outputs, paths, calls = graph.columns, _Numbers(), _Numbers(), _Numbers(), _Numbers()
     sequence = columns.sequence.tolist()
     return {

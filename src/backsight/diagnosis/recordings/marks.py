@@ -13,11 +13,11 @@ Marked = list[tuple[int, float]]
 def losses(run: Run) -> dict[str, Marked]:
     """Return the tags that go by the name of a loss and are numbers, by rank where there are several."""
     found: dict[str, Marked] = {}
-    for mark in run.marks:
-        for name, value in mark.tags.items():
-            if "loss" in name.lower() and isinstance(value, (int, float)):
-                of = name if run.world == 1 else f"{name} of rank {mark.rank}"
-                found.setdefault(of, []).append((mark.step, value))
+    for rank in run.ranks:
+        for name, (steps, values) in run.tags(rank)[0].items():
+            if "loss" in name.lower():
+                of = name if run.world == 1 else f"{name} of rank {rank}"
+                found[of] = list(zip(steps.tolist(), values.tolist(), strict=True))
     return found
 
 

@@ -18,6 +18,12 @@ MOST_STEPS = 2000
 MOST_ROWS = 500_000
 """Rows that are read at once."""
 
+LONG = 20 * MOST_STEPS
+"""Steps of a run beyond which tensors that are finite throughout are not read row by row."""
+
+STEPS_AT_ONCE = 1 << 17
+"""Steps of one tensor of a long run that are read at once."""
+
 STEADY = 10
 """Recorded steps that a state has to last for before it is worth a word."""
 
@@ -76,6 +82,9 @@ class Rows:
 
 def read(run: Run, tensors: Sequence[Tensor], steps: int) -> Iterator[Rows]:
     """Read the rows of tensors of one kind; those without a row are left out."""
+    if steps > LONG:
+        yield from _read_long(run, tensors)
+        return
     at_once = max(1, MOST_ROWS // max(steps, 1))
     for start in range(0, len(tensors), at_once):
         asked = {tensor.name: tensor for tensor in tensors[start : start + at_once]}
@@ -90,6 +99,47 @@ def read(run: Run, tensors: Sequence[Tensor], steps: int) -> Iterator[Rows]:
             mine = by_tensor[bounds[k] : bounds[k + 1]]
             if len(mine):
                 yield _rows(tensor, _chosen(columns, mine))
+
+
+def _read_long(run: Run, tensors: Sequence[Tensor]) -> Iterator[Rows]:
+    """Read tensor by tensor and part by part: a million steps take neither the memory nor, mostly, the time."""
+    if not tensors:
+        return
+    recorded = run.steps
+    seen = run.heatmap("count", tensors[0].kind, columns=1)
+    finite = {name: not bad.any() for (name, _), bad in zip(seen.tensors, seen.nonfinite, strict=True)}
+    stride = _stride(recorded)
+    for tensor in tensors:
+        columns = _parts(run, tensor, recorded, stride) if stride and finite.get(tensor.name) else None
+        if columns is None or not len(columns["step"]) or columns["step"][0] != recorded[0]:
+            columns = _parts(run, tensor, recorded, 1)  # what is not at every step, or not finite
+        if len(columns["step"]):
+            yield _rows(tensor, columns)
+
+
+def _stride(recorded: NDArray[np.int64]) -> int | None:
+    """Return a stride that takes MOST_STEPS of the steps, where they are evenly apart."""
+    apart = int(recorded[1] - recorded[0])
+    even = recorded[-1] - recorded[0] == apart * (len(recorded) - 1)
+    return apart * -(-len(recorded) // MOST_STEPS) if even else None
+
+
+def _parts(run: Run, tensor: Tensor, recorded: NDArray[np.int64], stride: int) -> Columns:
+    """Return the rows of a tensor at each of these strides from the first step on, in the order of steps and calls."""
+    parts: list[Columns] = []
+    for start in range(0, len(recorded), STEPS_AT_ONCE):
+        part, origin = recorded[start : start + STEPS_AT_ONCE], int(recorded[0])
+        first = origin - (origin - int(part[0])) // stride * stride
+        held: Columns = run.frame(
+            tensor=tensor.name,
+            kind=tensor.kind,
+            stat=_STATS,
+            steps=slice(first, int(part[-1]) + 1, stride),
+            as_="numpy",
+        )
+        order = np.lexsort((held["call"], held["step"]))
+        parts.append({name: held[name][order] for name in ("step", "call", *_STATS)})
+    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
 
 def _rows(tensor: Tensor, columns: Columns) -> Rows:

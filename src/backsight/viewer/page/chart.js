@@ -41,7 +41,7 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
     if (nothing) { pen.textAlign = "left"; pen.fillText("no finite number", edge.left, height / 2); return; }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const v of log ? logTicks(bottom, top, room / 26) : ticks(bottom, top, room / 30)) {
+    for (const v of log ? logTicks(bottom, top, room / 26) : ticks(bottom, top, room / 24)) {
       pen.strokeStyle = ink("grid");
       pen.lineWidth = 1;
       pen.beginPath(); pen.moveTo(edge.left, Math.round(y(v)) + 0.5); pen.lineTo(width - edge.right, Math.round(y(v)) + 0.5); pen.stroke();

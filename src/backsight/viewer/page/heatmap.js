@@ -1,5 +1,5 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
-const ROW = 18, GUTTER = 232; // as in viewer.css
+const ROW = 18, GUTTER = 232, AXIS = 26; // as in viewer.css
 
 // The rows to show: a tensor each, under the modules that hold others; a closed module is one row of its largest values.
 function rowsOf(info, kinds, closed, find) {
@@ -51,11 +51,11 @@ function heatmapPage(state, info, app) {
   const page = h("section", { class: "page" },
     h("div", { class: "bar" },
       segments("kind", info.kinds.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]), kind, (k) => go({ kind: k, stat: undefined })),
-      info.kinds.length > 5 ? select("more kinds", [["", "more…"], ...info.kinds.slice(5).map((k) => [k, k])], info.kinds.indexOf(kind) > 4 ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
+      info.kinds.length > 5 ? select("more", [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])], info.kinds.indexOf(kind) > 4 ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
       select("statistic", stats.map((s) => [s, STAT_NAMES[s] || s]), stat, (s) => go({ stat: s })),
       info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
       find,
-      zoomed ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : h("span", { class: "hint" }, "drag to zoom, click a cell to open it")),
+      zoomed ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : h("span", { class: "hint" }, "drag to zoom, click to open")),
     place, below);
   let read = null;
   const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
@@ -113,6 +113,11 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   const scroll = h("div", { class: "scroll" });
   const labels = h("div", { class: "labels" }, rows.map((row) => labelOf(row, { state, closed, go })));
   const tall = rows.length * ROW;
+  // A few rows take no more room than they need, and their axis stands right below them.
+  scroll.style.maxHeight = `${tall + 2}px`;
+  scroll.style.minHeight = `${Math.min(tall + 2, 180)}px`;
+  place.style.maxHeight = `${tall + 2 + AXIS}px`;
+  place.style.minHeight = `${Math.min(tall + 2, 180) + AXIS}px`;
   const room = () => Math.min(tall, Math.max(140, scroll.clientHeight || 400));
   let board = null;
   const paint = (pen, width, height) => {

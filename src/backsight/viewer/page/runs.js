@@ -4,7 +4,7 @@ function runsPage(state, app) {
   const chosen = new Set();
   let answer = null;
   const draw = () => answer && drawRuns({ title, folder, list, compare }, answer, state, chosen);
-  const find = h("input", { type: "search", placeholder: "find a run  ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => {
+  const find = h("input", { type: "search", placeholder: "find a run ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => {
     state.find = find.value || undefined;
     app.note(state);
     draw();
