@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 from backsight.launch.recording import RecordingObserver
-from backsight.launch.voice import failed, rank
+from backsight.launch.ranks import rank
+from backsight.launch.voice import failed
 
 
 class ReportingObserver(RecordingObserver):
