@@ -7,8 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from backsight.launch.recording import RecordingObserver
 from backsight.launch.ranks import rank
+from backsight.launch.recording import RecordingObserver
 from backsight.launch.voice import failed
 
 
