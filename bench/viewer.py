@@ -47,15 +47,16 @@ class Viewer:
         self.url = next(line.strip() for line in self._process.stdout if "http://" in line)
         parts = urlsplit(self.url)
         self._port, self._token = parts.port, parts.query.partition("=")[2]
-        self._connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=600)
 
     def ask(self, path: str, **given: object) -> float:
         """Ask, and return the milliseconds to the last byte of the answer."""
         query = f"?{urlencode(given)}" if given else ""
         start = time.perf_counter()
-        self._connection.request("GET", f"/api/{path}{query}", headers={"x-backsight-token": self._token})
-        answer = self._connection.getresponse()
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=600)
+        connection.request("GET", f"/api/{path}{query}", headers={"x-backsight-token": self._token})
+        answer = connection.getresponse()
         body = answer.read()
+        connection.close()
         if answer.status != 200:
             raise RuntimeError(body.decode())
         return (time.perf_counter() - start) * 1e3
@@ -72,7 +73,6 @@ class Viewer:
         return processor_seconds(self._process.pid)
 
     def close(self) -> None:
-        self._connection.close()
         self._process.terminate()
         self._process.wait()
 
