@@ -47,15 +47,16 @@ class Viewer:
         self.url = next(line.strip() for line in self._process.stdout if "http://" in line)
         parts = urlsplit(self.url)
         self._port, self._token = parts.port, parts.query.partition("=")[2]
-        self._connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=600)
 
     def ask(self, path: str, **given: object) -> float:
         """Ask, and return the milliseconds to the last byte of the answer."""
         query = f"?{urlencode(given)}" if given else ""
         start = time.perf_counter()
-        self._connection.request("GET", f"/api/{path}{query}", headers={"x-backsight-token": self._token})
-        answer = self._connection.getresponse()
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=600)
+        connection.request("GET", f"/api/{path}{query}", headers={"x-backsight-token": self._token})
+        answer = connection.getresponse()
         body = answer.read()
+        connection.close()
         if answer.status != 200:
             raise RuntimeError(body.decode())
         return (time.perf_counter() - start) * 1e3
@@ -72,7 +73,6 @@ class Viewer:
         return processor_seconds(self._process.pid)
 
     def close(self) -> None:
-        self._connection.close()
         self._process.terminate()
         self._process.wait()
 
@@ -172,12 +172,14 @@ def followed(folder: Path, rounds: int, seconds: float = 5.0) -> tuple[float, fl
         training.stdout.readline()
         with viewing(folder / "live") as viewer:
             _looked(viewer, 0.0)
-            alone, looked, used = [], [], viewer.processor_seconds()
-            for _ in range(rounds):
-                alone.append(_a_step(training.pid, folder / "live.count", lambda: time.sleep(seconds)))
-                looked.append(_a_step(training.pid, folder / "live.count", lambda: _looked(viewer, seconds)))
+            added, used = [], viewer.processor_seconds()
+            ways = (lambda: time.sleep(seconds), lambda: _looked(viewer, seconds))
+            for turn in range(rounds):  # first the one, then the other: what comes second has no better or worse time
+                order = (0, 1) if turn % 2 == 0 else (1, 0)
+                spent = {way: _a_step(training.pid, folder / "live.count", ways[way]) for way in order}
+                added.append(spent[1] / spent[0])
             share = (viewer.processor_seconds() - used) / (rounds * seconds)
-        return 100 * (statistics.median(b / a for a, b in zip(alone, looked, strict=True)) - 1), 100 * share
+        return 100 * (statistics.median(added) - 1), 100 * share
     finally:
         training.terminate()
         training.wait()
@@ -230,7 +232,7 @@ def main() -> None:
             size = sum(found.stat().st_size for found in path.rglob("*") if found.is_file())
             print(f"  {size / 1e9:.1f} GB in {time.perf_counter() - start:.0f} s")
         table = measured(path, options.steps, options.rounds)
-        added, share = followed(Path(held), options.rounds)
+        added, share = followed(Path(held), 2 * options.rounds)
         table.add_row("live refresh, of the training's step", "", f"{added:+.1f} %", "1 %")
         table.add_row("live refresh, of one processor", "", f"{share:.1f} %", "")
         console.print(table)

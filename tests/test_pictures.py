@@ -24,4 +24,11 @@ def test_a_picture_is_what_the_script_draws(picture):
 def test_every_picture_is_shown_and_what_is_shown_is_there():
     page = (ROOT / "docs" / "drawing.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\(pictures/(\w+)\.svg\)", page)) == {picture.__name__ for picture in pictures.PICTURES}
-    assert {file.stem for file in pictures.FOLDER.iterdir()} == {picture.__name__ for picture in pictures.PICTURES}
+    assert {file.stem for file in pictures.FOLDER.glob("*.svg")} == {picture.__name__ for picture in pictures.PICTURES}
+
+
+def test_every_screenshot_of_the_viewer_is_shown_and_small():
+    page = (ROOT / "docs" / "viewer.md").read_text(encoding="utf-8")
+    files = sorted(file for file in pictures.FOLDER.iterdir() if file.suffix != ".svg")
+    assert {file.name for file in files} == set(re.findall(r"pictures/(viewer-\w+\.png)", page))
+    assert all(file.stat().st_size < 150_000 for file in files)

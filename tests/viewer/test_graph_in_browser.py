@@ -51,6 +51,7 @@ def test_a_box_has_the_colour_of_the_heatmap(look, runs):
     largest = max(values, key=values.get)
     assert told[0].startswith("AddmmBackward0, node ")
     assert told[1] == f"norm {values[largest]:.3g}: the largest of 2 tensors, head.{largest}"
+    assert box(page, "head").locator(".amount").text_content() == f"{values[largest]:.3g}"
 
 
 def test_kinds_and_statistics_may_be_chosen_and_are_in_the_address(look):
@@ -254,6 +255,40 @@ def test_a_run_without_a_graph_says_why(look, runs, tmp_path, browser):
             page.goto(f"http://127.0.0.1:{server.port}/#/{name}/graph")
             page.get_by_text(says).wait_for()
         page.close()
+
+
+def test_the_graph_is_followed_while_the_training_goes_on(browser, tmp_path):
+    import torch
+
+    from backsight.viewer import Library, Server
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).square().mean().backward()
+            optimizer.step()
+        rec.flush()
+
+    with bs.record(model, optimizer, tmp_path / "live") as rec:
+        train(3)
+        with Server(Library(tmp_path)) as server:
+            page = browser.new_page()
+            page.goto(server.url)
+            page.goto(f"http://127.0.0.1:{server.port}/#/live/graph")
+            page.locator("output.where", has_text="step 2").wait_for()
+            page.locator("[data-box].knob").first.focus()
+            train(4)
+            page.locator("output.where", has_text="step 6").wait_for(timeout=15_000)
+            assert page.evaluate("document.activeElement.hasAttribute('data-box')")
+            page.keyboard.press("ArrowLeft")
+            train(4)
+            page.get_by_text("11 steps").wait_for(timeout=15_000)
+            page.wait_for_timeout(200)
+            assert page.locator("output.where").inner_text() == "step 5"
+            page.close()
 
 
 def test_a_damaged_graph_is_told_of(runs, tmp_path, browser):

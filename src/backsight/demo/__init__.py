@@ -75,7 +75,7 @@ def _recorded(console: Console, folder: str) -> bool:
 
 def _look(console: Console, folder: str, open_browser: bool) -> None:
     """Say how to look at the recording, or do it."""
-    console.print("The recording stays, to be looked at: the model over time, every tensor, the graph.")
+    console.print("The recording stays, to be looked at: the model over time, every tensor, the graph.", soft_wrap=True)
     if open_browser and find_spec("uvicorn") is not None and find_spec("starlette") is not None:
         with suppress(KeyboardInterrupt):  # which ends the viewer, and is what ends the demo
             _command(console, "view", "--open", "digits", typed="view --open digits", folder=folder)

@@ -144,11 +144,11 @@ class StepEnds:
         known = self._known.get(id(optimizer))
         if known is None or known[0]() is not optimizer:
             ours = self._observed.parameters()
-            mine = _parameters(optimizer)
+            mine = parameters_of(optimizer)
             known = weakref.ref(optimizer), not mine.isdisjoint(ours)
             if known[1] and not any(concerns for _, concerns in self._known.values()):
                 others = ours.keys() - mine
-                self._awaited = [weakref.ref(each) for each in _alive() if not others.isdisjoint(_parameters(each))]
+                self._awaited = [weakref.ref(each) for each in _alive() if not others.isdisjoint(parameters_of(each))]
             if known[1]:
                 self._last = known[0]
             self._known[id(optimizer)] = known
@@ -160,7 +160,7 @@ def _alive() -> list[torch.optim.Optimizer]:
     return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> set[int]:
+def parameters_of(optimizer: torch.optim.Optimizer) -> set[int]:
     """Return the ids of what an optimizer holds itself; a wrapper that asks another one by a property holds nothing."""
     groups = object.__getattribute__(optimizer, "__dict__").get("param_groups")
     held = [group.get("params") for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []

@@ -21,7 +21,7 @@ MOST_ROWS = 500_000
 LONG = 20 * MOST_STEPS
 """Steps of a run beyond which tensors that are finite throughout are not read row by row."""
 
-STEPS_AT_ONCE = 1 << 17
+STEPS_AT_ONCE = 1 << 16
 """Steps of one tensor of a long run that are read at once."""
 
 STEADY = 10

@@ -15,8 +15,8 @@ from backsight.recording.nested import tensors_in
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page
+from backsight.recording.steps import parameters_of
 from backsight.recording.taps.tap import Tap
-from backsight.snapshot import groups
 from backsight.tape import CallLog, Graph, TooManyNodes, capture, document, no_torch_function, with_models
 from backsight.tape.modules import OUTSIDE
 
@@ -164,10 +164,8 @@ def owners(observed: Observed, optimizers: Sequence[torch.optim.Optimizer]) -> d
     found: dict[str, str] = {}
     for number, optimizer in enumerate(optimizers, 1):
         name = f"optimizer {number}" if len(optimizers) > 1 else "optimizer"
-        for group in groups(optimizer):
-            for parameter in group["params"]:
-                if (place := places.get(id(parameter))) is not None and place.holds(parameter):
-                    found.setdefault(place.name, name)
+        for parameter in parameters_of(optimizer) & places.keys():
+            found.setdefault(places[parameter].name, name)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from backsight.drawing import Drawing, Look, Scene, nodes_by_box, svg
 from backsight.drawing.look import MOST_BOXES
@@ -15,11 +16,12 @@ from backsight.viewer.question import Answer, Asked, BadQuestion, question
 READABLE = 32
 """Boxes of a picture in which nothing has been opened by hand."""
 
-DEEPEST = 12
-"""Modules in modules that are opened at most without being asked."""
+ROOM = "0.00e-00"
+"""As wide as any number that a page writes on a box."""
 
 UNFOLDED = 64
-"""Up to so many boxes repetitions are drawn one by one: how the layers differ is what a training shows."""
+"""Up to so many boxes, none of them an arbitrary part, repetitions are drawn one by one: a training shows how layers
+differ."""
 
 
 @question("graph")
@@ -33,15 +35,18 @@ def graph(run: Run, asked: Asked) -> Answer:
         return {"svg": None, "why": _why(run)}
     held: Graph = stored.value
     fold = asked.number("fold", None, 0, 1)
-    drawing = _drawing(held, fold=bool(fold))
-    if fold is None and _count(drawing.scene) > UNFOLDED:
-        drawing = _drawing(held, fold=True)
+    drawing, scene = _drawing(held, fold=bool(fold))
+    if fold is None and (_count(scene) > UNFOLDED or any(box.kind == "part" for box in scene.boxes)):
+        drawing, scene = _drawing(held, fold=True)
     nodes = nodes_of(held, run.tensors)
     wanted = nodes.get((asked.word("tensor", ""), asked.word("kind", "")), [])
-    scene = _toggled(drawing.scene, _numbers(asked), wanted)
+    scene = _toggled(scene, _numbers(asked), wanted)
     if _count(scene) > MOST_BOXES:
         raise BadQuestion(f"more than {MOST_BOXES} boxes would be shown: close some.")
     boxes = _boxes_by_node(scene)
+    scene = _with_room(
+        scene, {index for several in nodes.values() for node in several for index in boxes.get(node, ())}
+    )
     return {
         "step": stored.step,
         "fold": drawing.look.fold,
@@ -53,15 +58,20 @@ def graph(run: Run, asked: Asked) -> Answer:
     }
 
 
-def _drawing(held: Graph, *, fold: bool) -> Drawing:
+@lru_cache(maxsize=8)
+def _drawing(held: Graph, *, fold: bool) -> tuple[Drawing, Scene]:
     """Return the picture, open as deep as is readable: layers that are alike are to be as open as each other."""
-    drawings = (Drawing(held, Look(heat=None, depth=depth, fold=fold)) for depth in range(DEEPEST))
-    drawing = next(drawings)
-    for deeper in drawings:
-        if _count(deeper.scene) > READABLE or len(deeper.scene.boxes) == _count(drawing.scene):
+    drawing = Drawing(held, Look(heat=None, depth=0, fold=fold))
+    scene, depths = drawing.scene, list[int]()
+    for box in scene.boxes:
+        depths.append(0 if box.parent is None else depths[box.parent] + 1)
+    for depth in range(1, max(depths, default=0) + 1):
+        pairs = zip(drawing.scene.boxes, depths, strict=True)
+        deeper = replace(scene, boxes=tuple(replace(box, opened=box.is_group and at < depth) for box, at in pairs))
+        if _count(deeper) > READABLE:
             break
-        drawing = deeper
-    return drawing
+        scene = deeper
+    return drawing, scene
 
 
 def _count(scene: Scene) -> int:
@@ -91,6 +101,12 @@ def _toggled(scene: Scene, toggled: set[int], wanted: Iterable[int]) -> Scene:
             opened.add(around)
             around = scene.boxes[around].parent
     return replace(scene, boxes=tuple(replace(box, opened=box.index in opened) for box in scene.boxes))
+
+
+def _with_room(scene: Scene, holding: set[int]) -> Scene:
+    """Return the scene with room for a number on the boxes that hold tensors, which the page writes there."""
+    boxes = (replace(box, amount=ROOM) if box.index in holding else box for box in scene.boxes)
+    return replace(scene, boxes=tuple(boxes))
 
 
 def _boxes_by_node(scene: Scene) -> dict[int, list[int]]:

@@ -1,6 +1,7 @@
 // What the rules found, the gravest first, each with a link to the tensor and the step that show it.
+const LONG_RUN = 40000;
 function findingsPage(state, info, app) {
-  const place = h("div", { class: "findings" }, busy("looking through the run"));
+  const place = h("div", { class: "findings" }, busy(info.steps.count > LONG_RUN ? `looking through ${count(info.steps.count)} steps; this takes a while` : "looking through the run"));
   app.refreshed = async () => {
     const answer = await ask(state.run, "findings", {}, app.signal);
     if (!answer.findings.length) { fill(place, empty("Nothing was found", `Looked at ${answer.looked_at || "the whole run"}.`)); return; }

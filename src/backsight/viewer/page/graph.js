@@ -30,6 +30,17 @@ const spelledNumbers = (text) => text.split(" ").filter(Boolean).flatMap((part) 
   return Array.from({ length: 1 + Math.floor((last - first) / by) }, (_, k) => first + k * by);
 });
 
+// The text in the corner of a box, for which the picture has left room: it grows to the left.
+function numberOf(g) {
+  const text = [...g.children].find((c) => c.classList.contains("amount"));
+  if (!text) return null;
+  text.setAttribute("x", Number(text.getAttribute("x")) + Number(text.getAttribute("textLength")));
+  text.setAttribute("text-anchor", "end");
+  text.removeAttribute("textLength");
+  text.removeAttribute("lengthAdjust");
+  return text;
+}
+
 function graphPage(state, info, app) {
   const place = h("div", { class: "picture" }, busy("drawing the graph")), below = h("div", { class: "under" });
   const bar = h("div", { class: "bar" }), page = h("section", { class: "page graph" }, bar, place, below);
@@ -41,16 +52,16 @@ function graphPage(state, info, app) {
   const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
   let player = null;
   app.refreshed = async () => {
-    const [picture, heat, marks] = await Promise.all([ask(state.run, "graph", asked, app.signal), info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null, ask(state.run, "marks", {}, app.signal)]);
+    // The graph is that of one step: while a run is recorded only its colours are read again.
+    const [picture, heat, marks] = await Promise.all([player ? null : ask(state.run, "graph", asked, app.signal), info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null, ask(state.run, "marks", {}, app.signal)]);
+    if (player) { player.update(heat, marks); return; }
     if (picture.svg === null) {
       const why = picture.why ? `It was left out: ${picture.why}.` : info.state === "recording" && !info.steps.count ? "It will be here after the first step." : "The graph is captured in the first recorded step; this run was recorded without it.";
       fill(bar); fill(below); fill(place, empty("This run holds no graph", why));
       return;
     }
     fill(bar, graphBar({ state, info, kind, stat, stats, picture, go }));
-    const at = player ? player.at : null;
-    player?.stop();
-    player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app, at });
+    player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app });
   };
   app.left = () => player?.stop();
   app.keys = (event) => player?.key(event);
@@ -70,13 +81,23 @@ function graphBar({ state, info, kind, stat, stats, picture, go }) {
     h("span", { class: "grow" }), state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box to open it")];
 }
 
-function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app, at }) {
-  const [svg, told] = imported(picture.svg), show = showing(stat), values = heat ? unpacked(heat.values) : new Float32Array(), bad = heat ? unpacked(heat.nonfinite) : values;
-  const wide = heat ? heat.columns : 0, rows = new Map(heat ? heat.tensors.map(([name], row) => [name, row]) : []), scale = scaleOf(values, stat);
-  const first = heat ? heat.first : 0, stretch = heat ? heat.stretch : 1, lastSeen = Math.min(first + wide * stretch - 1, info.steps.last ?? 0), inside = picture.tensors[kind] || {}, groups = new Set(picture.groups);
+function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app }) {
+  const [svg, told] = imported(picture.svg), show = showing(stat), inside = picture.tensors[kind] || {}, groups = new Set(picture.groups);
+  let values, bad, wide, rows, scale, first, stretch, lastSeen;
+  const take = (found) => {
+    values = found ? unpacked(found.values) : new Float32Array();
+    bad = found ? unpacked(found.nonfinite) : new Uint8Array();
+    wide = found ? found.columns : 0;
+    rows = new Map(found ? found.tensors.map(([name], row) => [name, row]) : []);
+    scale = scaleOf(values, stat);
+    first = found ? found.first : 0;
+    stretch = found ? found.stretch : 1;
+    lastSeen = Math.min(first + wide * stretch - 1, info.steps.last ?? 0);
+  };
+  take(heat);
   const stepOf = (c) => first + c * stretch, columnOf = (step) => clamp(Math.floor((step - first) / stretch), 0, Math.max(wide - 1, 0));
-  const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({ g, index: g.dataset.box, names: inside[g.dataset.box] || [], group: groups.has(Number(g.dataset.box)), shapes: [...g.children].filter((c) => c.classList.contains("n")) }));
-  let column = at ?? (state.step === undefined ? Math.max(wide - 1, 0) : columnOf(Number(state.step))), timer = null;
+  const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({ g, index: g.dataset.box, names: inside[g.dataset.box] || [], group: groups.has(Number(g.dataset.box)), shapes: [...g.children].filter((c) => c.classList.contains("n")), number: numberOf(g) }));
+  let column = state.step === undefined ? Math.max(wide - 1, 0) : columnOf(Number(state.step)), timer = null;
 
   // The largest magnitude of what is in a box, so that nothing hides in it; NaN where nothing was recorded.
   const found = (box, c) => {
@@ -95,6 +116,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     for (const box of boxes) {
       const { value, wrong } = found(box, column), t = TABLES[scale.kind], k = 3 * Math.round(scale.share(value) * 255);
       const rgb = wrong ? channels(ink("nonfinite")) : Number.isNaN(value) ? null : value === 0 && scale.log ? zero() : [t[k], t[k + 1], t[k + 2]];
+      if (box.number) box.number.textContent = Number.isNaN(value) ? (wrong ? "NaN, ∞" : "") : show(value);
       for (const shape of box.shapes) shape.style.fill = rgb ? `rgb(${rgb})` : "";
       box.g.classList.toggle("onlight", rgb !== null && lit(rgb));
       box.g.classList.toggle("ondark", rgb !== null && !lit(rgb));
@@ -141,7 +163,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   }
   for (const bar of svg.querySelectorAll("[data-group]")) if (LIVE) button(bar, "close this module", () => toggle(bar.dataset.group), () => ["close this module"]);
 
-  const shared = newCursor(null);
+  let shared = newCursor(null);
   const stop = () => { clearInterval(timer); timer = null; playing.textContent = "▶"; playing.setAttribute("aria-label", "play the training"); };
   const move = (c) => { column = clamp(c, 0, Math.max(wide - 1, 0)); paint(); };
   const settle = () => app.note({ ...state, kind, stat, step: stepOf(column) });
@@ -174,14 +196,28 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   fill(place, pane, where, zooms);
   new ResizeObserver(size).observe(pane);
   size();
-  const name = Object.keys(marks.lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(marks.lines)[0];
-  const line = name && wide && { name, color: "line3", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
-  const loss = line && chart({ height: 84, edge: { left: 60, right: 8, top: 6, bottom: 20 }, first, last: lastSeen, lines: [line], label: `${name} over the steps; click for a step`, cursor: shared, pick: (step) => { stop(); move(columnOf(step)); settle(); } });
-  fill(below, h("div", { class: "player" }, playing, slider), loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
-    h("div", { class: "notes" }, wide ? legend(scale, STAT_NAMES[stat] || stat, show) : h("span", { class: "soft" }, "no step has been recorded yet"), h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`)));
+  const under = h("div", { class: "under" });
+  const drawUnder = (lines) => {
+    shared = newCursor(null);
+    const name = Object.keys(lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(lines)[0];
+    const line = name && wide && { name, color: "line3", ...uneven(lines[name].steps, unpacked(lines[name].values)) };
+    const loss = line && chart({ height: 84, edge: { left: 60, right: 8, top: 6, bottom: 20 }, first, last: lastSeen, lines: [line], label: `${name} over the steps; click for a step`, cursor: shared, pick: (step) => { stop(); move(columnOf(step)); settle(); } });
+    fill(under, loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+      h("div", { class: "notes" }, wide ? legend(scale, STAT_NAMES[stat] || stat, show) : h("span", { class: "soft" }, "no step has been recorded yet"), h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`)));
+  };
+  // What has come meanwhile: who stood at the last step goes on with it, who stood at another stays there.
+  const update = (found, { lines }) => {
+    const last = column >= wide - 1, step = stepOf(column);
+    take(found);
+    slider.max = Math.max(wide - 1, 0);
+    slider.disabled = playing.disabled = wide < 2;
+    drawUnder(lines);
+    move(last ? wide - 1 : columnOf(step));
+  };
+  fill(below, h("div", { class: "player" }, playing, slider), under);
+  drawUnder(marks.lines);
   paint();
-  shared.fixed = null;
   const marked = svg.querySelector(".here");
   if (marked) setTimeout(() => { const a = marked.getBoundingClientRect(), b = pane.getBoundingClientRect(); pane.scrollTop += a.top - b.top - (b.height - a.height) / 2; pane.scrollLeft += a.left - b.left - (b.width - a.width) / 2; });
-  return { stop, key, get at() { return column >= wide - 1 ? null : column; } };
+  return { stop, key, update };
 }

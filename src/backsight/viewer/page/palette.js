@@ -54,7 +54,6 @@ function legend(scale, name, show = num) {
   return h("div", { class: "legend" },
     h("span", { class: "soft" }, name), scale.none ? null : [h("span", {}, show(scale.low)), bar, h("span", {}, show(scale.high)),
       h("span", { class: "soft" }, scale.log ? "log scale" : "even scale")],
-    h("span", { class: "swatch nonfinite" }), h("span", {}, "NaN or ∞"),
-    h("span", { class: "swatch zero" }), h("span", {}, "exactly zero"),
-    h("span", { class: "swatch nothing" }), h("span", {}, "not recorded"));
+    [["nonfinite", "NaN or ∞"], ["zero", "exactly zero"], ["nothing", "not recorded"]].map(([mark, text]) =>
+      h("span", { class: "key" }, h("span", { class: `swatch ${mark}` }), text)));
 }
