@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,11 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from surroundings import HERE, environment
 
-import backsight.launch
-
-HERE = Path(__file__).parent
-SOURCE = Path(backsight.launch.__file__).parents[2]
 LIMIT = 120  # seconds: not an expectation, only an end for what hangs
 
 
@@ -97,12 +93,6 @@ class Workbench:
                 process.kill()
                 raise
         return Ended(process.returncode, seen + out, err or "")
-
-
-def environment(extra: dict[str, str]) -> dict[str, str]:
-    """This process's environment, without what would make an interpreter behave unusually."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))}
-    return clean | {"PYTHONPATH": os.pathsep.join([str(SOURCE), str(HERE)]), "NO_COLOR": "1"} | extra
 
 
 @pytest.fixture

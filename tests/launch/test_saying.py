@@ -49,7 +49,7 @@ def on_terminal(bench, *command: str, columns: int = 80, **env: str) -> str:
     import struct
     import termios
 
-    from conftest import environment
+    from surroundings import environment
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -134,7 +134,7 @@ class TestRanks:
     """Three processes that share one stderr, as torchrun gives it to them."""
 
     def ended(self, bench, *command: str, together: int = 3) -> str:
-        from conftest import environment
+        from surroundings import environment
 
         reading, writing = os.pipe()
         processes = [

@@ -16,15 +16,19 @@ from backsight.memory import memory_of
 from backsight.tape import BadDocument
 
 _MODEL = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
-_OPTIMIZER = torch.optim.Adam(_MODEL.parameters())
 
 
-def _step() -> None:
-    _MODEL(torch.ones(4, 8)).sum().backward()
-    _OPTIMIZER.step()
+def _measured():
+    optimizer = torch.optim.Adam(_MODEL.parameters())  # which does not outlive this: other tests look for optimizers
+
+    def step():
+        _MODEL(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+
+    return bs.measure_memory(step, optimizer, model=_MODEL)
 
 
-_MEASURED = bs.measure_memory(_step, _OPTIMIZER, model=_MODEL)
+_MEASURED = _measured()
 _WHOLE = json.loads(json.dumps(_MEASURED.document()))
 
 

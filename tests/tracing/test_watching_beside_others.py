@@ -181,7 +181,7 @@ def test_a_long_training_needs_no_more_memory_than_a_short_one():
             grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert grown < 30_000
+    assert grown < 100_000  # an object for each step would be more; other threads of the process take some
 
 
 def test_code_that_is_made_anew_is_not_kept_forever(monkeypatch):
