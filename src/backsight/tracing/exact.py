@@ -22,6 +22,21 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.off: list[object] = []
+        self.end: _End | None = None
+
+
+class _End:
+    """Takes the mode off when a thread ends, which is when Python lets go of what is local to the thread.
+
+    PyTorch would let go of it later, when the thread has no Python any more: if the program ends in that moment, the
+    thread waits for an interpreter that is gone, and the process aborts.
+    """
+
+    def __init__(self, mode: Functions):
+        self._mode = mode
+
+    def __del__(self) -> None:
+        remove(self._mode)
 
 
 class Exact:
@@ -55,10 +70,15 @@ class Exact:
         return self._regions.stop() if self._regions is not None else ""
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> None:
-        """Be called once in a new thread, at its first line, and be its tracer no more."""
+        """Be called once in a new thread, at its first line, and be its tracer no more.
+
+        Threads that the program does not wait for (daemons) are left alone: they are cut off in the midst of anything,
+        and then `_End` is not asked.
+        """
         sys.settrace(None)
-        if not self._mode.ended:
+        if not self._mode.ended and not threading.current_thread().daemon:
             push(self._mode)
+            self._here.end = _End(self._mode)
 
     def off(self, token: object) -> None:
         """Take the mode off in this thread, unless it is off already, until `on` is called with this `token`."""
