@@ -68,12 +68,11 @@ class TestThreads:
         )
         assert observed(bench, source, "--quiet").err == ""
 
-    @pytest.mark.parametrize("how", ["", ", daemon=True"])
-    def test_a_thread_that_ends_with_the_program_does_not_abort_it(self, bench, how):
+    def test_a_thread_that_ends_with_the_program_does_not_abort_it(self, bench):
         source = TWICE.replace(
             "    loss.backward()\n    loss.backward()\n", "    for _ in range(50): (x * x).sum().backward()\n"
         )
-        source += f"import threading\nfor _ in range(4): threading.Thread(target=work{how}).start()\n"
+        source += "import threading\nfor _ in range(4): threading.Thread(target=work).start()\n"
         assert [observed(bench, source, "--quiet").status for _ in range(6)] == [0] * 6
 
     def test_the_hook_is_python_s_own_again_at_the_end(self, bench):

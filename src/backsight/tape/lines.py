@@ -20,12 +20,13 @@ class LineLog(Protocol):
         """Return `file:line` for each of the nodes of one graph; nothing at all if they are not known."""
 
 
-_active: weakref.WeakSet[LineLog] = weakref.WeakSet()
+_active: list[weakref.ref[LineLog]] = []
+"""The newest last. Sequence numbers begin anew in each thread, so an older log may know others by the same numbers."""
 
 
 def announce_lines(log: LineLog) -> None:
     """Let captures ask `log`, for as long as somebody holds it."""
-    _active.add(log)
+    _active.append(weakref.ref(log, _active.remove))
 
 
 def with_lines(graph: Graph) -> Graph:
@@ -34,7 +35,7 @@ def with_lines(graph: Graph) -> Graph:
         return graph
     order = np.flatnonzero(graph.columns.sequence != NO_SEQUENCE).tolist()
     sequences = graph.columns.sequence[order].tolist()
-    for log in list(_active):
+    for log in (log for reference in reversed(_active) if (log := reference()) is not None):
         sources = log.sources(sequences)
         if any(sources):
             lines: list[str | None] = [None] * len(graph)
