@@ -294,6 +294,17 @@ def test_the_walk_does_not_touch_grad_fn() -> None:
     assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr
 
 
+def test_a_view_of_what_was_changed_is_not_mended() -> None:
+    base = torch.ones(4, requires_grad=True) * 2
+    part = base[:2]
+    base.mul_(3)  # autograd would give `part` a new node when asked whether it is a leaf
+    number = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+    before = number()
+    assert not search([Hostile()], frames=()).names[0]  # found nowhere, so everything was seen
+    assert number() == before
+    del part
+
+
 def test_a_search_while_other_threads_change_everything() -> None:
     stop = threading.Event()
     shared: dict[Any, Any] = {"stack": collections.deque(maxlen=50), "list": [], "set": set()}

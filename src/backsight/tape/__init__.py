@@ -1,6 +1,14 @@
 """What autograd recorded, as plain data."""
 
-from backsight.tape._torch import grad_fn, next_sequence_number, no_torch_function, registered, sequence_number
+from backsight.tape._torch import (
+    grad_fn,
+    is_leaf,
+    is_mended,
+    next_sequence_number,
+    no_torch_function,
+    registered,
+    sequence_number,
+)
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
 from backsight.tape.document import document, graph_of
@@ -34,6 +42,8 @@ __all__ = [
     "document",
     "grad_fn",
     "graph_of",
+    "is_leaf",
+    "is_mended",
     "modules_in",
     "next_sequence_number",
     "no_torch_function",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape._torch import NO_SEQUENCE, is_leaf
 from backsight.tape.capture import root_edges
 from backsight.tape.graph import Graph
 from backsight.tape.node import Node
@@ -50,7 +50,7 @@ def _leaf_node(graph: Graph, leaf: Leaf) -> int:
 
 
 def _tensor_node(graph: Graph, tensor: torch.Tensor) -> int:
-    if tensor.requires_grad and tensor.is_leaf:
+    if is_leaf(tensor):
         for leaf in graph.leaves:
             if leaf.tensor() is tensor:
                 return leaf.node
