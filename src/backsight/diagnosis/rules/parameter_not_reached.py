@@ -58,8 +58,8 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "warning",
             f"{optimizer} learns nothing from this loss.",
             (evidence,),
-            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that is "
-            "dropped; or give audit() the optimizer that goes with this loss.",
+            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
+            "is dropped; or give audit() the optimizer that goes with this loss.",
         )
     trains = f"{'It has' if one else f'{other} of them have'} a gradient or a past step, from another loss or batch."
     return Finding(
