@@ -33,7 +33,7 @@ SHOWS = {
     "right": [],
     "sixth": ["warning BS305  discriminator.layers.1 (Tanh) has been saturated"],
     "sixth-walk": ["images from 0 to 255:", "images from -1 to 1:"],
-    "trained": ["backsight: nothing found in 100 steps"],
+    "trained": ["backsight: nothing found in 75 steps"],
     "trained-losses": [PLOT],
     "drawn": [PLOT],
     "read": ["of the digits made are read as what they were to be"],

@@ -29,7 +29,7 @@ SHOWS = {
     "memory-plot": [PLOT],
     "nothing": ["in the backward pass"],
     "time": ["ordinary", "layer by layer", "hooks", "bs.release"],
-    "clipping": ["ordinary  norms from", "two-pass", "largest difference of a weight 0e+00"],
+    "clipping": ["ordinary  norms from", "two-pass", "weights differ by 0e+00 at most"],
     "accumulation": ["weights equal: True", "AlreadyStepped: A second gradient came for model.7.bias"],
     "checkpoint": ["ordinary, then released: True\nand ordinary again:      True"],
 }
@@ -50,7 +50,7 @@ def test_every_cell_shows_what_the_prose_claims(outputs, lacking):
     ordinary, released = numbers(outputs["nothing"], r"([\d.]+) MiB above")
     assert abs(released / ordinary - 1) < 0.02  # with activations at the peak it saves nothing
 
-    factored, two_pass = numbers(outputs["clipping"], r"of a weight (\S+)")
+    factored, two_pass = numbers(outputs["clipping"], r"differ by (\S+)")
     assert 0 < factored < 1e-6 and two_pass == 0
     norms = numbers(outputs["clipping"], r"(0\.\d{4})")
     assert min(norms[:2]) > 0.1  # all are clipped, so there was something to compare
