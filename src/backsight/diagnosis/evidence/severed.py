@@ -15,14 +15,14 @@ from backsight.source.bindings import prefixes
 from backsight.source.body import SCOPES, Body, body_around, callee, dotted, statement_at, statements
 
 
-def severing(scene: Scene, lost: Collection[int], names: Collection[str]) -> Cut | None:
+def severing(scene: Scene, lost: Collection[int], names: Collection[str], *, wanted: bool = False) -> Cut | None:
     """Return the cut between the loss and the parameters with the ids `lost`, whose names are `names`.
 
     It is looked for in the function that was audited and in the `forward` of each module some of whose children are
     lost. A program that runs several backwards cuts its losses from one another on purpose (an actor's from its
-    critic's), so nothing is said of it.
+    critic's), so nothing is said of it, unless these parameters are known to be `wanted`.
     """
-    if _backwards(*scene.site) > 1:
+    if not wanted and _backwards(*scene.site) > 1:
         return None
     for model in scene.models.values():
         for parent, child in _lost_children(model, lost):
