@@ -45,8 +45,8 @@ what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient i
 tested."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; `arguments` are those after the program's name. Return the exit status."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with all commands and their options."""
     parser = argparse.ArgumentParser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
@@ -61,7 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
     _add_view(commands)
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
-    options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; `arguments` are those after the program's name. Return the exit status."""
+    options = command_line().parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
         from backsight.demo import show
 
