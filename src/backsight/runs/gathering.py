@@ -121,7 +121,7 @@ def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query
         numbers = known.numbers(number, query.tensors)
         if not len(numbers):
             continue
-        rows = query.wants(rank.table(table, None if everything else numbers, query.window))
+        rows = rank.table(table, None if everything else numbers, query.window, query.wants)
         if metric is not None:
             mine = [k for k, name in known.metrics_of_rank[number].items() if name == metric]
             rows = chosen(rows, np.isin(rows["metric"], mine))

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from backsight.diagnosis import audit_run
 from backsight.runs import Run
 from backsight.viewer.question import Answer, Asked, question
+
+Progress = Callable[[int, int], None]
 
 
 @question("findings")
 def findings(run: Run, asked: Asked) -> Answer:
-    """Look for what went wrong; this reads the run."""
-    report = run.audit()
+    """Look for what went wrong; this reads the run. (A viewer does it as `searching.py` says.)"""
+    return findings_of(run)
+
+
+def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
+    """Look for what went wrong, and tell how many tensors have been read, and of how many."""
+    report = audit_run(run, progress)
     names = sorted({(each.name, each.kind) for each in run.tensors}, key=lambda key: -len(key[0]))
     return {
         "looked_at": report.looked_at,

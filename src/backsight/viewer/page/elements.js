@@ -12,6 +12,7 @@ function h(tag, given, ...children) {
   return element;
 }
 const fill = (element, ...children) => { element.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)); return element; };
+const seen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // what is drawn by now
 const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
 
 function select(label, options, chosen, change) {

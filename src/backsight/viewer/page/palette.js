@@ -12,6 +12,9 @@ function table(ramp) {
   }
   return out;
 }
+// A pixel of an image as one number: the bytes red, green, blue and opaque, in the order of all machines with a browser.
+const pixel = (r, g, b) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
+const pixelsOf = (kind) => Uint32Array.from({ length: 256 }, (_, k) => pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3)));
 const TABLES = { ramp: table(RAMP), signed: table(SIGNED) };
 const color = (kind, share) => {
   const at = 3 * clamp(Math.round(share * 255), 0, 255), t = TABLES[kind];
