@@ -104,7 +104,8 @@ class Server:
     def __exit__(self, *raised: Any) -> None:
         self._server.should_exit = True
         self._thread.join(5)
-        self._socket.close()
+        if not self._thread.is_alive():  # on a busy machine it may take longer, and then it still needs the socket
+            self._socket.close()
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])

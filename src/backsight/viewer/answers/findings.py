@@ -44,6 +44,7 @@ def _where(text: str, names: list[tuple[str, str]]) -> Answer:
     """Return the first step that a text speaks of, and the first tensor: the longest name, as others begin alike."""
     step = re.search(r"\bsteps? (\d[\d,]*)", text)
     spoken = [(found.start(), name, kind) for name, kind in names if (found := _said(name, text))]
+    spoken = [each for each in spoken if each[2] in _KINDS.get(_word_before(text, each[0]), (each[2],))] or spoken
     first = min((start for start, _, _ in spoken), default=0)
     here = [(name, kind) for start, name, kind in spoken if start == first]
     return {"step": int(step[1].replace(",", "")) if step else None, "tensors": [list(key) for key in here[:8]]}
@@ -51,3 +52,11 @@ def _where(text: str, names: list[tuple[str, str]]) -> Answer:
 
 def _said(name: str, text: str) -> re.Match[str] | None:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?![\w]|\.\w)", text) if name else None
+
+
+_KINDS = {"gradient of": ("grad", "output_grad"), "gradients of": ("grad", "output_grad"), "update of": ("update",)}
+"""What is meant of the tensors of one name, by the words before it."""
+
+
+def _word_before(text: str, start: int) -> str:
+    return " ".join(text[:start].lower().split()[-2:])

@@ -71,7 +71,7 @@ function heatmapPage(state, info, app) {
 }
 
 const HEAT_STATS = ["l2", "std", "mean", "absmax", "min", "max", "zero_fraction", "nonfinite"];
-const STAT_NAMES = { l2: "norm", zero_fraction: "share of zeros", absmax: "largest magnitude", nonfinite: "NaN and ∞", std: "standard deviation", min: "least", max: "greatest" };
+const STAT_NAMES = { l2: "norm", zero_fraction: "share of zeros", absmax: "largest magnitude", nonfinite: "NaN and ∞", std: "standard deviation", min: "least", max: "greatest", m2: "spread (m2)", nans: "NaN", infs: "infinite", count: "elements" };
 const KIND_NAMES = { grad: "gradients", weight: "weights", output: "outputs", input: "inputs", state: "optimizer state", update: "updates", output_grad: "output gradients", buffer: "buffers", variable: "variables" };
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
@@ -197,14 +197,14 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       const top = cursor.row * ROW;
       if (top < scroll.scrollTop) scroll.scrollTop = top;
       if (top + ROW > scroll.scrollTop + room()) scroll.scrollTop = top + ROW - room();
-      said.textContent = saidOf(cursor.row, cursor.column).filter(Boolean).join(", ");
+      fill(said, saidOf(cursor.row, cursor.column).filter(Boolean).join(", "));
       redraw();
     } else if (event.key === "Enter" && cursor.row >= 0) open(cursor.row, cursor.column);
     else if (event.key === "Escape" && (state.first !== undefined || state.last !== undefined)) go({ first: undefined, last: undefined });
   });
   const shared = newCursor(null);
   const name = Object.keys(marks.lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(marks.lines)[0];
-  const line = name && { name, color: "line1", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
+  const line = name && { name, color: "line3", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
   const axis = canvas(22, (pen, width) => { pen.clearRect(0, 0, width, 22); timeAxis(pen, width, 22, answer.first, lastSeen, { left: 0, right: 0, top: 0, bottom: 20 }); }, "steps");
   board.addEventListener("wheel", (event) => { if (!event.ctrlKey) return; event.preventDefault(); const c = cell(event)[1], zoom = event.deltaY < 0 ? 0.5 : 2, width = Math.max(8, wide * zoom); const a = Math.round(c - (c / wide) * width), b = Math.round(a + width); go({ first: Math.max(info.steps.first, answer.first + a * answer.stretch), last: Math.min(info.steps.last, answer.first + b * answer.stretch) }); }, { passive: false });
   scroll.addEventListener("scroll", redraw);
