@@ -12,8 +12,6 @@ from backsight.verification.custom import body_of, place_of, returned
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
 
-_PYTORCH = "This is PyTorch's own backward: it loses digits at the values that it saved, or it has a bug."
-
 
 def finding(
     trial: Trial,
