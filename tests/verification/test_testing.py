@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import second_order_functions
 import torch
-import wrong_functions as wrong
+import wrong
 from torch import nn
 
 import backsight as bs

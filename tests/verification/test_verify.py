@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import misbehaving
 import pytest
 import torch
 import wrong
@@ -130,8 +131,8 @@ def test_twenty_operations_nine_of_them_wrong() -> None:
         h = wrong.Square.apply(h)
         h = torch.relu(h)
         h = wrong.Nothing.apply(h, h * 2)
-        h = wrong.Mutating.apply(h)
-        h = wrong.Noisy.apply(h)
+        h = misbehaving.Mutating.apply(h)
+        h = misbehaving.Noisy.apply(h)
         return h.tanh().sum()
 
     report = bs.verify(composite, normal(6, 6))
