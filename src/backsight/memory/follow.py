@@ -17,13 +17,13 @@ from torch.autograd.graph import get_gradient_edge
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backsight.memory._torch import FAMILIAR, current_node, in_backward
+from backsight.memory._torch import FAMILIAR, current_node
 from backsight.memory.allocator import ACCUMULATE
 from backsight.memory.calls import ModuleCalls
 from backsight.memory.kinds import settled
 from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
 from backsight.memory.tensors import named_tensors, parts_of, storage_of, tensors_of
-from backsight.tape import Models, next_sequence_number, sequence_number
+from backsight.tape import Models, in_backward, next_sequence_number, sequence_number
 
 _COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
 """What AccumulateGrad calls for a gradient that it cannot take as it is."""
