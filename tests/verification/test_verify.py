@@ -263,7 +263,7 @@ def test_of_several_outputs_the_wrong_one_is_named() -> None:
 
 
 class Weighted(Function):
-    """A weighted sum of many tensors; the gradient of the last of nine, which is moved with the first, is twice too large."""
+    """A weighted sum of many tensors; the gradient of the ninth, which is moved with the first, is twice too large."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
