@@ -331,7 +331,7 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {number}")
+        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {text}")
     return number

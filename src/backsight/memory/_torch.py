@@ -18,14 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 FAMILIAR = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor})
 """Types of tensors that hold their own storage; the others are made of these."""
 
-
 COMPILED = "_orig_mod"
 """The name under which `torch.compile(module)` holds the module."""
-
-
-def in_backward() -> bool:
-    """Whether this thread runs a backward pass."""
-    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def current_node() -> Any:

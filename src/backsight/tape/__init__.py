@@ -2,6 +2,7 @@
 
 from backsight.tape._torch import (
     grad_fn,
+    in_backward,
     is_leaf,
     is_mended,
     next_sequence_number,
@@ -42,6 +43,7 @@ __all__ = [
     "document",
     "grad_fn",
     "graph_of",
+    "in_backward",
     "is_leaf",
     "is_mended",
     "modules_in",

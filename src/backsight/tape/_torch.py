@@ -45,6 +45,11 @@ def next_sequence_number() -> int:
     return int(torch._C._autograd._get_sequence_nr())
 
 
+def in_backward() -> bool:
+    """Whether this thread is inside of a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
 def input_metadata(node: Any) -> Any:
     """Return shape, dtype and device of each gradient that comes into `node`: those of the outputs it made."""
     return getattr(node, "_input_metadata", ())
