@@ -97,7 +97,7 @@ class Notes:
         """Note what `result`, which requires no gradient, is cut off from."""
         flow = self.log.flow
         cuts, position = flow.behind(tensors(call.args, call.kwargs))
-        if position < 0:
+        if position is None:
             flow.inherit(result, cuts)
             return
         op = name_of(call.function)
