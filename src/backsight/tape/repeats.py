@@ -34,12 +34,12 @@ class Sequence:
         return len(self.labels)
 
 
-def least(period: int, spared: int = SPARED) -> int:
+def least(period: int, spared: int) -> int:
     """Return how many rows a fold of this period must leave out to leave out `spared`: whole repetitions."""
     return -(-spared // period) * period
 
 
-def stretches(rows: Sequence, spared: int = SPARED) -> Ints:
+def stretches(rows: Sequence, spared: int) -> Ints:
     """Return (start, stop, period) of every stretch whose rows, but for the first `period`, resemble those before.
 
     This is a necessary condition of a repetition, not a sufficient one. The periods tried are those at which windows of

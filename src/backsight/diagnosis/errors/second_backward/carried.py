@@ -34,7 +34,7 @@ def carried_by_loop(case: Case) -> Finding | None:
                 if not case.carries(level, name, read):
                     continue
                 if name == case.receiver:
-                    return _running_sum(case, level, name, facts)
+                    return _running_sum(level, name, facts)
                 return _finding(case, level, name, read, assigned, "iteration")
     return None
 
@@ -151,7 +151,7 @@ def _why_not_retain(case: Case) -> str:
     return "retain_graph=True is no cure: every iteration would go back through all iterations before it."
 
 
-def _running_sum(case: Case, level: Level, name: str, facts: LoopFacts) -> Finding:
+def _running_sum(level: Level, name: str, facts: LoopFacts) -> Finding:
     read, assigned = facts.carried[name]
     return Finding(
         "BS201",
