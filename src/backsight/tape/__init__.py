@@ -16,7 +16,7 @@ from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
 from backsight.tape.lines import announce_lines
-from backsight.tape.modules import Models, modules_in, with_models
+from backsight.tape.modules import Models, modules_in, parameters_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
 from backsight.tape.reading import BadDocument
@@ -49,6 +49,7 @@ __all__ = [
     "modules_in",
     "next_sequence_number",
     "no_torch_function",
+    "parameters_in",
     "registered",
     "sequence_number",
     "tensors_in",

@@ -115,8 +115,8 @@ def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Fin
     if gradients:
         harm = (
             f"Gradients were not finite in {counted(len(gradients), 'step')}, and no weight was touched by it, as when "
+            "a gradient scaler skips a step."
         )
-        harm += "a gradient scaler skips a step."
         cure = "Nothing to do where the loss is scaled; else look at the data of that step."
     else:
         harm = f"So it was in {counted(len(bad), 'step')}, and no gradient and no weight was touched by it."
