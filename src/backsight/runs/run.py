@@ -141,6 +141,14 @@ class Run:
         return newest(joined("S", found), ("step",))["step"]
 
     @property
+    def times(self) -> NDArray[np.float64]:
+        """When each of `steps` ended, on the rank that was first, in seconds since 1970."""
+        held = joined("S", [rank.table("S") for rank in self._ranks().values()])
+        in_order = np.lexsort((held["time"], held["step"]))
+        step, time = held["step"][in_order], held["time"][in_order]
+        return time[np.append(True, step[1:] != step[:-1])] if len(step) else time
+
+    @property
     def marks(self) -> tuple[Mark, ...]:
         """The tags, by step."""
         return journal.marks(self._ranks())
@@ -393,8 +401,9 @@ class Run:
         Raises:
             NotInRun: if there is no such statistic.
         """
-        known, times = self._known(), self._times()
+        known = self._known()
         known.check(stats)
+        times = dict(zip(self.steps.tolist(), self.times.tolist(), strict=True))
         path = write_scalars(Path(logdir), self._ranks(), known, stats, times, self.created)
         self._warn()
         return path
@@ -417,15 +426,6 @@ class Run:
         if held is None or held[0] != lines:
             held = self._catalogue = lines, catalogue(ranks)
         return held[1]
-
-    def _times(self) -> dict[int, float]:
-        """When each step ended: on the rank that was first."""
-        found: dict[int, float] = {}
-        for rank in self._ranks().values():
-            held = rank.table("S")
-            for step, time in zip(held["step"].tolist(), held["time"].tolist(), strict=True):
-                found[step] = min(time, found.get(step, time))
-        return found
 
     def _ranks(self) -> dict[int, Rank]:
         """The ranks that can be read, as of now."""
