@@ -48,12 +48,12 @@ class Part:
 def doctor(*, as_json: bool = False) -> int:
     """Print what backsight finds around it. Return 1 if something that is installed is broken, else 0."""
     parts = [*_environment(), *_quietly(_kernels), *_quietly(_packages)]
-    broken = [part for part in parts if part.state == "broken"]
     if as_json:
         print(json.dumps({"backsight": __version__, "parts": [asdict(part) for part in parts]}, indent=2))
     else:
-        show(_table(parts), *_advice(parts, broken))
-    return int(bool(broken))
+        show(_table(parts))
+        print(*_advice(parts), sep="\n")  # a command is not to be broken into lines
+    return int(any(part.state == "broken" for part in parts))
 
 
 def _environment() -> Iterator[Part]:
@@ -72,19 +72,14 @@ def _environment() -> Iterator[Part]:
 
 
 def _kernels() -> Iterator[Part]:
-    purpose = "statistics of a recording, in one pass"
-    slower = "PyTorch's operations do it, several times slower"
+    purpose = "statistics in one pass; without it (no C compiler?) several times slower"
+    again = "pip install --force-reinstall --no-deps backsight"
     if find_spec(_KERNEL) is None:
-        cure = "install a C compiler, then: pip install --force-reinstall --no-deps backsight"
-        yield Part("C kernel", "missing", slower, purpose, cure)
+        yield Part("C kernel", "missing", "", purpose, again)
         return
     kernel, why = _imported(_KERNEL)
-    cure = "pip install --force-reinstall --no-deps backsight"
-    yield (
-        Part("C kernel", "broken", slower, purpose, cure, why)
-        if kernel is None
-        else Part("C kernel", "there", "compiled", purpose)
-    )
+    state: State = "broken" if kernel is None else "there"
+    yield Part("C kernel", state, "", purpose, again if kernel is None else "", why)
 
 
 def _packages() -> Iterator[Part]:
@@ -137,19 +132,23 @@ def _table(parts: list[Part]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for heading in ("part", "", "version", "for, or how to get it"):
-        table.add_column(heading, header_style="dim")
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    for heading in ("part", "", "version", "for"):
+        table.add_column(heading)
     for part in parts:
-        told = part.purpose if part.state == "there" else f"{part.purpose}: {part.cure}"
-        table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(told))
+        table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(part.purpose))
     return table
 
 
-def _advice(parts: list[Part], broken: list[Part]) -> Iterator[str]:
-    yield ""
-    for part in broken:
-        yield f"{part.name} is installed and cannot be imported: {part.why}"
-    missing = sum(part.state == "missing" for part in parts)
-    if not broken:
-        yield f"Nothing is broken. {missing} optional parts are not installed." if missing else "All is there."
+def _advice(parts: list[Part]) -> Iterator[str]:
+    """Yield what to do, in lines."""
+    for state, heading in (("broken", "installed, and cannot be imported:"), ("missing", "not installed:")):
+        concerned = [part for part in parts if part.state == state]
+        if concerned:
+            yield from ("", heading)
+        for cure in dict.fromkeys(part.cure for part in concerned):
+            of = [part for part in concerned if part.cure == cure]
+            yield from (f"  {part.name}: {part.why}" for part in of if part.why)
+            yield f"  {cure}" + ("" if state == "broken" else f"   # {', '.join(part.name for part in of)}")
+    if not any(part.state == "broken" for part in parts):
+        yield from ("", "Nothing is broken.")
