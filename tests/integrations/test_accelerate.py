@@ -11,9 +11,12 @@ from torch.nn.functional import mse_loss
 import backsight as bs
 
 accelerate = pytest.importorskip("accelerate", reason="ACCELERATE IS NOT TESTED: pip install accelerate")
+from accelerate.state import AcceleratorState, GradientState  # noqa: E402  # after what it needs was looked for
 
 
 def prepared(**options):
+    AcceleratorState._reset_state(reset_partial_state=True)  # which all accelerators of a process share
+    GradientState._reset_state()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
