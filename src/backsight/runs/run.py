@@ -150,10 +150,11 @@ class Run:
     ) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], dict[str, list[tuple[int, Any]]]]:
         """Return `marks` by tag: those that are numbers as steps and values, the others as (step, value) of changes.
 
-        Of a step that was tagged several times what was said last holds. This is what is fast for a million steps.
+        Of a step that was tagged several times what was said last holds, and of several ranks the lowest. This is what
+        is fast for a million steps.
         """
         held = [each.tags.read() for number, each in self._ranks().items() if rank in (None, number)]
-        return tags.numbers(held), tags.words(held)
+        return tags.numbers(held[::-1]), tags.words(held[::-1])
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -330,18 +331,20 @@ class Run:
         # by name when somebody asks.
         return import_module("backsight.diagnosis").audit_run(self)
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write all rows, ranks merged, tensor by tensor, to one file, and return its path.
+    def export(self, path: str | os.PathLike[str], *, by_rank: bool = False) -> Path:
+        """Write all rows, tensor by tensor, to one file, and return its path.
 
             run.export("first.parquet")
 
         path: ends in .parquet, .csv or .jsonl; a file that is there is replaced when the new one is whole.
+        by_rank: whether each rank has rows of its own, and a column `rank` says which; else they are merged, and a
+            column `ranks` says of how many.
 
         Raises:
             ValueError: if it ends otherwise.
             ImportError: if it is to be Parquet and pyarrow is not installed.
         """
-        export(tables(self._ranks(), self._known()), Path(path))
+        export(tables(self._ranks(), self._known(), by_rank), Path(path))
         self._warn()
         return Path(path)
 
