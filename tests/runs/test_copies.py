@@ -1,4 +1,4 @@
-"""A folder that is copied while it is written, as to an object store: what has arrived is read, and no number is wrong."""
+"""A folder that is copied while it is written, as to an object store: what has arrived is read, and is true."""
 
 from __future__ import annotations
 
