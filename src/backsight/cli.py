@@ -155,6 +155,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     export.add_argument("run", metavar="RUN", help="a recording")
     export.add_argument("file", metavar="FILE", help="what to write: its name ends in .parquet, .csv or .jsonl")
+    export.add_argument("--by-rank", action="store_true", help="rows of each rank by itself, instead of merged")
 
 
 def _add_view(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -243,7 +244,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.command == "runs audit":
         return tables.audit_run(options.run, as_json=options.json)
     if options.command == "runs export":
-        return tables.export_run(options.run, options.file)
+        return tables.export_run(options.run, options.file, by_rank=options.by_rank)
     return tables.show_run(
         options.run, step=options.step, kinds=_split(options.kind), stats=_split(options.stat), everything=options.all
     )

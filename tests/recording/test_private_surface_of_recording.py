@@ -36,6 +36,17 @@ def test_a_transform_is_known_from_inside():
     assert not _torch.in_transform()
 
 
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_the_store_of_a_process_group_keeps_the_first_proposal():
+    assert _torch.agreed("before any group") is None
+    for first in ("a", "b"):  # another group meets in another store
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        try:
+            assert [_torch.agreed(first), _torch.agreed("later")] == [first, first]
+        finally:
+            torch.distributed.destroy_process_group()
+
+
 def test_an_in_place_operation_raises_the_version_and_inference_tensors_have_none():
     x = torch.ones(1)
     before = _torch.version(x)

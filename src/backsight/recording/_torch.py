@@ -42,6 +42,20 @@ def in_ddp() -> bool:
     return getattr(ddp, "_active_ddp_module", None) is not None
 
 
+def agreed(proposal: str) -> str | None:
+    """Return what the ranks of the process group agree on: the proposal that came first; None without a group.
+
+    It is one question to the store in which they met, and waits for no other rank.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    try:
+        store = torch.distributed.distributed_c10d._get_default_store()
+        return store.compare_set("backsight/start", "", proposal).decode() or None
+    except Exception:  # a group of another sort, MPI's for one, has no such store
+        return None
+
+
 def is_sharded(tensor: torch.Tensor) -> bool:
     """Whether this is a DTensor, of which a rank holds a shard."""
     dtensor = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)

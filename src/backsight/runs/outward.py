@@ -71,18 +71,20 @@ class Outward:
         """
         return import_module("backsight.viewer").plot_heatmap(self, stat, kind, steps=steps, ax=ax)
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write all rows, ranks merged, tensor by tensor, to one file, and return its path.
+    def export(self, path: str | os.PathLike[str], *, by_rank: bool = False) -> Path:
+        """Write all rows, tensor by tensor, to one file, and return its path.
 
             run.export("first.parquet")
 
         path: ends in .parquet, .csv or .jsonl; a file that is there is replaced when the new one is whole.
+        by_rank: whether each rank has rows of its own, and a column `rank` says which; else they are merged, and a
+            column `ranks` says of how many.
 
         Raises:
             ValueError: if it ends otherwise.
             ImportError: if it is to be Parquet and pyarrow is not installed.
         """
-        export(tables(self._ranks.now(), self._ranks.known()), Path(path))
+        export(tables(self._ranks.now(), self._ranks.known(), by_rank), Path(path))
         self._ranks.warn()
         return Path(path)
 

@@ -94,10 +94,10 @@ def show_run(
 
 
 @_told
-def export_run(run: str, file: str) -> int:
+def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
     """Write all rows of a run to one file."""
     held = _opened(run)
-    path = held.export(file)
+    path = held.export(file, by_rank=by_rank)
     tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.steps), "step")
     print(f"{printable(str(path))}: {tensors}, {steps}, {size(path.stat().st_size)}")
     return 0

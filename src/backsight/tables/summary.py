@@ -36,7 +36,8 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
     later = "" if step.number == step.newest else f" of {step.newest:,}"
     if step.last_trained:
         later = f", the last with gradients; in step {step.newest:,}, the newest, there are none"
-    tags = {name: value for mark in run.marks if mark.step == step.number for name, value in mark.tags.items()}
+    marks = sorted((mark for mark in run.marks if mark.step == step.number), key=lambda mark: -mark.rank)
+    tags = {name: value for mark in marks for name, value in mark.tags.items()}  # of several ranks the lowest holds
     told = "".join(f", {printable(name)} {_tag(value)}" for name, value in tags.items())
     yield Text.assemble((f"step {step.number:,}", "bold"), f"{later}{told}")
 
