@@ -10,9 +10,9 @@ A comment says what the text block below it is filled with:
     <!-- backsight: wrong -->                               what `backsight run` adds, or what the program prints
     <!-- backsight: wrong --leaks -->                       the same, run with that option
 
-`wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page. All other Python
-blocks of a page are run one after the other, in one namespace, as one script. A comment that no reader sees may give
-them what they need, and one may say why the block below it is not run:
+`wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page. All other
+Python blocks of a page are run one after the other, in one namespace, as one script. A comment that no reader sees may
+give them what they need, and one may say why the block below it is not run:
 
     <!-- given                                              <!-- not run: it needs a GPU -->
     from given import loss, model
@@ -33,9 +33,7 @@ import programs
 
 ROOT = Path(__file__).parent.parent
 
-_FILLED = re.compile(
-    r"(<!-- (prints|pytorch|backsight)(?:: (\S.*?))? -->\n+```text\n)(?:.*?\n)??(```\n)", re.DOTALL
-)
+_FILLED = re.compile(r"(<!-- (prints|pytorch|backsight)(?:: (\S.*?))? -->\n+```text\n)(?:.*?\n)??(```\n)", re.DOTALL)
 _CODE = re.compile(
     r"(?:<!-- not run: (?P<reason>[^\n]+) -->\n+)?^```python\n(?P<block>.*?)^```$"
     r"|^<!-- given\n(?P<given>.*?)^-->$"
@@ -54,7 +52,7 @@ def pages() -> list[Path]:
 def filled(page: Path) -> str:
     """Return the text of a page with what its code says now; all of its code is run for it."""
     text = page.read_text(encoding="utf-8")
-    prints = iter(printed(page.stem.lower().replace("-", "_") + ".py", text))
+    prints = iter(printed(text))
 
     def block(found: re.Match[str]) -> str:
         said = next(prints) if found[2] == "prints" else _said(found[2], found[3], text)
@@ -65,8 +63,8 @@ def filled(page: Path) -> str:
     return figures.filled(_FILLED.sub(block, text))
 
 
-def printed(name: str, text: str) -> list[str]:
-    """Run the code of a page as a script of this name, and return what the blocks print that are to be shown."""
+def printed(text: str) -> list[str]:
+    """Run the code of a page as one script, and return what those blocks print of which that is shown."""
     sources: list[str] = []
     shown: list[int] = []
     for found in _CODE.finditer(_without_programs(text)):
@@ -74,7 +72,7 @@ def printed(name: str, text: str) -> list[str]:
             sources.append(found["given"] or found["block"])
         elif found["block"] is None:
             shown.append(len(sources) - 1)
-    prints = programs.blocks(name, sources) if sources else []
+    prints = programs.blocks("train.py", sources) if sources else []
     return [prints[number].strip("\n") for number in shown]
 
 

@@ -1,9 +1,9 @@
 """Start programs, each in a process of its own that has imported PyTorch already: a fork of this one.
 
-`programs.py` starts it, and writes an order a line: {"folder", "name", "options"} runs the program of that name in that
-folder, under `backsight run` with these options, or by itself where `options` is null; {"folder", "name", "blocks"} runs
-the blocks of a page one after the other, in one namespace. The answer is the exit status. What a program writes goes
-to the files `out` and `err` of its folder, and what each block prints to `prints.json`.
+`programs.py` starts it, and writes an order a line: {"folder", "name", "options"} runs the program of that name in
+that folder, under `backsight run` with these options, or by itself where `options` is null; {"folder", "name",
+"blocks"} runs the blocks of a page one after the other, in one namespace. The answer is the exit status. What a program
+writes goes to the files `out` and `err` of its folder, and what each block prints to `prints.json`.
 """
 
 import atexit
@@ -25,7 +25,7 @@ import backsight.diagnosis
 import backsight.launch.training
 import backsight.memory
 import backsight.recording
-import backsight.verification  # noqa: F401
+import backsight.verification
 
 LONGEST = 300  # seconds that a program may take
 

@@ -47,6 +47,22 @@ tested."""
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
+    options = parsed(sys.argv[1:] if arguments is None else arguments)
+    if options.command == "demo":
+        from backsight.demo import show
+
+        return show(options.open)
+    if options.command == "forecast":
+        return _forecast(options)
+    if options.command == "verify":
+        return _verify(options)
+    if options.command == "view":
+        return _view(options)
+    return _run(options) if options.command == "run" else _runs(options)
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """Return what a command line asks for; one that is wrong ends the program with what is wrong about it."""
     parser = argparse.ArgumentParser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
@@ -61,18 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_view(commands)
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
-    options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
-    if options.command == "demo":
-        from backsight.demo import show
-
-        return show(options.open)
-    if options.command == "forecast":
-        return _forecast(options)
-    if options.command == "verify":
-        return _verify(options)
-    if options.command == "view":
-        return _view(options)
-    return _run(options) if options.command == "run" else _runs(options)
+    return parser.parse_args(_words(arguments))
 
 
 def _words(arguments: list[str]) -> list[str]:

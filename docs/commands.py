@@ -1,0 +1,51 @@
+"""Find the command lines that pages show, and say what is wrong with them, without running any."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import backsight.cli
+
+ROOT = Path(__file__).parent.parent
+
+_SHELL = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_ENDS = {"|", ">", "2>&1", "&&", ";"}
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the command lines of a page as words, up to the first pipe, redirection or `&&`."""
+    lines = (line for block in _SHELL.findall(text) for line in block.replace("\\\n", " ").splitlines())
+    split = (shlex.split(line.removeprefix("$ "), comments=True) for line in lines if not line.startswith(" "))
+    return [words[: next((k for k, word in enumerate(words) if word in _ENDS), len(words))] for words in split if words]
+
+
+def complaint(words: list[str]) -> str | None:
+    """Say what is wrong with a command line; None if it is right, or no business of this repository."""
+    if "-m" in words and words[words.index("-m") + 1 :][:1] == ["backsight"]:
+        words = words[words.index("-m") + 1 :]  # under torchrun, or python
+    program, *rest = words
+    if program == "backsight":
+        return _refused(rest)
+    if program == "make":
+        return next((f"no target {name}" for name in rest if f"\n{name}:" not in _read("Makefile")), None)
+    if program == "python" and rest and rest[0].endswith(".py") and "/" in rest[0]:
+        return None if (ROOT / rest[0]).exists() else f"no file {rest[0]}"
+    return None
+
+
+def _refused(arguments: list[str]) -> str | None:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            backsight.cli.parsed(arguments)
+        except SystemExit as leaving:
+            return said.getvalue() if leaving.code else None
+    return None
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
