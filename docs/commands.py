@@ -1,7 +1,8 @@
-"""Find the command lines that pages show, and say what is wrong with them, without running any."""
+"""Command lines: what is wrong with those that pages show, without running any; and what each command takes."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import re
@@ -13,6 +14,7 @@ import backsight.cli
 ROOT = Path(__file__).parent.parent
 
 _SHELL = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"(<!-- command: ([\w ]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _ENDS = {"|", ">", "2>&1", "&&", ";"}
 
 
@@ -35,6 +37,31 @@ def complaint(words: list[str]) -> str | None:
     if program == "python" and rest and rest[0].endswith(".py") and "/" in rest[0]:
         return None if (ROOT / rest[0]).exists() else f"no file {rest[0]}"
     return None
+
+
+def filled(text: str) -> str:
+    """Return the text of a page with what each command takes."""
+    return _COMMAND.sub(lambda found: f"{found[1]}\n{_taken(found[2])}\n\n{found[3]}", text)
+
+
+def _taken(command: str) -> str:
+    parser = backsight.cli.command_line()
+    subparsers = next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    chosen = subparsers.choices[command]
+    rows = [f"| `{_spelt(action)}` | {action.help} |" for action in chosen._actions if action.dest != "help"]
+    helps = {each.dest: str(each.help) for each in subparsers._choices_actions}
+    described = chosen.description or f"{helps[command].capitalize()}."
+    return "\n".join([described, "", "| | |", "|---|---|", *rows])
+
+
+def _spelt(action: argparse.Action) -> str:
+    """Return an option or an argument as it is written on the command line."""
+    value = "\\|".join(map(str, action.choices)) if action.choices else action.metavar
+    if not action.option_strings:
+        return str(value or "SCRIPT [ARGUMENT ...]")
+    takes = value is not None and action.nargs != 0
+    optional = action.nargs in ("?", "*")
+    return ", ".join(action.option_strings) + (f" [{value}]" if optional else f" {value}" if takes else "")
 
 
 def _refused(arguments: list[str]) -> str | None:

@@ -34,7 +34,8 @@ def _part(part: dict[str, Any]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").strip() or " "
+    escaped = re.sub(r"([|*_<])", r"\\\1", text.strip())
+    return escaped.replace("\n", "<br>") or " "
 
 
 def _where(result: dict[str, Any]) -> str:
@@ -47,6 +48,6 @@ def _where(result: dict[str, Any]) -> str:
         f"Python {versions['python']}, PyTorch {versions['torch']}",
         *used,
     ]
-    if machine["load"] is not None:
-        words.append(f"load of the machine meanwhile {machine['load']}")
-    return f"<small>{', '.join(words)}</small>"
+    busy = machine["load"] is not None and machine["load"] > machine["cores"]
+    after = f". The machine was busy (load {machine['load']})" if busy else ""
+    return f"<small>{', '.join(words)}{after}.</small>"

@@ -25,6 +25,7 @@ model = nn.Sequential(
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 x, y = torch.randn(32, 8), torch.randn(32, 1)
 batch, batches = (x, y), [(x, y)] * 3
+loader = batches
 delta = torch.zeros(8, requires_grad=True)
 loss = criterion(model(x + delta), y)
 

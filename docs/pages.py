@@ -18,16 +18,19 @@ give them what they need, and one may say why the block below it is not run:
     from given import loss, model
     -->
 
-`<!-- bench: capture -->`, up to `<!-- end -->`, is what `bench/performance.py` has measured.
+Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured, `<!-- codes: 1 -->` lists the
+codes from BS100 to BS199 with the titles of their pages, and `<!-- command: runs show -->` is what a command takes.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import commands
 import figures
 import programs
 
@@ -41,6 +44,9 @@ _CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _OPTIONS = re.compile(r"<!-- backsight: wrong((?: --\S+)*) -->")
+_LISTED = re.compile(r"(<!-- codes: (\d) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TITLE = re.compile(r"# (BS\d+): (.*)")
+_RAISED = re.compile(r"<!-- pytorch: wrong -->\n+```text\n(.*?)```", re.DOTALL)
 _TOLD = ("wrong", "right")
 
 
@@ -60,7 +66,7 @@ def filled(page: Path) -> str:
             raise ValueError(f"{found[0].splitlines()[0]} of {page.name} says nothing")
         return f"{found[1]}{said}\n{found[4]}"
 
-    return figures.filled(_FILLED.sub(block, text))
+    return commands.filled(_LISTED.sub(_listed, figures.filled(_FILLED.sub(block, text))))
 
 
 def printed(text: str) -> list[str]:
@@ -109,6 +115,22 @@ def _without_programs(text: str) -> str:
             found = _under(text, heading)
             text = text[: found.start()] + text[found.end() :]
     return text
+
+
+def _listed(found: re.Match[str]) -> str:
+    """List the pages of the codes that begin with a digit: the title, and the beginning of what PyTorch raises."""
+    rows = []
+    for page in sorted((ROOT / "docs" / "codes").glob(f"BS{found[2]}*.md")):
+        text = page.read_text(encoding="utf-8")
+        code, title = _TITLE.match(text).groups()  # type: ignore[union-attr]  # a test sees to it
+        raised = _RAISED.search(text)
+        said = textwrap.shorten(raised[1], 110, placeholder=" ...") if raised else ""
+        rows.append(f"| [{code}]({page.name}) | {title} | {f'`{said}`' if said else ''} |")
+    if all(row.endswith("|  |") for row in rows):
+        rows = ["| | |", "|---|---|", *(row.removesuffix("  |") for row in rows)]
+    else:
+        rows = ["| | | PyTorch says |", "|---|---|---|", *rows]
+    return "\n".join([found[1], *rows, "", found[3]])
 
 
 def main() -> int:

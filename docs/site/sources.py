@@ -22,6 +22,7 @@ DOCS = ROOT / "docs"
 
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)\s#]+)")
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
+_WITH_LINKS = (".md", ".ipynb")
 _LANGUAGES = {".py": "python", ".c": "c", ".yml": "yaml", ".toml": "toml"}
 
 
@@ -42,7 +43,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Turn links to files of the repository to the pages that show them."""
     uri = page.file.src_uri
     path = _path(uri)
-    if path.suffix != ".md":
+    if path.suffix not in _WITH_LINKS:
         return markdown  # a file shown as code
     folder = os.path.dirname(uri) or "."
 
@@ -56,7 +57,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave out of the navigation what is not there: parts of the documentation come with the parts of the house."""
+    """Put the pages of a pattern into the navigation, and leave out of it what is not there."""
     config.nav = list(_there(config.nav or []))
     return config
 
@@ -68,7 +69,9 @@ def _there(entries: list[Any]) -> Iterator[Any]:
                 yield entry
             continue
         ((title, below),) = entry.items()
-        if isinstance(below, list):
+        if "*" in below:
+            yield {title: [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(below))]}
+        elif isinstance(below, list):
             yield {title: list(_there(below))}
         elif (DOCS / below).exists():
             yield entry
@@ -76,9 +79,9 @@ def _there(entries: list[Any]) -> Iterator[Any]:
 
 def _targets(path: Path) -> list[Path]:
     """Return the files that a page links to."""
-    if path.suffix != ".md":
+    if path.suffix not in _WITH_LINKS:
         return []
-    text = _CODE.sub("", path.read_text(encoding="utf-8"))
+    text = _CODE.sub("", _page(path))
     found = ((path.parent / link).resolve() for link in _LINK.findall(text))
     return [target for target in found if target.is_file() or (target / "README.md").is_file()]
 

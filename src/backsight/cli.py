@@ -63,6 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """Return what a command line asks for; one that is wrong ends the program with what is wrong about it."""
+    return command_line().parse_args(_words(arguments))
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the command line, which docs/commands.md shows."""
     parser = argparse.ArgumentParser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
@@ -77,7 +82,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     _add_view(commands)
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
-    return parser.parse_args(_words(arguments))
+    return parser
 
 
 def _words(arguments: list[str]) -> list[str]:
