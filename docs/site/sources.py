@@ -42,6 +42,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository to the pages that show them."""
     uri = page.file.src_uri
+    if uri == "index.md":
+        page.meta["hide"] = ["navigation"]  # the front page is alone in its part
     path = _path(uri)
     if path.suffix not in _WITH_LINKS:
         return markdown  # a file shown as code
