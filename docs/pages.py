@@ -18,8 +18,8 @@ give them what they need, and one may say why the block below it is not run:
     from given import loss, model
     -->
 
-Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured, `<!-- codes: 1 -->` lists the
-codes from BS100 to BS199 with the titles of their pages, and `<!-- command: runs show -->` is what a command takes.
+Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured, `<!-- codes: 1 -->` lists
+the codes from BS100 to BS199 with the titles of their pages, and `<!-- command: runs show -->` is what a command takes.
 """
 
 from __future__ import annotations

@@ -88,10 +88,14 @@ def shared() -> Drawing:
 
 def digits() -> Drawing:
     """The script of the tutorial, with a temperature that no optimizer has."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
     model = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 10))
     temperature = torch.ones((), requires_grad=True)
     optimizer = torch.optim.Adam(model.parameters())
-    loss = F.cross_entropy(model(torch.randn(64, 64)) / temperature, torch.arange(64) % 10)
+    loss = F.cross_entropy(model(x[:64]) / temperature, y[:64])
     return bs.graph(loss, model=model, optimizer=optimizer).draw()
 
 

@@ -91,3 +91,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```$|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_architecture_page_lists_the_rooms() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    house = ROOT / "src" / "backsight"
+    rooms = {each.stem for each in house.iterdir() if each.suffix == ".py" or (each / "__init__.py").exists()}
+    listed = re.findall(r"^\| [\w, ]*\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(rooms - {"__init__", "__main__", "_version", "demo"})

@@ -28,22 +28,21 @@ _LANGUAGES = {".py": "python", ".c": "c", ".yml": "yaml", ".toml": "toml"}
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each file that pages link to, and that is none itself."""
-    waiting = [(Path(file.abs_src_path), file.src_uri) for file in files.documentation_pages() if file.abs_src_path]
+    waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
     while waiting:
-        path, uri = waiting.pop()
-        for target in _targets(path):
+        for target in _targets(waiting.pop()):
             shown = _uri(target)
             if shown.startswith("source/") and files.get_file_from_path(shown) is None:
                 files.append(File.generated(config, shown, content=_page(target)))
-                waiting.append((target, shown))
+                waiting.append(target)
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository to the pages that show them."""
     uri = page.file.src_uri
-    if uri == "index.md":
-        page.meta["hide"] = ["navigation"]  # the front page is alone in its part
+    if uri in ("index.md", "tutorial.md"):
+        page.meta["hide"] = ["navigation"]  # each is alone in its part
     path = _path(uri)
     if path.suffix not in _WITH_LINKS:
         return markdown  # a file shown as code
@@ -53,9 +52,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         target = (path.parent / found[1]).resolve()
         return os.path.relpath(_uri(target), folder) if target.is_file() or target.is_dir() else found[1]
 
-    return "".join(
-        part if number % 2 else _LINK.sub(turned, part) for number, part in enumerate(_CODE.split(markdown))
-    )
+    return "".join(part if number % 2 else _LINK.sub(turned, part) for number, part in enumerate(_CODE.split(markdown)))
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

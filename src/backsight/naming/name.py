@@ -26,7 +26,7 @@ class Name:
     """What to call an object.
 
     ```python
-    Name("delta (local of train)", "delta", "train", "local", file="train.py", line=41).text   # 'delta (local of train)'
+    Name("delta (local of train)", "delta", "train", "local").text      # 'delta (local of train)'
     ```
 
     `text` is for people; `path` is the Python expression within `scope` where one exists, module paths in
