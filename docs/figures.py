@@ -27,7 +27,8 @@ def _shown(name: str, number: str | None) -> str:
 def _part(part: dict[str, Any]) -> str:
     if "columns" not in part:
         return ""
-    rule = ["---", *["--:"] * (len(part["columns"]) - 1)]
+    first = part["rows"][0]
+    rule = ["--:" if cell[:1].isdigit() or cell[:1] in ("+", "-") else "---" for cell in first]
     rows = [part["columns"], rule, *part["rows"]]
     table = "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
     return f"{part['title']}:\n\n{table}" if part["title"].strip() else table
