@@ -31,14 +31,8 @@ docs: setup
 	@echo "site/index.html; with search: $(BIN)/python -m http.server --directory site"
 
 bench: setup
-	$(BIN)/python bench/imports.py
-	$(BIN)/python bench/capture.py
-	$(BIN)/python bench/drawing.py
-	$(BIN)/python bench/naming.py
-	$(BIN)/python bench/explain.py
-	$(BIN)/python bench/tensor_statistics.py
-	$(BIN)/python bench/verify.py --quick
-	$(BIN)/python bench/watch.py
+	$(BIN)/python bench/performance.py
+	@echo "kept in bench/results; $(BIN)/python docs/pages.py puts them into docs/performance.md"
 
 clean:
 	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache src/backsight/recording/statistics/*.so

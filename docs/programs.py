@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -90,6 +91,7 @@ def _started(folder: str, **order: object) -> int:
             encoding="utf-8",
             env={**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": _path(), "PYTHONIOENCODING": "utf-8"},
         )
+        atexit.register(_local.starter.stdin.close)
     starter = _local.starter
     starter.stdin.write(json.dumps({"folder": folder, **order}) + "\n")
     starter.stdin.flush()
