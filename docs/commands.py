@@ -68,7 +68,7 @@ def _refused(arguments: list[str]) -> str | None:
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         try:
-            backsight.cli.parsed(arguments)
+            backsight.cli.command_line().parse_args(backsight.cli._words(arguments))
         except SystemExit as leaving:
             return said.getvalue() if leaving.code else None
     return None

@@ -45,29 +45,8 @@ what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient i
 tested."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; `arguments` are those after the program's name. Return the exit status."""
-    options = parsed(sys.argv[1:] if arguments is None else arguments)
-    if options.command == "demo":
-        from backsight.demo import show
-
-        return show(options.open)
-    if options.command == "forecast":
-        return _forecast(options)
-    if options.command == "verify":
-        return _verify(options)
-    if options.command == "view":
-        return _view(options)
-    return _run(options) if options.command == "run" else _runs(options)
-
-
-def parsed(arguments: list[str]) -> argparse.Namespace:
-    """Return what a command line asks for; one that is wrong ends the program with what is wrong about it."""
-    return command_line().parse_args(_words(arguments))
-
-
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the command line, which docs/commands.md shows."""
+    """Return the parser of the command line, with all commands and their options."""
     parser = argparse.ArgumentParser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
@@ -83,6 +62,22 @@ def command_line() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
     return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; `arguments` are those after the program's name. Return the exit status."""
+    options = command_line().parse_args(_words(sys.argv[1:] if arguments is None else arguments))
+    if options.command == "demo":
+        from backsight.demo import show
+
+        return show(options.open)
+    if options.command == "forecast":
+        return _forecast(options)
+    if options.command == "verify":
+        return _verify(options)
+    if options.command == "view":
+        return _view(options)
+    return _run(options) if options.command == "run" else _runs(options)
 
 
 def _words(arguments: list[str]) -> list[str]:
@@ -336,7 +331,7 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {number}")
+        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {text}")
     return number

@@ -22,11 +22,11 @@ def test_the_number_of_a_backward_pass_and_its_end():
 
     y = x * 2
     y.register_hook(hook)
-    assert not _torch.in_backward()
+    assert _torch.backward_number() == -1
     y.backward()
     assert seen[0] >= 0
     assert seen[1:] == ["end"]
-    assert not _torch.in_backward()
+    assert _torch.backward_number() == -1
 
 
 def test_a_transform_is_known_from_inside():

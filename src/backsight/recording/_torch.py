@@ -27,11 +27,6 @@ def when_backward_ends(action: Callable[[], None]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(action)
 
 
-def in_backward() -> bool:
-    """Whether this thread is inside of a backward pass: a forward there is a recomputation (checkpointing)."""
-    return backward_number() != -1
-
-
 transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 """Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
 

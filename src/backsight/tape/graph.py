@@ -186,9 +186,9 @@ class Graph(Drawable):
         return replace(self, leaves=tuple(leaves), root_names=tuple(root_names))
 
     def __str__(self) -> str:
-        from backsight.tape.text import for_stdout
+        from backsight.tape.text import printed
 
-        return for_stdout(self)
+        return printed(self)
 
     def __repr__(self) -> str:
         return f"<Graph: {len(self)} nodes, {len(self.leaves)} leaves>"

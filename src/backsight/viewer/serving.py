@@ -14,9 +14,12 @@ from backsight.viewer.library import Library
 
 NEEDS = 'The viewer needs starlette and uvicorn: pip install "backsight[view]".'
 
-
 LONGEST_REQUEST = 1 << 18
 """Bytes of the address and the headers of a request, in which a name of a tensor may take three for a character."""
+
+TURN = 5e-4
+"""Seconds for which one thread may keep the others from running Python. A picture is made of hundreds of short calls of
+NumPy, and after each it waits that long for a thread that reads tags or looks for findings; by default 5 ms."""
 
 
 class NotInstalled(ImportError):
@@ -40,6 +43,7 @@ def serve(
         OSError: if the port is taken.
     """
     library = Library(path)
+    sys.setswitchinterval(TURN)
     with Server(library, port) as server:
         if ready is not None:
             ready(server.url)
@@ -100,7 +104,8 @@ class Server:
     def __exit__(self, *raised: Any) -> None:
         self._server.should_exit = True
         self._thread.join(5)
-        self._socket.close()
+        if not self._thread.is_alive():  # on a busy machine it may take longer, and then it still needs the socket
+            self._socket.close()
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])

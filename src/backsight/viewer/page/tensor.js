@@ -15,6 +15,14 @@ function tensorPage(state, info, app) {
     drawTensor(page, body, answer, related, marks, norms.filter(Boolean), { state, info, app });
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(body, failed(error)));
+  // The step of all charts, by the keyboard.
+  app.keys = (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !info.steps.count) return;
+    event.preventDefault();
+    const from = state.step === undefined ? info.steps.last + (by < 0 ? 1 : 0) : Number(state.step);
+    app.go({ ...state, step: clamp(from + by * (event.shiftKey ? 10 : 1), info.steps.first, info.steps.last) });
+  };
   return page;
 }
 
