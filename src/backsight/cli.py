@@ -36,6 +36,9 @@ would save: with tensors that have sizes and no memory, so that no device has to
 training step, or returns (model, batch) or (model, batch, optimizer). Exit status: 1 if the step does not fit into the
 memory that was given, 2 if there is no such step or it raises."""
 
+_DOCTOR = """\
+Say what backsight finds around it: Python, PyTorch, devices, its C kernel, and each optional package with its version,
+or the command that installs it. Exit status: 1 if something that is installed cannot be imported."""
 
 _VERIFY = """\
 Prove the gradients of a function, a module or a torch.autograd.Function, or say which is wrong and how. Of a file or
@@ -59,6 +62,8 @@ def command_line() -> argparse.ArgumentParser:
     _add_forecast(commands)
     _add_verify(commands)
     _add_view(commands)
+    doctor = commands.add_parser("doctor", help="say what is installed, and what is broken", description=_DOCTOR)
+    doctor.add_argument("--json", action="store_true", help="print plain data")
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
     return parser
@@ -71,6 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
         from backsight.demo import show
 
         return show(options.open)
+    if options.command == "doctor":
+        from backsight.tables.doctor import doctor as examine
+
+        return examine(as_json=options.json)
     if options.command == "forecast":
         return _forecast(options)
     if options.command == "verify":

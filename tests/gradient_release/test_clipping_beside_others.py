@@ -171,12 +171,48 @@ def test_clipping_cannot_begin_in_the_middle_of_a_step():
 
 
 def test_what_clipping_has_no_part_in_is_refused(small):
-    layer, optimizer, release = small
+    _, _, release = small
     release.clip(1.0)
     with pytest.raises(NotReleasable, match="momentum"), release.accumulate(into="momentum"):
         pass
-    with pytest.raises(ReleaseError, match="clip inside of the closure"):
+
+
+class Own(torch.optim.SGD):
+    """An optimizer that is not PyTorch's own, and may call its closure several times."""
+
+
+def test_clipping_has_no_part_in_the_closure_of_an_optimizer_that_may_call_it_twice():
+    layer = nn.Linear(30, 30)
+    optimizer = Own(layer.parameters(), lr=0.1)
+    gradient_release.release(optimizer, bucket=0).clip(1.0)
+    with pytest.raises(ReleaseError, match=r"no part in Own\.step\(closure\).*: clip inside of the closure"):
         optimizer.step(lambda: layer(torch.ones(1, 30)).sum())
+
+
+def test_gradients_of_a_closure_are_clipped_after_it():
+    def run(release):
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(30, 30), nn.Tanh(), nn.Linear(30, 30))
+        optimizer = torch.optim.SGD(layers.parameters(), lr=0.5, momentum=0.9)
+        released = gradient_release.release(optimizer, bucket=0) if release else None
+        if released is not None:
+            released.clip(0.1)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = layers(torch.ones(2, 30)).square().sum()
+            loss.backward()
+            if released is None:
+                nn.utils.clip_grad_norm_(layers.parameters(), 0.1)
+            return loss
+
+        losses = [float(optimizer.step(closure)) for _ in range(4)]
+        return losses, torch.cat([each.detach().flatten() for each in layers.parameters()])
+
+    (losses, weights), (plain_losses, plain) = run(release=True), run(release=False)
+    assert losses == pytest.approx(plain_losses, rel=1e-5)
+    assert losses[-1] < losses[0]
+    assert torch.allclose(weights, plain, atol=1e-6)
 
 
 def test_a_gradient_that_was_stepped_is_gone_and_a_second_one_raises(small):

@@ -19,6 +19,7 @@ from backsight.gradient_release.first_look import refuse_ddp
 from backsight.gradient_release.partial_step import is_of_torch
 from backsight.gradient_release.probe import probe
 from backsight.gradient_release.release import Release
+from backsight.snapshot import stepping
 
 
 def release(
@@ -43,7 +44,7 @@ def release(
 
     Args:
         optimizer: any optimizer that steps each parameter by its own gradient: all of `torch.optim` but LBFGS, and
-            others that pass a probe on small parameters.
+            others that pass a probe on small parameters. Of what `accelerator.prepare` returned, the one inside.
         bucket: bytes of gradients that may gather: "16MB", a number, 0 for every gradient by itself; "auto" is a
             sixteenth of all, between 1 MB and 16 MB, which was fastest for small and for large models.
         ddp: the DistributedDataParallel around the model, if there is one. What it has averaged is stepped in its
@@ -61,6 +62,7 @@ def release(
 
     Source: LOMO (arXiv 2306.09782) steps inside of backward with an optimizer of its own; here it is the user's.
     """
+    optimizer = _inside(optimizer)
     _refuse(optimizer)
     if ddp is not None:
         expect_ddp(ddp)
@@ -78,6 +80,11 @@ def release(
     if ddp is not None or average is not None:
         released.averaging_by(ddp, average)
     return released
+
+
+def _inside(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Return what Accelerate has wrapped, whose `step` is called by the wrapper's and nothing else is done there."""
+    return stepping(optimizer) if type(optimizer).__module__ == "accelerate.optimizer" else optimizer
 
 
 def _refuse(optimizer: torch.optim.Optimizer) -> None:

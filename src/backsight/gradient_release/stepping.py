@@ -333,8 +333,11 @@ class Stepping(Attached):
 
     def _expect(self, closure: Callable[[], Any], args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         """Have a backward within `optimizer.step(closure)` be released, and what it leaves be stepped after it."""
-        if self._clipping is not None:
-            raise ReleaseError("release.clip() has no part in optimizer.step(closure): clip inside of the closure.")
+        if self._clipping is not None and not self._partial.trusted:
+            raise ReleaseError(
+                f"release.clip() has no part in {type(self.optimizer).__name__}.step(closure), which may call its "
+                "closure several times: clip inside of the closure."
+            )
         if self._book.stepped:
             raise AlreadyStepped(
                 f"optimizer.step(closure) runs a backward of its own, and {listed(self.stepped)} took this step "
@@ -346,7 +349,8 @@ class Stepping(Attached):
 
         def evaluated() -> Any:
             loss = closure()
-            self._prepare()
+            with torch.no_grad():  # closures are called with gradients on
+                self._prepare()
             return loss
 
         given = [evaluated if each is closure else each for each in args]

@@ -206,6 +206,16 @@ class Recorder:
         if self._sink is not None:
             self._sink.memory(max(0, self.steps - 1) if step is None else step, held)
 
+    def graph_of(self, loss: torch.Tensor) -> None:
+        """Keep the autograd graph behind this loss for `run.graph`, if no model has returned one by now, and only once.
+
+        For models that are not called themselves, as a LightningModule in whose `training_step` the layers are. To be
+        called before backward; the step under way has to be recorded.
+        """
+        page = self._notebook.page
+        if self._graph is not None and page is not None:
+            self._graph.guarded(self._graph.from_root, page, "loss", loss)
+
     def flush(self) -> None:
         """Write what has been recorded so far; this also happens by itself, several times a second."""
         if self._sink is not None:

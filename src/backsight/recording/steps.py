@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from backsight.recording._torch import before_step_hooks, new_hook_key
 from backsight.recording.hook import Hook
 from backsight.recording.observed import Observed
+from backsight.snapshot import stepping
 
 Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | Mapping[str, torch.optim.Optimizer] | None
 
@@ -168,7 +169,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> set[int]:
 
 
 def given_optimizers(optimizer: Any) -> list[torch.optim.Optimizer] | None:
-    """Return the optimizers given to `record` as a list, or None if there are none.
+    """Return the optimizers given to `record` as a list, those inside of wrappers, or None if there are none.
 
     Raises:
         TypeError: if they are something else.
@@ -176,11 +177,11 @@ def given_optimizers(optimizer: Any) -> list[torch.optim.Optimizer] | None:
     if optimizer is None:
         return None
     if issubclass(type(optimizer), torch.optim.Optimizer):
-        return [optimizer]
+        return [stepping(optimizer)]
     values = optimizer.values() if isinstance(optimizer, Mapping) else optimizer
     found = list(values) if isinstance(optimizer, (Mapping, list, tuple)) else []
     if not found or not all(issubclass(type(each), torch.optim.Optimizer) for each in found):
         raise TypeError(
             f"optimizer has to be a torch.optim.Optimizer, or several of them, not {type(optimizer).__name__}."
         )
-    return found
+    return [stepping(each) for each in found]

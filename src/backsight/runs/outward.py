@@ -97,8 +97,10 @@ class Outward:
         Raises:
             NotInRun: if there is no such statistic.
         """
-        known, times = self._ranks.known(), self._ranks.times()
+        known = self._ranks.known()
         known.check(stats)
+        steps, ended = self._ranks.times()
+        times = dict(zip(steps.tolist(), ended.tolist(), strict=True))
         path = write_scalars(Path(logdir), self._ranks.now(), known, stats, times, self._ranks.created)
         self._ranks.warn()
         return path

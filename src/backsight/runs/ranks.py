@@ -5,10 +5,14 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from backsight.runs import places
 from backsight.runs.catalogue import Catalogue, catalogue
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.rank import Damage, Rank
+from backsight.runs.schema import joined
 
 
 class Ranks:
@@ -67,14 +71,13 @@ class Ranks:
             held = self._catalogue = lines, catalogue(ranks)
         return held[1]
 
-    def times(self) -> dict[int, float]:
-        """Return when each step ended: on the rank that was first."""
-        found: dict[int, float] = {}
-        for rank in self.now().values():
-            held = rank.table("S")
-            for step, time in zip(held["step"].tolist(), held["time"].tolist(), strict=True):
-                found[step] = min(time, found.get(step, time))
-        return found
+    def times(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the steps and when each ended, on the rank that was first."""
+        held = joined("S", [rank.table("S") for rank in self.now().values()])
+        in_order = np.lexsort((held["time"], held["step"]))
+        step, time = held["step"][in_order], held["time"][in_order]
+        first = np.append(True, step[1:] != step[:-1])[: len(step)]
+        return step[first], time[first]
 
     def checked(self, rank: int | None) -> int | None:
         """Return the rank that was asked for.

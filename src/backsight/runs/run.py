@@ -129,6 +129,11 @@ class Run(Outward):
         return newest(joined("S", found), ("step",))["step"]
 
     @property
+    def times(self) -> NDArray[np.float64]:
+        """When each of `steps` ended, on the rank that was first, in seconds since 1970."""
+        return self._ranks.times()[1]
+
+    @property
     def marks(self) -> tuple[Mark, ...]:
         """The tags, by step."""
         return journal.marks(self._ranks.now())

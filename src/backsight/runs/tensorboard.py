@@ -1,8 +1,10 @@
 """Event files of TensorBoard, written without it: records of a few protocol buffer fields, each with two checksums.
 
-Fields: `Event` in tensorboard/compat/proto/event.proto (wall_time 1, step 2, file_version 3, summary 5) and `Summary`
-in summary.proto (value 1; in it tag 1, simple_value 2). Framing and checksums: tsl/lib/io/record_writer.h. The
-checksums (CRC-32C) of many records of one length are computed at once, column by column.
+Fields: `Event` in tensorboard/compat/proto/event.proto (wall_time 1, step 2, file_version 3, summary 5), `Summary` in
+summary.proto (value 1; in it tag 1, simple_value 2, histo 5, tensor 8, metadata 9), `HistogramProto` in histogram.proto
+(min 1, max 2, num 3, sum 4, sum_squares 5, bucket_limit 6, bucket 7) and `TensorProto` in tensor.proto (dtype 1,
+tensor_shape 2, string_val 8). Framing and checksums: tsl/lib/io/record_writer.h. The checksums (CRC-32C) of many
+records of one length are computed at once, column by column.
 """
 
 from __future__ import annotations
@@ -49,6 +51,29 @@ class EventFile:
             for step, time, value in zip(steps, times, held, strict=True)
         )
 
+    def histogram(
+        self, tag: str, step: int, time: float, edges: NDArray[np.float64], counts: NDArray[np.int64]
+    ) -> None:
+        """Write a histogram: [n + 1] edges, [n] counts; sums are those of the middles of the bins."""
+        filled = np.flatnonzero(counts)
+        if not len(filled):
+            return
+        first, last = int(filled[0]), int(filled[-1]) + 1
+        held, middles = counts[first:last].astype("<f8"), (edges[first:last] + edges[first + 1 : last + 1]) / 2
+        sums = held.sum(), (held * middles).sum(), (held * middles**2).sum()
+        numbers = b"".join(_double(k + 1, x) for k, x in enumerate((edges[first], edges[last], *sums)))
+        limits, buckets = edges[first + 1 : last + 1].astype("<f8").tobytes(), held.tobytes()
+        self._value(tag, step, time, _bytes(5, numbers + _bytes(6, limits) + _bytes(7, buckets)))
+
+    def text(self, tag: str, step: int, time: float, text: str) -> None:
+        """Write a text, which is shown as Markdown."""
+        one_string = b"\x08\x07" + _bytes(2, _bytes(2, b"\x08\x01")) + _bytes(8, text.encode("utf-8", "replace"))
+        self._value(tag, step, time, _bytes(8, one_string) + _bytes(9, _bytes(1, _bytes(1, b"text"))))
+
+    def flush(self) -> None:
+        """Let who reads the file see what has been written."""
+        self._file.flush()
+
     def close(self) -> None:
         self._file.close()
 
@@ -57,6 +82,10 @@ class EventFile:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _value(self, tag: str, step: int, time: float, value: bytes) -> None:
+        named = _bytes(1, tag.encode("utf-8", "backslashreplace")) + value
+        self._write([struct.pack("<Bd", 0x09, time) + b"\x10" + _varint(step) + _bytes(5, _bytes(1, named))])
 
     def _write(self, records: Iterator[bytes] | list[bytes]) -> None:
         held = list(records)
@@ -144,6 +173,10 @@ def _varint(value: int) -> bytes:
 
 def _bytes(field: int, data: bytes) -> bytes:
     return bytes([field << 3 | 2]) + _varint(len(data)) + data
+
+
+def _double(field: int, value: float) -> bytes:
+    return struct.pack("<Bd", field << 3 | 1, value)
 
 
 def _float(value: float) -> bytes:

@@ -21,3 +21,18 @@ def groups(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
         inner = (each for each in held.values() if issubclass(type(each), torch.optim.Optimizer))
         optimizer = next(inner, optimizer)
     return []
+
+
+def stepping(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Return the optimizer whose steps PyTorch's hooks see: of a wrapper, such as Accelerate's, the one inside.
+
+    A wrapper that was not made by `Optimizer.__init__` has no hooks, and its step none around it.
+    """
+    seen: set[int] = set()
+    while id(optimizer) not in seen:
+        seen.add(id(optimizer))
+        held = object.__getattribute__(optimizer, "__dict__")
+        if "_optimizer_step_post_hooks" not in held:
+            inner = (each for each in held.values() if issubclass(type(each), torch.optim.Optimizer))
+            optimizer = next(inner, optimizer)
+    return optimizer

@@ -100,6 +100,13 @@ class GraphTap(Tap):
                     table.pop(self._key, None)
                     with_kwargs.pop(self._key, None)
 
+    def from_root(self, page: Page, name: str, root: torch.Tensor) -> None:
+        """Take the graph behind a tensor, where no model has returned one: its own `forward` is not what is called."""
+        if self.captured is None and not self.left_out and self._page in (None, page) and root.requires_grad:
+            self._page = page
+            self._roots[name] = [(name, weakref.ref(root))]
+            self._capture(page)
+
     def _wanted(self, page: Page) -> bool:
         """Whether this call is part of the step that is to be captured; a forward in a backward is a recomputation."""
         open_ = self._page in (None, page) and len(self._roots) < len(self.observed.models)

@@ -1,0 +1,154 @@
+"""What `backsight doctor` prints: what is there, what could be, and what is broken."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+from backsight._version import __version__
+from backsight.extras import PACKAGES, Package
+from backsight.tables.printing import show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+State = Literal["there", "missing", "broken"]
+
+_STYLES = {"there": "green", "missing": "dim", "broken": "bold red"}
+
+_KERNEL = "backsight.recording.statistics._kernel"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that backsight runs with.
+
+    version: which, or what else there is to say of it.
+    purpose: what it is for; cure: how to get it, or to mend it; why: how it is broken.
+    """
+
+    name: str
+    state: State
+    version: str
+    purpose: str
+    cure: str = ""
+    why: str = ""
+
+
+def doctor(*, as_json: bool = False) -> int:
+    """Print what backsight finds around it. Return 1 if something that is installed is broken, else 0."""
+    parts = [*_environment(), *_quietly(_kernels), *_quietly(_packages)]
+    if as_json:
+        print(json.dumps({"backsight": __version__, "parts": [asdict(part) for part in parts]}, indent=2))
+    else:
+        show(_table(parts))
+        print(*_advice(parts), sep="\n")  # a command is not to be broken into lines
+    return int(any(part.state == "broken" for part in parts))
+
+
+def _environment() -> Iterator[Part]:
+    yield Part("backsight", "there", __version__, "an autograd debugger and observatory")
+    machine = f"{platform.system()} {platform.machine()}"
+    yield Part("Python", "there", platform.python_version(), f"{sys.executable} on {machine}")
+    torch, why = _imported("torch")
+    if torch is None:
+        yield Part("torch", "broken", _version("torch"), "everything", "pip install torch", why)
+        return
+    yield Part("torch", "there", torch.__version__, "everything")
+    for number in range(torch.cuda.device_count()):
+        yield Part(f"cuda:{number}", "there", torch.cuda.get_device_name(number), "statistics are taken on the device")
+    if not torch.cuda.is_available():
+        yield Part("device", "there", f"CPU, {torch.get_num_threads()} of {os.cpu_count()} threads", "no CUDA is seen")
+
+
+def _kernels() -> Iterator[Part]:
+    purpose = "statistics in one pass; without it (no C compiler?) several times slower"
+    again = "pip install --force-reinstall --no-deps backsight"
+    if find_spec(_KERNEL) is None:
+        yield Part("C kernel", "missing", "", purpose, again)
+        return
+    kernel, why = _imported(_KERNEL)
+    state: State = "broken" if kernel is None else "there"
+    yield Part("C kernel", state, "", purpose, again if kernel is None else "", why)
+
+
+def _packages() -> Iterator[Part]:
+    for package in PACKAGES:
+        if _is_there(package):
+            module, why = _imported(package.module)
+            state: State = "broken" if module is None else "there"
+            cure = f"pip install --force-reinstall {package.distribution}" if module is None else ""
+            yield Part(package.module, state, _version(package.distribution), package.purpose, cure, why)
+        else:
+            yield Part(package.module, "missing", "", package.purpose, package.command)
+
+
+def _quietly(parts: Callable[[], Iterator[Part]]) -> list[Part]:
+    """Return parts without what packages print or warn of while they are imported."""
+    said = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        warnings.simplefilter("ignore")
+        return list(parts())
+
+
+def _is_there(package: Package) -> bool:
+    try:
+        return find_spec(package.module) is not None
+    except (ImportError, ValueError):  # a module without a spec
+        return True
+
+
+def _imported(module: str) -> tuple[Any, str]:
+    """Return a module, or None and why it cannot be imported."""
+    try:
+        return import_module(module), ""
+    except BaseException as error:  # whatever a package does: one that calls sys.exit() is broken as well
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def _version(distribution: str) -> str:
+    names = (distribution, distribution.removesuffix("-skinny"))
+    for name in names:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return "?"
+
+
+def _table(parts: list[Part]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    for heading in ("part", "", "version", "for"):
+        table.add_column(heading)
+    for part in parts:
+        table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(part.purpose))
+    return table
+
+
+def _advice(parts: list[Part]) -> Iterator[str]:
+    """Yield what to do, in lines."""
+    for state, heading in (("broken", "installed, and cannot be imported:"), ("missing", "not installed:")):
+        concerned = [part for part in parts if part.state == state]
+        if concerned:
+            yield from ("", heading)
+        for cure in dict.fromkeys(part.cure for part in concerned):
+            of = [part for part in concerned if part.cure == cure]
+            yield from (f"  {part.name}: {part.why}" for part in of if part.why)
+            yield f"  {cure}" + ("" if state == "broken" else f"   # {', '.join(part.name for part in of)}")
+    if not any(part.state == "broken" for part in parts):
+        yield from ("", "Nothing is broken.")
