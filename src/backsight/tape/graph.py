@@ -121,8 +121,9 @@ class Graph(Drawable):
         ```
 
         Args:
-            a, b: places in the graph: a live tensor, a leaf or node of this graph, the name of a leaf, a root or a
-                node, or the index of a node. Either may come first.
+            a: a place in the graph: a live tensor, a leaf or node of this graph, the name of a leaf, a root or a
+                node, or the index of a node.
+            b: another. Either may come first.
 
         Raises:
             NotInGraph: if the graph does not contain a place, or if a name fits several nodes.
