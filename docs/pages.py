@@ -97,7 +97,8 @@ def program(text: str, heading: str) -> str:
 
 @lru_cache(None)
 def _run(source: str, name: str, *options: str) -> Run:
-    command = [] if "import backsight" in source else ["-m", "backsight", "run", "--quiet", *options]
+    is_ours = re.search(r"^ *(import|from) backsight", source, re.MULTILINE)
+    command = [] if is_ours else ["-m", "backsight", "run", "--quiet", *options]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_text(source, encoding="utf-8")
         ended = subprocess.run(
