@@ -33,7 +33,8 @@ def complaint(words: list[str]) -> str | None:
     if program == "backsight":
         return _refused(rest)
     if program == "make":
-        return next((f"no target {name}" for name in rest if f"\n{name}:" not in _read("Makefile")), None)
+        targets = [name for name in rest if "=" not in name]
+        return next((f"no target {name}" for name in targets if f"\n{name}:" not in _read("Makefile")), None)
     if program == "python" and rest and rest[0].endswith(".py") and "/" in rest[0]:
         return None if (ROOT / rest[0]).exists() else f"no file {rest[0]}"
     return None

@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 WIDTH = 100
 
 _HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
+_IMPORTS_US = re.compile(r"^ *(import|from) backsight\b", re.MULTILINE)
 _EXCEPTION = re.compile(r"\w[\w.]*(Error|Exception): ")
 
 
@@ -53,7 +54,7 @@ class Run:
 @lru_cache(None)
 def program(source: str, name: str, *options: str) -> Run:
     """Run a program under `backsight run` with these options, or by itself if it imports backsight."""
-    by_itself = "import backsight" in source
+    by_itself = _IMPORTS_US.search(source) is not None
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_text(source, encoding="utf-8")
         status = _started(folder, name=name, options=None if by_itself else ["--quiet", *options])
@@ -84,14 +85,14 @@ _local = threading.local()
 def _started(folder: str, **order: object) -> int:
     """Have the starter of this thread run an order, and return the exit status."""
     if not hasattr(_local, "starter"):
-        _local.starter = subprocess.Popen(
+        starter = _local.starter = subprocess.Popen(
             [sys.executable, str(HERE / "starter.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
             env={**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": _path(), "PYTHONIOENCODING": "utf-8"},
         )
-        atexit.register(_local.starter.stdin.close)
+        atexit.register(starter.communicate)
     starter = _local.starter
     starter.stdin.write(json.dumps({"folder": folder, **order}) + "\n")
     starter.stdin.flush()
