@@ -53,7 +53,7 @@ class Run:
 @lru_cache(None)
 def program(source: str, name: str, *options: str) -> Run:
     """Run a program under `backsight run` with these options, or by itself if it imports backsight."""
-    by_itself = "import backsight" in source
+    by_itself = re.search(r"^ *(import|from) backsight", source, re.MULTILINE) is not None
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_text(source, encoding="utf-8")
         status = _started(folder, name=name, options=None if by_itself else ["--quiet", *options])

@@ -92,7 +92,7 @@ def weights(model):
 
 def test_a_fit_is_recorded_and_its_weights_are_those_of_a_fit_without(fit, tmp_path, capfd):
     plain, _ = fit(validate=True)
-    watching = Backsight(str(tmp_path / "run"))
+    watching = Backsight(str(tmp_path / "run"), mirror="tensorboard")
     model, trainer = fit(watching, validate=True)
     assert torch.equal(weights(model), weights(plain))
     assert hooks(model, *trainer.optimizers) == []
@@ -105,6 +105,7 @@ def test_a_fit_is_recorded_and_its_weights_are_those_of_a_fit_without(fit, tmp_p
     assert run.tags()[0]["val_loss"][0].tolist() == [4, 8]
     assert {each.name for each in run.tensors if each.kind == "grad"} >= {"layers.0.weight", "layers.4.bias"}
     assert run.graph.root_names == ("loss",)
+    assert len(list((tmp_path / "tensorboard" / "run").iterdir())) == 1
     assert capfd.readouterr().err.splitlines()[-2:] == [
         "backsight: 8 optimizer steps, 3 losses audited (the last: 11 operations and 6 leaves): nothing found",
         f"backsight: 8 steps recorded: backsight runs show {tmp_path / 'run'}",

@@ -212,30 +212,49 @@ def test_points_are_dense_at_first_and_a_million_steps_are_a_few_thousand():
     assert sum(map(has_histograms, points)) == 96
 
 
-def tree(*names, of="Linear"):
-    return [{"name": name, "type": of, "parameters": [{"name": "weight"}], "children": []} for name in names]
+def module(name, of="Linear", children=(), parameters=True):
+    return {"name": name, "type": of, "parameters": [{"name": "weight"}] * parameters, "children": list(children)}
 
 
-def test_parts_are_as_deep_as_there_are_few_of_them():
-    blocks = [
-        {"name": f"h.{k}", "type": "Block", "parameters": [], "children": tree(*(f"h.{k}.{j}" for j in range(4)))}
-        for k in range(12)
-    ]
-    stack = {"name": "h", "type": "ModuleList", "parameters": [], "children": blocks}
-    idle = {"name": "drop", "type": "Dropout", "parameters": [], "children": []}
-    model = {"name": "", "type": "GPT", "parameters": [], "children": [*tree("wte", "wpe"), idle, stack, *tree("head")]}
-    parts = parts_of([model])
-    assert list(dict.fromkeys(parts.values())) == ["wte", "wpe", *(f"h.{k}" for k in range(12)), "head"]
+def names(model):
+    return list(dict.fromkeys(parts_of([model]).values()))
+
+
+def gpt(layers):
+    def block(k):
+        inner = [module(f"h.{k}.{j}") for j in range(4)]
+        return module(f"h.{k}", "Block", inner, parameters=False)
+
+    stack = module("h", "ModuleList", map(block, range(layers)), parameters=False)
+    around = [module("wte"), module("wpe"), module("drop", "Dropout", parameters=False), stack, module("head")]
+    return module("", "GPT", around, parameters=False)
+
+
+def test_parts_are_the_blocks_and_what_is_around_them():
+    assert names(gpt(12)) == ["wte", "wpe", *(f"h.{k}" for k in range(12)), "head"]
+    parts = parts_of([gpt(12)])
     assert parts["h.3.2"] == "h.3"
     assert "drop" not in parts
 
 
-def test_of_too_many_equal_parts_some_are_shown_at_even_distances():
-    model = {"name": "", "type": "Deep", "parameters": [], "children": tree(*map(str, range(100)))}
-    parts = list(parts_of([model]))
-    assert len(parts) == PARTS
-    assert (parts[0], parts[-1]) == ("0", "99")
+def test_of_too_many_blocks_some_are_shown_at_even_distances():
+    found = names(gpt(100))
+    assert len(found) == PARTS
+    assert found[:4] == ["wte", "wpe", "h.0", "h.5"]
+    assert found[-2:] == ["h.99", "head"]
+
+
+def test_what_is_opened_keeps_its_own_parameters_as_a_part():
+    attention = module("encoder.attention", "Attention", [module("encoder.attention.out")])
+    model = module("", "Model", [module("encoder", "Encoder", [attention], parameters=False), module("head")])
+    parts = parts_of([model])
+    assert parts == {
+        "": "Model",
+        "encoder.attention": "encoder.attention",
+        "encoder.attention.out": "encoder.attention.out",
+        "head": "head",
+    }
 
 
 def test_a_model_without_inner_modules_is_a_part_by_its_class():
-    assert parts_of(tree("", of="Linear")) == {"": "Linear"}
+    assert parts_of([module("")]) == {"": "Linear"}

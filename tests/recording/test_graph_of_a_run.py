@@ -307,3 +307,32 @@ def test_memory_has_to_be_measured_before_it_is_kept(net, run):
     with recording as rec, measuring as m, pytest.raises(RuntimeError, match="nothing is measured yet"):
         rec.memory(m)
     assert bs.open_run(run).memory is None
+
+
+def test_of_a_model_that_is_not_called_itself_it_is_that_of_the_loss_that_is_given_once(run):
+    model = nn.ModuleDict({"encoder": nn.Linear(6, 4), "head": nn.Linear(4, 1)})  # which has no forward
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.record(model, optimizer, run) as rec:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model["head"](model["encoder"](torch.ones(2, 6)).tanh()).square().mean()
+            rec.graph_of(loss)
+            loss.backward()
+            optimizer.step()
+    stored = bs.open_run(run).stored_graph()
+    assert stored.step == 0
+    assert stored.value.root_names == ("loss",)
+    assert modules(stored.value)["Addmm"] in ("encoder", "head")
+    assert {leaf.owner for leaf in stored.value.leaves} == {"optimizer"}
+    assert [event for event, _ in told(run)] == ["graph"]
+    assert traces(model) == []
+
+
+def test_a_loss_that_is_given_changes_nothing_where_the_model_has_returned_one(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        loss = net(torch.ones(4, 6)).mean()
+        rec.graph_of(loss)
+        loss.backward()
+        optimizer.step()
+    assert bs.open_run(run).graph.root_names == ("output",)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from backsight.snapshot import Survey, survey
+from backsight.snapshot import Survey, stepping, survey
 
 
 def leaf() -> torch.Tensor:
@@ -204,3 +204,15 @@ def test_saved_tensors_that_are_not_finite_are_named_if_they_were_looked_at(fini
     ratio = x / torch.zeros(3)
     loss = ratio.sin().sum()
     assert ("ratio" in survey((loss,), finite=finite).saved_names.values()) is finite
+
+
+def test_a_wrapper_without_hooks_of_its_own_stands_for_the_optimizer_inside() -> None:
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:  # as Accelerate's, which does not call its base's
+            self.optimizer = optimizer
+
+    inside = torch.optim.SGD([torch.zeros(2, requires_grad=True)], lr=0.1)
+    assert stepping(inside) is inside
+    assert stepping(Wrapper(Wrapper(inside))) is inside
+    inside.register_step_post_hook(lambda *_: None)
+    assert len(vars(inside)["_optimizer_step_post_hooks"]) == 1  # by which they are told apart

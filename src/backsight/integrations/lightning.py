@@ -50,8 +50,9 @@ class Backsight(Observing, _pytorch.Callback):  # type: ignore[misc]  # which ma
     @guarded
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: torch.Tensor) -> None:
         if self.recorder is not None:
-            self.recorder.graph_of(loss)
-        self._mark(loss=loss.detach() * trainer.accumulate_grad_batches, epoch=trainer.current_epoch)
+            self.recorder.graph_of(loss)  # training_step calls the layers, and nobody the LightningModule
+            batches = trainer.accumulate_grad_batches  # by which Lightning has divided the loss
+            self._mark(loss=loss.detach() if batches == 1 else loss.detach() * batches, epoch=trainer.current_epoch)
 
     @guarded
     def on_train_batch_end(self, *_: Any) -> None:

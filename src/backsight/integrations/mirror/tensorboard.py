@@ -40,9 +40,11 @@ class TensorBoard(Sink):
         self, name: str, step: int, time: float, edges: NDArray[np.float64], counts: NDArray[np.int64]
     ) -> None:
         self._events.histogram(name, step, time, edges, counts)
+        self._events.flush()
 
     def finding(self, step: int, time: float, finding: Finding) -> None:
         self._events.text(f"findings/{finding.code}", step, time, f"```\n{finding}\n```")
+        self._events.flush()
 
     def finish(self) -> None:
         self._events.close()
