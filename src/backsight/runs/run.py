@@ -134,6 +134,11 @@ class Run(Outward):
         return self._ranks.times()[1]
 
     @property
+    def last_steps(self) -> dict[int, int | None]:
+        """The newest step of each rank, None for one that has none: what tells which was killed, or lags behind."""
+        return {number: rank.last_step() for number, rank in self._ranks.now().items()}
+
+    @property
     def marks(self) -> tuple[Mark, ...]:
         """The tags, by step."""
         return journal.marks(self._ranks.now())
@@ -197,8 +202,8 @@ class Run(Outward):
         Raises:
             NotInRun: if there is no such rank.
         """
-        last = [each.last_step() for k, each in self._ranks.now().items() if rank in (None, k)]
-        newest = max((step for step in last if step is not None), default=0)
+        last = [step for number, step in self.last_steps.items() if rank in (None, number) and step is not None]
+        newest = max(last, default=0)
         return self.frame(steps=newest, rank=rank, as_=as_)
 
     def series(

@@ -26,6 +26,9 @@ FRESH = 2.0
 COMPARE = "compare"
 """The one question that is about two runs."""
 
+LONGEST_ANSWER = 1200
+"""Characters of what is said of a question that cannot be answered."""
+
 FINDINGS = "findings"
 """The one question that reads all of a run."""
 
@@ -98,7 +101,7 @@ class Library:
                     return compared(run, self.run(asked.word("with")), asked)
                 return self._searched(run, asked) if question == FINDINGS else QUESTIONS[question](run, asked)
         except (NotInRun, ValueError) as error:
-            raise BadQuestion(str(error)) from error
+            raise BadQuestion(_cut(str(error))) from error
 
     def _searched(self, run: Run, asked: Asked) -> Answer:
         """Look for findings once for each state of a run, however often a page asks; `patience` is in milliseconds.
@@ -141,3 +144,8 @@ def _found(run: Run, told: Told) -> Answer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
         return findings_of(run, told)
+
+
+def _cut(text: str) -> str:
+    """Return a text without its middle, if a name in it is longer than anybody reads."""
+    return text if len(text) <= LONGEST_ANSWER else f"{text[: LONGEST_ANSWER // 2]} … {text[-LONGEST_ANSWER // 2 :]}"
