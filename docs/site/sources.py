@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,24 +55,22 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of a pattern into the navigation, and leave out of it what is not there."""
-    config.nav = list(_there(config.nav or []))
+    """Put the pages of a pattern into the navigation."""
+    config.nav = [_spread(entry) for entry in config.nav or []]
     return config
 
 
-def _there(entries: list[Any]) -> Iterator[Any]:
-    for entry in entries:
-        if isinstance(entry, str):
-            if (DOCS / entry).exists():
-                yield entry
-            continue
-        ((title, below),) = entry.items()
-        if "*" in below:
-            yield {title: [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(below))]}
-        elif isinstance(below, list):
-            yield {title: list(_there(below))}
-        elif (DOCS / below).exists():
-            yield entry
+def _spread(entry: Any) -> Any:
+    if isinstance(entry, str):
+        return entry
+    ((title, below),) = entry.items()
+    if isinstance(below, list):
+        return {title: [_spread(each) for each in below]}
+    return {title: _pages(below) if "*" in below else below}
+
+
+def _pages(pattern: str) -> list[str]:
+    return [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(pattern))]
 
 
 def _targets(path: Path) -> list[Path]:
