@@ -115,19 +115,20 @@ class Server:
 
 
 def _give_memory_back() -> None:
-    """Have glibc give back what a large array took as soon as it is freed.
+    """Have glibc keep one heap, and give back what a large array took as soon as it is freed.
 
-    By default it raises the size from which it does so to the largest that was freed, up to 32 MB, and keeps a heap for
-    each thread: the process would hold the sum of what the busiest moments of all threads needed. A size that is too
-    small costs time, as each new array then has to be zeroed by the kernel.
+    By default it keeps a heap for each thread, and raises the size from which it gives back to the largest that was
+    freed, up to 32 MB: the process would hold the sum of what the busiest moments of all threads needed. A size that is
+    too small costs time, as each new array then has to be zeroed by the kernel.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library
             mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_ARENA_MAX, 1)
             mallopt(_M_MMAP_THRESHOLD, 8 << 20)
 
 
-_M_MMAP_THRESHOLD = -3
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 """Of malloc.h."""
 
 
