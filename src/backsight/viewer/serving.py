@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ def serve(
     """
     library = Library(path)
     sys.setswitchinterval(TURN)
+    _give_memory_back()
     with Server(library, port) as server:
         if ready is not None:
             ready(server.url)
@@ -109,6 +112,24 @@ class Server:
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
+
+
+def _give_memory_back() -> None:
+    """Have glibc keep one heap, and give back what a large array took as soon as it is freed.
+
+    By default it keeps a heap for each thread, and raises the size from which it gives back to the largest that was
+    freed, up to 32 MB: the process would hold the sum of what the busiest moments of all threads needed. A size that is
+    too small costs time, as each new array then has to be zeroed by the kernel.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_ARENA_MAX, 1)
+            mallopt(_M_MMAP_THRESHOLD, 8 << 20)
+
+
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+"""Of malloc.h."""
 
 
 def _listening(port: int) -> socket.socket:

@@ -53,7 +53,7 @@ function heatmapPage(state, info, app) {
       segments("kind", info.kinds.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]), kind, (k) => go({ kind: k, stat: undefined })),
       info.kinds.length > 5 ? select("more", [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])], info.kinds.indexOf(kind) > 4 ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
       select("statistic", stats.map((s) => [s, STAT_NAMES[s] || s]), stat, (s) => go({ stat: s })),
-      info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
+      LIVE && info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
       find,
       zoomed ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : h("span", { class: "hint" }, "drag to zoom, click to open")),
     place, below);
@@ -63,7 +63,7 @@ function heatmapPage(state, info, app) {
     const answered = ask(state.run, "heatmap", given, app.signal);
     // The picture of a long run does not wait for its tags: a million of them take longer than it.
     if (!read && info.steps.count > LONG_RUN) { read = [await answered, { lines: {} }]; draw(); await seen(); }
-    read = await Promise.all([answered, ask(state.run, "marks", {}, app.signal)]);
+    read = await Promise.all([answered, ask(state.run, "marks", { rank: state.rank }, app.signal)]);
     draw();
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
