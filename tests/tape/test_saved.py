@@ -276,6 +276,13 @@ def test_finite_is_told_when_asked_for(value, finite):
     assert saved_of(y, finite=True)["other"].finite is finite
 
 
+def test_finite_is_unknown_where_the_memory_is_gone_for_the_moment():
+    x, weight = leaf(2), torch.ones(2)
+    y = x * weight
+    weight.untyped_storage().resize_(0)  # as FSDP2 does until backward comes to it
+    assert saved_of(y, finite=True)["other"].finite is None
+
+
 def test_finite_is_unknown_where_there_are_no_values():
     integers = saved_of(leaf(2)[torch.tensor([0])], finite=True)
     assert integers["indices[0]"].finite is None

@@ -149,10 +149,20 @@ def _is_finite(tensor: torch.Tensor) -> bool | None:
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
         return None
     try:
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and _is_hollow(tensor):
+            return None
         with torch.no_grad():
             return bool(torch.isfinite(tensor).all())
     except (RuntimeError, NotImplementedError):  # fake, quantized or opaque: there are no values to look at
         return None
+
+
+def _is_hollow(tensor: torch.Tensor) -> bool:
+    """Whether the memory was taken from under the tensor, as FSDP2 does with weights between forward and backward.
+
+    Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`. A read would end the process.
+    """
+    return tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0
 
 
 def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
