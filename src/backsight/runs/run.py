@@ -141,17 +141,17 @@ class Run:
         return newest(joined("S", found), ("step",))["step"]
 
     @property
-    def times(self) -> NDArray[np.float64]:
-        """When each of `steps` ended, on the rank that was first, in seconds since 1970."""
-        held = joined("S", [rank.table("S") for rank in self._ranks().values()])
-        in_order = np.lexsort((held["time"], held["step"]))
-        step, time = held["step"][in_order], held["time"][in_order]
-        return time[np.append(True, step[1:] != step[:-1])] if len(step) else time
-
-    @property
     def marks(self) -> tuple[Mark, ...]:
         """The tags, by step."""
         return journal.marks(self._ranks())
+
+    def times(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return `steps`, and when each ended on the rank that was first, in seconds since 1970."""
+        held = joined("S", [rank.table("S") for rank in self._ranks().values()])
+        in_order = np.lexsort((held["time"], held["step"]))
+        step, time = held["step"][in_order], held["time"][in_order]
+        first = np.append(True, step[1:] != step[:-1])[: len(step)]
+        return step[first], time[first]
 
     def tags(
         self, rank: int | None = None
@@ -403,7 +403,8 @@ class Run:
         """
         known = self._known()
         known.check(stats)
-        times = dict(zip(self.steps.tolist(), self.times.tolist(), strict=True))
+        steps, ends = self.times()
+        times = dict(zip(steps.tolist(), ends.tolist(), strict=True))
         path = write_scalars(Path(logdir), self._ranks(), known, stats, times, self.created)
         self._warn()
         return path
