@@ -19,6 +19,8 @@ import backsight as bs
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of Lightning's own imports
     L = pytest.importorskip("lightning.pytorch", reason="LIGHTNING IS NOT TESTED: pip install lightning")
+    from lightning.pytorch.plugins.precision import MixedPrecision
+
     from backsight.integrations.lightning import Backsight
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning", "ignore::DeprecationWarning")
@@ -136,6 +138,10 @@ def test_released_gradients_are_clipped_by_release_as_the_trainer_would(fit, man
     "options, said",
     [
         ({"gradient_clip_val": 0.5}, r"Trainer\(gradient_clip_val=0.5\) scales gradients after backward, which has"),
+        (
+            {"plugins": [MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))]},
+            r"Trainer\(precision='16-mixed'\) scales the loss, and unscales gradients after backward",
+        ),
         ({"accumulate_grad_batches": 2}, r"Trainer\(accumulate_grad_batches=2\) keeps all gradients until the last"),
     ],
 )

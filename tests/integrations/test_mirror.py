@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import backsight as bs
+import backsight.runs
 from backsight.integrations.mirror import Mirror, Sink, TensorBoard
 from backsight.integrations.mirror.digest import has_histograms, is_point
 from backsight.integrations.mirror.parts import PARTS, parts_of
@@ -158,6 +159,26 @@ def test_a_run_is_shown_while_it_is_recorded_and_the_newest_step_when_it_is_whol
     train(40, kept, tmp_path / "run", between=between)
     assert 0 <= seen[0] <= 30
     assert max(kept.values["weight_norm/all"]) == 39
+
+
+def test_of_several_ranks_a_step_is_shown_when_all_have_ended_it(tmp_path):
+    writers = [bs.runs.RunWriter(tmp_path / "run", rank=rank, world=2) for rank in range(2)]
+    for writer, steps in zip(writers, (10, 5), strict=True):
+        tensor = writer.tensor("w", "grad", "", (4,), "float32")
+        for step in range(steps):
+            row = np.zeros(1, bs.runs.STATISTICS)
+            row["count"], row["mean"] = 4, step + 1
+            writer.append(step, [tensor], row)
+        writer.flush()
+    kept = Kept()
+    with Mirror(tmp_path / "run", kept, pause=0.01):
+        assert kept.came.wait(30)
+        shown = dict(kept.values["gradient_norm/all"])
+        for writer in writers:
+            writer.close()
+    assert list(shown) == [0, 1, 2, 3]
+    assert shown[3] == pytest.approx(4 * 8**0.5)
+    assert list(kept.values["gradient_norm/all"]) == list(range(10))
 
 
 def test_a_sink_that_fails_is_told_of_once_and_the_training_and_the_others_go_on(tmp_path):

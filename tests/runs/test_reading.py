@@ -321,3 +321,13 @@ def test_a_series_that_is_not_there_says_what_is_wrong(run, tensor, stat, kind, 
 
 def test_a_kind_may_stand_in_the_statistic_and_beside_it(run) -> None:
     assert run.series("fc.weight", "grad_norm", kind="grad").kind == "grad"
+
+
+def test_each_step_has_the_time_at_which_the_first_rank_has_ended_it(tmp_path):
+    for rank, steps in ((0, 3), (1, 5)):
+        write(tmp_path / "run", steps, rank=rank, world=2)
+    run = open_run(tmp_path / "run")
+    first, second = (Rank(k, tmp_path / "run" / f"rank-0000{k}").table("S")["time"].tolist() for k in (0, 1))
+    steps, times = run.times()
+    assert steps.tolist() == run.steps.tolist() == list(range(5))
+    assert times.tolist() == [*map(min, first, second[:3]), *second[3:]]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 import torch
 
 from backsight.integrations.mirror import Mirror, Sinks
-from backsight.launch.ranks import rank
 from backsight.launch.voice import failed, say, show
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class Observing:
             # Of several, the one that ends a step is found as they step: the order in which a host has them tells not.
             alone = optimizers[0] if len(optimizers) == 1 else None
             self.recorder = record(model, alone, run=self.run, every=self.every, config=config)
-            if self._sinks and rank() == 0:
+            if self._sinks and _is_first():
                 self._mirror = Mirror(self.recorder, self._sinks)
         self._explaining = explaining()
         self._explaining.__enter__()
@@ -155,7 +154,7 @@ class Observing:
         new = list(self._steps.findings.values())[self._told :]
         self._told = len(self._steps.findings)
         shown = Report(tuple(new), self._steps.looked_at).without_notes()
-        if shown.findings and rank() == 0:
+        if shown.findings and _is_first():
             show(shown, title="backsight found")
 
     def _end(self, error: BaseException | None = None) -> None:
@@ -185,7 +184,7 @@ class Observing:
         mirror, self._mirror = self._mirror, None
         if mirror is not None:
             mirror.close()
-        if rank() == 0:
+        if _is_first():
             self._say_what_was_found(steps, error)
             if recording and self.recorder is not None and not self.quiet:
                 say(f"backsight: {self.recorder.steps:,} steps recorded: backsight runs show {self.recorder.run}")
@@ -232,6 +231,13 @@ class Observing:
                 each.remove()
             except Exception as failure:  # an error within backward has left some parameters stepped, and others not
                 failed("release stays attached", failure)
+
+
+def _is_first() -> bool:
+    """Whether this is the one of several processes that speaks for all; hosts start them in ways of their own."""
+    from backsight.recording.environment import rank_and_world
+
+    return rank_and_world()[0] == 0
 
 
 Method = Callable[Concatenate[Any, Given], None]

@@ -136,7 +136,7 @@ class Mirror:
 
     def _steps(self, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the steps that are whole, with the times at which they ended: of all ranks, but for the newest one."""
-        steps, times = self.run.steps, self.run.times
+        steps, times = self.run.times()
         if is_last or not len(steps):
             return steps, times
         bound = int(steps[-1])
