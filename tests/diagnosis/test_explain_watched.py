@@ -59,6 +59,21 @@ for again in (False, True):
 """
         assert f"{at(source)}  features.mean().backward()\n    freed that graph." in watched(source).evidence
 
+    @pytest.mark.parametrize(("condition", "loop"), [("again", "for again in (False, True):"), ("True", "if True:")])
+    def test_what_the_same_pass_has_made_is_not_said_to_need_computing_in_each_iteration(self, condition, loop):
+        source = f"""{SETUP}
+def regularize(features):
+    features.mean().backward()
+{loop}
+    h = torch.tanh(model(x))
+    if {condition}:
+        regularize(h)
+    head(h).sum().backward()
+"""
+        assert watched(source).cure == (
+            "Add the losses and call backward once, or compute h a second time for the second backward()."
+        )
+
     def test_without_a_watch_nothing_is_claimed(self):
         finding = bs.explain(failing(self.HELD))
         assert not finding.exact
