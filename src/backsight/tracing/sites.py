@@ -80,7 +80,10 @@ class Sites:
         return () if site is None else operands_of(site)
 
 
-_WRAPPERS = ("Module._", "handle_torch_function", "redispatch_function", "Function.apply")
+_WRAPPERS = (
+    "Module._", "_wrapped_call_impl", "_call_impl", "handle_torch_function", "redispatch_function", "Function.apply",
+)  # fmt: skip
+"""What is around every forward; the forward is what people know. Python 3.10 does not tell the class."""
 
 
 def _via(frame: FrameType, caller: FrameType | None) -> str:
@@ -88,9 +91,7 @@ def _via(frame: FrameType, caller: FrameType | None) -> str:
     nearest = ""
     while caller is not None and caller is not frame:
         name = qualname(caller.f_code)
-        if (
-            not name.startswith(_WRAPPERS) and "<locals>" not in name
-        ):  # of what is around every forward, the forward is what people know
+        if not name.startswith(_WRAPPERS) and "<locals>" not in name:
             nearest = name
         caller = caller.f_back
     return nearest
