@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from marked_lines import line
+from marked_lines import line, needs_columns
 from torch import nn
 
 import backsight as bs
@@ -14,6 +14,7 @@ def births(watch):
     return [(each.phase, each.kind, each.op) for each in watch.nonfinite]
 
 
+@needs_columns
 def test_in_the_forward_pass():
     with bs.watch(nonfinite=True) as watch:
         probabilities = torch.tensor([0.5, 0.0, 1.0])
@@ -25,6 +26,7 @@ def test_in_the_forward_pass():
     assert [(each.text, each.at) for each in birth.operands] == [("probabilities", (0.0,))]
 
 
+@needs_columns
 def test_in_a_backward_although_the_branch_is_masked():
     x = torch.tensor([4.0, 0.0], requires_grad=True)
     with bs.watch(nonfinite=True) as watch:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from marked_lines import line
+from marked_lines import line, needs_columns
 from torch import nn
 
 import backsight as bs
@@ -49,6 +49,7 @@ def test_functions_written_in_python():
     assert (change.op, change.before, change.after) == ("relu", 0, 1)
 
 
+@needs_columns
 def test_through_modules_and_utilities():
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
     with bs.watch(level="exact") as watch:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from marked_lines import line
+from marked_lines import line, needs_columns
 from torch import nn
 
 import backsight as bs
@@ -18,6 +18,7 @@ def x():
     return torch.ones(3, requires_grad=True)
 
 
+@needs_columns
 def test_by_detaching(x):
     with bs.watch(level="exact") as watch:
         h = (x * 2).detach()  # detached
@@ -27,6 +28,7 @@ def test_by_detaching(x):
     assert cut.line.line == line("detached", test_by_detaching)
 
 
+@needs_columns
 def test_by_data(x):
     with bs.watch(level="exact") as watch:
         y = x * 2
@@ -34,6 +36,7 @@ def test_by_data(x):
     assert cut_by(watch, loss) == [("data", ".data", "y")]
 
 
+@needs_columns
 def test_by_a_grad_mode(x):
     with bs.watch(level="exact") as watch:
         with torch.no_grad():
@@ -44,6 +47,7 @@ def test_by_a_grad_mode(x):
         assert cut_by(watch, inferred) == [("inference", "exp", "x")]
 
 
+@needs_columns
 def test_by_a_dtype_that_has_no_gradient(x):
     with bs.watch(level="exact") as watch:
         accuracy = (x.argmax(-1) == 1).float().mean()
@@ -58,6 +62,7 @@ def test_by_wrapping_anew(x):
     assert [each.by for each in watch.severed(loss)] == ["rewrapped"]
 
 
+@needs_columns
 def test_by_a_number_that_came_back(x):
     with bs.watch(level="exact") as watch:
         loss = torch.tensor(x.sum().item())
@@ -66,6 +71,7 @@ def test_by_a_number_that_came_back(x):
     assert cut_by(watch, losses) == [("item", "item", "each")]
 
 
+@needs_columns
 def test_by_an_array_that_came_back(x):
     with bs.watch(level="exact") as watch:
         array = x.detach().numpy()
@@ -73,6 +79,7 @@ def test_by_an_array_that_came_back(x):
     assert cut_by(watch, loss) == [("numpy", "numpy", "x.detach()")]
 
 
+@needs_columns
 def test_departures_tell_what_was_computed_in_python(x):
     with bs.watch(level="exact") as watch:
         value = x.sum().item() * 2  # left
@@ -89,6 +96,7 @@ def test_each_line_departs_once(x):
     assert len(watch.departures) == 1
 
 
+@needs_columns
 def test_several_cuts_the_nearest_first(x):
     with bs.watch(level="exact") as watch:
         a = x.exp().detach()
@@ -111,6 +119,7 @@ def test_what_has_a_gradient_or_never_had_one_is_not_cut(x):
     assert watch.severed(whole) == watch.severed(constant) == ()
 
 
+@needs_columns
 def test_a_buffer_knows_what_it_was_filled_from(x):
     with bs.watch(level="exact") as watch:
         average = torch.zeros(3)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from marked_lines import line
+from marked_lines import line, needs_columns
 from torch import nn
 
 import backsight as bs
@@ -183,6 +183,7 @@ def test_a_cell_of_a_notebook_has_lines(level):
     assert watch.line_of(graph.nodes[0]).text == "loss = scaled(x).sum()"
 
 
+@needs_columns
 def test_at_the_exact_level_the_very_expression_is_known():
     params = [torch.ones(2, 2, requires_grad=True)]
     with bs.watch(level="exact") as watch:
@@ -200,6 +201,7 @@ def test_at_the_exact_level_the_very_expression_is_known():
     assert [each.text for each in told["Clamp"].operands] == ["(h @ params[0] / 2).sum(dim=0)", "0"]
 
 
+@needs_columns
 def test_an_operation_says_through_what_it_was_called():
     layer = nn.Linear(2, 2)
     with bs.watch(level="exact") as watch:

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 import torch
-from marked_lines import line
+from marked_lines import line, needs_columns
 
 import backsight as bs
 
@@ -110,6 +110,7 @@ def test_a_session_with_pdb_works(level, tmp_path):
     assert done.returncode == 0
 
 
+@needs_columns
 def test_watches_within_each_other():
     x = torch.ones(3, requires_grad=True)
     with bs.watch(level="exact") as outer, bs.watch(level="exact") as inner:

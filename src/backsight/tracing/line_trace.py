@@ -66,7 +66,7 @@ class LineTrace:
             if frame.f_trace is mine.local:
                 frame.f_trace = None
                 if is_function(frame) and not lost:
-                    locals_of(frame)  # empties the snapshot that tracing has left, which would keep tensors alive
+                    _forget(frame)
         return "some lines are missing: another tracer took over" if lost and not self._failed else ""
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -158,6 +158,14 @@ def _until_return(log: Log, call: Any, site: int, frame: FrameType) -> Trace:
         return trace
 
     return trace
+
+
+def _forget(frame: FrameType) -> None:
+    """Empty the snapshot of its variables that tracing has left, which would keep tensors alive."""
+    if sys.version_info >= (3, 11):
+        locals_of(frame)
+    else:  # where that one cannot be told from the program's own; but functions that ask for theirs are not traced
+        frame.f_locals.clear()
 
 
 def _may_trace(code: CodeType) -> bool:

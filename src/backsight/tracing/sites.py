@@ -80,7 +80,10 @@ class Sites:
         return () if site is None else operands_of(site)
 
 
-_WRAPPERS = ("Module._", "handle_torch_function", "redispatch_function", "Function.apply")
+_WRAPPERS = (
+    "Module._", "_wrapped_call_impl", "_call_impl", "handle_torch_function", "redispatch_function", "Function.apply",
+)  # fmt: skip
+"""What is around every forward; the forward is what people know. Python 3.10 does not tell the class."""
 
 
 def _via(frame: FrameType, caller: FrameType | None) -> str:
