@@ -5,13 +5,13 @@ BIN    := $(VENV)/bin
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 KERNEL := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint docs bench package coverage setup clean
 
 setup: $(BIN)/.installed
 
 $(BIN)/.installed: pyproject.toml constraints.txt $(KERNEL)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint,bench,docs]'
 	@touch $@
 
 demo: setup
@@ -26,15 +26,24 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html; with search: $(BIN)/python -m http.server --directory site"
+
 bench: setup
-	$(BIN)/python bench/imports.py
-	$(BIN)/python bench/capture.py
-	$(BIN)/python bench/drawing.py
-	$(BIN)/python bench/naming.py
-	$(BIN)/python bench/explain.py
-	$(BIN)/python bench/tensor_statistics.py
-	$(BIN)/python bench/verify.py --quick
-	$(BIN)/python bench/watch.py
+	$(BIN)/python bench/performance.py
+	@echo "kept in bench/results; $(BIN)/python docs/pages.py puts them into docs/performance.md"
+
+# The wheel and the sdist, in dist/, each tried in an empty environment.
+package: setup
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python tests/packaging/in_an_empty_environment.py dist
+
+# How much of a room its own tests run: make coverage PYTHON=python3.13 VENV=.venv-3.13 ROOMS="tape naming"
+coverage: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pytest-cov>=7'
+	$(BIN)/python tests/coverage_by_room.py $(ROOMS)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache src/backsight/recording/statistics/*.so
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache src/backsight/recording/statistics/*.so

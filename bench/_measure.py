@@ -1,8 +1,13 @@
-"""Timing several ways to do one thing fairly, in turn, in one process, so that a slow moment hits them all."""
+"""Timing several ways to do one thing fairly, in turn, in one process, so that a slow moment hits them all.
+
+What `report` prints is also kept as data where the variable BENCH_KEPT names a file: see bench/performance.py.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +17,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 WIDTH = 120
 """Columns of a file or pipe."""
@@ -90,6 +96,27 @@ def report(*parts: RenderableType) -> None:
     if not console.is_terminal:
         console = Console(width=WIDTH)
     for part in parts:
+        _keep(part)
         console.print(part, highlight=False)
         if isinstance(part, Table):
             console.print()
+
+
+def _keep(part: RenderableType) -> None:
+    """Add a table, or a line, to the file of what is kept: one JSON object a line."""
+    file = os.environ.get("BENCH_KEPT")
+    if file is None:
+        return
+    if isinstance(part, Table):
+        columns = [[_plain(cell) for cell in (column.header, *column.cells)] for column in part.columns]
+        header, *rows = zip(*columns, strict=True)
+        kept: dict[str, Any] = {"title": _plain(part.title or ""), "columns": header, "rows": rows}
+    else:
+        kept = {"note": _plain(part)}
+    with open(file, "a", encoding="utf-8") as kept_so_far:
+        kept_so_far.write(json.dumps(kept, ensure_ascii=False) + "\n")
+
+
+def _plain(cell: RenderableType) -> str:
+    """Return what is printed, without the markup of its colours."""
+    return Text.from_markup(cell).plain if isinstance(cell, str) else str(cell)

@@ -26,7 +26,7 @@ from backsight.compat.torchid import find_leaves
 from backsight.tape import capture
 
 BARE, AGAIN, SAVED, NAMED = "bare", "bare again", "+ saved", "+ names"
-LEAVES, TORCHID, DOT = "ours", "torchID", "make_dot"
+LEAVES, TORCHID, DOT = "find_leaves", "torchID", "make_dot"
 OWN, OTHERS = (BARE, AGAIN, SAVED, NAMED), (DOT, LEAVES, TORCHID)
 MILLION = "chain of 1,000,000"
 ENCODER = "encoder, 12 layers"
@@ -151,7 +151,7 @@ LEGEND = f"""\
 {DOT}    torchviz's, DOT text only; RecursionError is Python's limit of depth
 {TORCHID}     its find_leaves, which walks every path; how many leaves it returned
             is given where that is not each of the graph's once
-{LEAVES}        backsight.compat.torchid.find_leaves
+{LEAVES} backsight.compat.torchid.find_leaves
 """
 
 

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from _measure import report, simple_table
+from rich.table import Table
 from torch import nn
 
 import backsight as bs
@@ -230,6 +232,25 @@ def measured(task: Task, recorder: Recorder, rounds: int, steps: int) -> tuple[f
     return bare_seconds, recorded_seconds, statistics.median(after / before for before, after in pairs)
 
 
+def table(name: str, given: argparse.Namespace) -> Table:
+    """Return what each recorder costs a step of one model."""
+    task = TASKS[name]
+    out = simple_table(name, "bare step, ms", "recorded, ms", "ratio", title="")
+    for label, (needs, recorder) in RECORDERS.items():
+        if given.only not in label or ("every=50" in label and task.steps < 50):
+            continue
+        if needs is not None and importlib.util.find_spec(needs) is None:
+            out.add_row(label, "", "not installed", "")
+            continue
+        try:
+            bare, recorded, ratio = measured(task, recorder, given.rounds, task.steps)
+        except Exception as error:
+            out.add_row(label, "", f"{type(error).__name__}: {str(error).splitlines()[0][:60]}", "")
+            continue
+        out.add_row(label, f"{bare * 1e3:.3f}", f"{recorded * 1e3:.3f}", f"{ratio:.3f}")
+    return out
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description="What recording costs a training step.")
     arguments.add_argument("--models", nargs="+", default=list(TASKS), choices=list(TASKS))
@@ -239,24 +260,9 @@ def main() -> None:
     given = arguments.parse_args()
     torch.set_num_threads(given.threads)
     warnings.simplefilter("ignore")
-    print(f"torch {torch.__version__}, {given.threads} threads, medians of {given.rounds} pairs")
+    report(f"torch {torch.__version__}, {given.threads} threads, medians of {given.rounds} pairs")
     for name in given.models:
-        task = TASKS[name]
-        print(f"\n{name:28} {'bare step':>12} {'recorded':>12} {'ratio':>8}")
-        for label, (needs, recorder) in RECORDERS.items():
-            if given.only not in label:
-                continue
-            if needs is not None and importlib.util.find_spec(needs) is None:
-                print(f"{label:28} not installed")
-                continue
-            if "every=50" in label and task.steps < 50:
-                continue
-            try:
-                bare, recorded, ratio = measured(task, recorder, given.rounds, task.steps)
-            except Exception as error:
-                print(f"{label:28} {type(error).__name__}: {str(error).splitlines()[0][:80]}")
-                continue
-            print(f"{label:28} {bare * 1e3:9.3f} ms {recorded * 1e3:9.3f} ms {ratio:8.3f}", flush=True)
+        report(table(name, given))
 
 
 if __name__ == "__main__":

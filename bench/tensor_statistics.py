@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import torch
-from _measure import Side, interleaved
+from _measure import Side, interleaved, report, simple_table
 
 from backsight.recording.statistics import measure, native
 
@@ -92,24 +92,23 @@ def lists() -> None:
         "a list of 200 tensors of 64 elements": Side(lambda: None, lambda _: [measure(many) for _ in range(1000)]),
     }
     for name, found in interleaved(sides, ROUNDS).items():
-        print(f"{name}: {found.seconds * 1e3:.1f} us")
+        report(f"{name}: {found.seconds * 1e3:.1f} µs")
 
 
 def main() -> None:
     warnings.simplefilter("ignore")  # the side without the kernel would say so
     torch.manual_seed(0)
     level = native.kernel.level() if native.kernel else "none"
-    print(f"microseconds, float32, median of {ROUNDS} rounds; kernel: {level}")
-    header = ("4 naive", "10 naive", "PyTorch path", "measure", "+ histogram", "read once")
-    print("| elements | threads |", " | ".join(header), "| of the read speed |")
-    print("|" + "---|" * (len(header) + 3))
+    columns = ("4 naive", "10 naive", "PyTorch path", "measure", "+ histogram", "read once")
+    title = f"Microseconds, float32, median of {ROUNDS} rounds; kernel: {level}"
+    table = simple_table("elements", "threads", *columns, "of the read speed", title=title)
     for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)
         for size in SIZES:
             found = times(torch.randn(size))
             share = found["read once"] / found["+ histogram"]
-            row = " | ".join(f"{found[name]:,.1f}" for name in header)
-            print(f"| {size:.0e} | {threads} | {row} | {share:.0%} |")
+            table.add_row(f"{size:,}", str(threads), *(f"{found[name]:,.1f}" for name in columns), f"{share:.0%}")
+    report(table)
     lists()
 
 

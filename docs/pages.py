@@ -1,63 +1,53 @@
-"""Fill in what PyTorch and backsight say, by running the programs that the pages show.
+"""Fill in what the pages show: what their code prints, what PyTorch and backsight say of it, and figures.
 
     python docs/pages.py            # rewrites README.md and docs/**/*.md
     python docs/pages.py --check    # only says which pages are out of date
 
-A comment names the program; the text block below it is filled in:
+A comment says what the text block below it is filled with:
 
+    <!-- prints -->                                        what the Python block above it prints
     <!-- pytorch: examples/broken/04_inplace_saved.py -->   the last message of its traceback
     <!-- backsight: wrong -->                               what `backsight run` adds, or what the program prints
     <!-- backsight: wrong --leaks -->                       the same, run with that option
 
-`wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page.
+`wrong` and `right` are the first Python blocks under the headings "Wrong" and "Right" of the same page. All other
+Python blocks of a page are run one after the other, in one namespace, as one script. A comment that no reader sees may
+give them what they need, and one may say why the block below it is not run:
+
+    <!-- given                                              <!-- not run: it needs a GPU -->
+    from given import loss, model
+    -->
+
+Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured, `<!-- codes: 1 -->` lists
+the codes from BS100 to BS199 with the titles of their pages, and `<!-- command: runs show -->` is what a command takes.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
+import commands
+import figures
+import programs
+
 ROOT = Path(__file__).parent.parent
-WIDTH = 100
 
-_FILLED = re.compile(r"(<!-- (pytorch|backsight): (\S+)(?: --\S+)* -->\n+```text\n)(?:.*?\n)??(```\n)", re.DOTALL)
+_FILLED = re.compile(r"(<!-- (prints|pytorch|backsight)(?:: (\S.*?))? -->\n+```text\n)(?:.*?\n)??(```\n)", re.DOTALL)
+_CODE = re.compile(
+    r"(?:<!-- not run: (?P<reason>[^\n]+) -->\n+)?^```python\n(?P<block>.*?)^```$"
+    r"|^<!-- given\n(?P<given>.*?)^-->$"
+    r"|^<!-- prints -->$",
+    re.DOTALL | re.MULTILINE,
+)
 _OPTIONS = re.compile(r"<!-- backsight: wrong((?: --\S+)*) -->")
-_HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a program said: its stdout, its own stderr, and what backsight added.
-
-    It runs under `backsight run`, unless it imports backsight itself.
-    """
-
-    status: int
-    out: str
-    err: str
-    said: str
-
-    @property
-    def pytorch(self) -> str:
-        """The message of the exception that ended the program."""
-        lines = re.sub(r"^\[rank0\]: ", "", self.err, flags=re.MULTILINE).rstrip().split("\n")
-        start = max((k for k, line in enumerate(lines) if re.match(r"\w[\w.]*(Error|Exception): ", line)), default=None)
-        if start is None:
-            raise ValueError(f"no exception ended the program:\n{self.err}")
-        return _wrapped("\n".join(lines[start:]))
-
-    @property
-    def backsight(self) -> str:
-        """What backsight added; for a program that calls backsight itself, what it printed."""
-        return self.said or self.out.strip()
+_LISTED = re.compile(r"(<!-- codes: (\d) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TITLE = re.compile(r"# (BS\d+): (.*)")
+_RAISED = re.compile(r"<!-- pytorch: wrong -->\n+```text\n(.*?)```", re.DOTALL)
+_TOLD = ("wrong", "right")
 
 
 def pages() -> list[Path]:
@@ -66,60 +56,86 @@ def pages() -> list[Path]:
 
 
 def filled(page: Path) -> str:
-    """Return the text of a page, with what its programs say now."""
+    """Return the text of a page with what its code says now; all of its code is run for it."""
     text = page.read_text(encoding="utf-8")
+    prints = iter(printed(text))
 
     def block(found: re.Match[str]) -> str:
-        run = run_named(found[3], text)
-        said = getattr(run, found[2])
+        said = next(prints) if found[2] == "prints" else _said(found[2], found[3], text)
         if not said:
-            raise ValueError(f"{found[3]} of {page.name} says nothing:\n{run.err}")
+            raise ValueError(f"{found[0].splitlines()[0]} of {page.name} says nothing")
         return f"{found[1]}{said}\n{found[4]}"
 
-    return _FILLED.sub(block, text)
+    return commands.filled(_LISTED.sub(_listed, figures.filled(_FILLED.sub(block, text))))
 
 
-def run_named(name: str, text: str) -> Run:
+def printed(text: str) -> list[str]:
+    """Run the code of a page as one script, and return what those blocks print of which that is shown."""
+    sources: list[str] = []
+    shown: list[int] = []
+    for found in _CODE.finditer(_without_programs(text)):
+        if found["given"] is not None or (found["block"] is not None and found["reason"] is None):
+            sources.append(found["given"] or found["block"])
+        elif found["block"] is None:
+            shown.append(len(sources) - 1)
+    prints = programs.blocks("train.py", sources) if sources else []
+    return [prints[number].strip("\n") for number in shown]
+
+
+def not_run(text: str) -> list[str]:
+    """Return why blocks of a page are not run."""
+    return [found["reason"] for found in _CODE.finditer(text) if found["reason"] is not None]
+
+
+def run_named(name: str, text: str) -> programs.Run:
     """Run the program which a page calls `wrong` or `right`, or a file of this repository."""
-    if name in ("wrong", "right"):
+    if name in _TOLD:
         options = _OPTIONS.search(text)
-        return _run(program(text, name), "train.py", *(options[1].split() if options else ()))
-    return _run((ROOT / name).read_text(encoding="utf-8"), Path(name).name)
+        return programs.program(_under(text, name)[1], "train.py", *(options[1].split() if options else ()))
+    return programs.program((ROOT / name).read_text(encoding="utf-8"), Path(name).name)
 
 
-def program(text: str, heading: str) -> str:
-    """Return the first Python block under a heading of a page."""
-    found = re.search(rf"^## {heading}\b.*?```python\n(.*?)```", text, re.DOTALL | re.MULTILINE | re.IGNORECASE)
+def _said(kind: str, name: str, text: str) -> str:
+    run = run_named(name.split()[0], text)
+    return run.pytorch if kind == "pytorch" else run.backsight
+
+
+def _under(text: str, heading: str) -> re.Match[str]:
+    """Find the first Python block under a heading of a page; its code is group 1."""
+    found = re.search(rf"^## {heading}\b.*?^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE | re.IGNORECASE)
     if found is None:
         raise ValueError(f"the page has no Python block under a heading {heading!r}")
-    return found[1]
+    return found
 
 
-@lru_cache(None)
-def _run(source: str, name: str, *options: str) -> Run:
-    is_ours = re.search(r"^ *(import|from) backsight", source, re.MULTILINE)
-    command = [] if is_ours else ["-m", "backsight", "run", "--quiet", *options]
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, name).write_text(source, encoding="utf-8")
-        ended = subprocess.run(
-            [sys.executable, *command, name],
-            cwd=folder,
-            env={**os.environ, "COLUMNS": str(WIDTH)},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=300,
-        )
-    err, *rest = _HEADLINE.split(ended.stderr)
-    return Run(ended.returncode, ended.stdout, err, rest[-1].strip() if rest else "")
+def _without_programs(text: str) -> str:
+    """Return a page without the blocks that are programs of their own."""
+    for heading in _TOLD:
+        if re.search(rf"^## {heading}$", text, re.MULTILINE | re.IGNORECASE):
+            found = _under(text, heading)
+            text = text[: found.start()] + text[found.end() :]
+    return text
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.fill(line, WIDTH, break_long_words=False) for line in text.split("\n"))
+def _listed(found: re.Match[str]) -> str:
+    """List the pages of the codes that begin with a digit: the title, and the beginning of what PyTorch raises."""
+    rows = []
+    for page in sorted((ROOT / "docs" / "codes").glob(f"BS{found[2]}*.md")):
+        text = page.read_text(encoding="utf-8")
+        code, title = _TITLE.match(text).groups()  # type: ignore[union-attr]  # a test sees to it
+        raised = _RAISED.search(text)
+        said = textwrap.shorten(raised[1], 110, placeholder=" ...") if raised else ""
+        rows.append(f"| [{code}]({page.name}) | {title} | {f'`{said}`' if said else ''} |")
+    if all(row.endswith("|  |") for row in rows):
+        rows = ["| | |", "|---|---|", *(row.removesuffix("  |") for row in rows)]
+    else:
+        rows = ["| | | PyTorch says |", "|---|---|---|", *rows]
+    return "\n".join([found[1], *rows, "", found[3]])
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(max_workers=4) as pool:
         texts = dict(zip(pages(), pool.map(filled, pages()), strict=True))
     stale = [page for page, text in texts.items() if text != page.read_text(encoding="utf-8")]
     for page in stale:

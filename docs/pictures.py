@@ -86,7 +86,55 @@ def shared() -> Drawing:
     return other.draw(shared=graph)
 
 
-PICTURES: tuple[Callable[[], Drawing], ...] = (formula, gpt2, sampler, path, audit, shared)
+def digits() -> Drawing:
+    """The script of the tutorial, with a temperature that no optimizer has."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
+    model = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 10))
+    temperature = torch.ones((), requires_grad=True)
+    optimizer = torch.optim.Adam(model.parameters())
+    loss = F.cross_entropy(model(x[:64]) / temperature, y[:64])
+    return bs.graph(loss, model=model, optimizer=optimizer).draw()
+
+
+def freed() -> Drawing:
+    """The formula after its backward: what the operations saved is gone."""
+    x1, x2 = torch.tensor(2.0, requires_grad=True), torch.tensor(5.0, requires_grad=True)
+    w = torch.log(x1 * x2) * torch.sin(x2)
+    w.backward()
+    return bs.graph(w).draw()
+
+
+def carried() -> Drawing:
+    """Three steps of a recurrent cell that hands its state on with its history."""
+    weight, hidden = torch.eye(4, requires_grad=True), torch.zeros(1, 4)
+    for _ in range(3):
+        hidden = torch.tanh(hidden @ weight + 1)
+    loss = hidden.sum()
+    return bs.graph(loss).draw(fold=False)
+
+
+def cut() -> Drawing:
+    """Two towers, of which `detach()` keeps one out of the graph."""
+    image, text = nn.Linear(8, 4), nn.Linear(6, 4)
+    likeness = (image(torch.randn(2, 8)) * text(torch.randn(2, 6)).detach()).sum()
+    return bs.graph(likeness, model={"image": image, "text": text}).draw()
+
+
+def second() -> Drawing:
+    """The graph of a derivative: of x * sin(x), under create_graph=True."""
+    x = torch.tensor(2.0, requires_grad=True)
+    y = x * torch.sin(x)
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    return bs.graph(slope).draw()
+
+
+PICTURES: tuple[Callable[[], Drawing], ...] = (
+    *(formula, gpt2, sampler, path, audit, shared),  # docs/drawing.md
+    *(digits, freed, carried, cut, second),  # docs/tutorial.md, docs/graph.md
+)
 
 
 def drawn(picture: Callable[[], Drawing]) -> str:

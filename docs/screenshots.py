@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -34,6 +35,7 @@ SHOTS = {
     "tensor": ("gpt2-tiny/tensor", WEIGHT, {}),
     "graph": ("gpt2-tiny/graph", {"kind": "grad", "step": 200}, {}),
     "findings": ("digits-nan/findings", {}, {}),
+    "memory": ("gpt2-tiny/memory", {}, {}),
     "compare": ("digits/compare", {"with": "digits-nan"}, {}),
     "dark": ("gpt2-tiny/heatmap", {"kind": "output"}, {"color_scheme": "dark"}),
     "narrow": ("gpt2-tiny/heatmap", {"kind": "grad"}, {"viewport": PHONE}),
@@ -54,11 +56,14 @@ def gpt2(folder: Path, steps: int = 300) -> None:
         for step in range(steps):
             optimizer.param_groups[0]["lr"] = 1e-3 * min(1.0, step / 30)
             batch = torch.stack([text[k : k + 32] for k in torch.randint(len(text) - 32, (8,))])
-            loss = model(batch, labels=batch, use_cache=False).loss
+            with bs.measure_memory(model, optimizer) if step == 3 else nullcontext() as measured:
+                optimizer.zero_grad()
+                loss = model(batch, labels=batch, use_cache=False).loss
+                loss.backward()
+                optimizer.step()
             rec.mark(loss=loss.item())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            if measured is not None:
+                rec.memory(measured)
 
 
 def digits(folder: Path, steps: int, nan_at: int | None = None) -> None:
@@ -84,6 +89,7 @@ def taken(page: Page, address: str, file: Path) -> None:
     page.goto(address)
     page.locator(".page").wait_for()
     page.locator(".busy").first.wait_for(state="detached")
+    page.get_by_title("not looked for yet").first.wait_for(state="detached")
     page.wait_for_timeout(300)  # two frames more than a chart needs
     page.screenshot(path=file)
     print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")

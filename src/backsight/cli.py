@@ -48,8 +48,8 @@ what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient i
 tested."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; `arguments` are those after the program's name. Return the exit status."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with all commands and their options."""
     parser = argparse.ArgumentParser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
@@ -66,7 +66,12 @@ def main(arguments: list[str] | None = None) -> int:
     doctor.add_argument("--json", action="store_true", help="print plain data")
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
-    options = parser.parse_args(_words(sys.argv[1:] if arguments is None else arguments))
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; `arguments` are those after the program's name. Return the exit status."""
+    options = command_line().parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if options.command == "demo":
         from backsight.demo import show
 
@@ -150,6 +155,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     export.add_argument("run", metavar="RUN", help="a recording")
     export.add_argument("file", metavar="FILE", help="what to write: its name ends in .parquet, .csv or .jsonl")
+    export.add_argument("--by-rank", action="store_true", help="rows of each rank by itself, instead of merged")
 
 
 def _add_view(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -238,7 +244,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.command == "runs audit":
         return tables.audit_run(options.run, as_json=options.json)
     if options.command == "runs export":
-        return tables.export_run(options.run, options.file)
+        return tables.export_run(options.run, options.file, by_rank=options.by_rank)
     return tables.show_run(
         options.run, step=options.step, kinds=_split(options.kind), stats=_split(options.stat), everything=options.all
     )
@@ -335,7 +341,7 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {number}")
+        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {text}")
     return number

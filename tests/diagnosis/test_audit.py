@@ -202,7 +202,8 @@ def test_an_audit_that_raises_keeps_nothing_alive_either() -> None:
     assert ref() is None
 
 
-def test_what_is_remembered_of_call_sites_is_bounded() -> None:
+def test_what_is_remembered_of_call_sites_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_LIMIT", 4)
     model = mlp()
     for line in range(3 * history._LIMIT):
         exec(compile("\n" * line + "import backsight\nbacksight.audit(model(x).mean())", "<many>", "exec"), {

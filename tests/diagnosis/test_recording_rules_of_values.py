@@ -71,8 +71,21 @@ class TestNonFinite:
             "The gradient of 6.bias came to hold NaN at step 12.",
         )
         known = "The forward pass was finite, so look for a derivative that is not: sqrt"
-        unknown = "Whether the loss was finite was not recorded: rec.mark(loss=loss) does it. Look in the loss for"
+        unknown = "Whether the loss of this step was finite was not recorded: rec.mark(loss=loss) does it. Look in"
         assert finding.cure.startswith(known if marks else unknown)
+
+    def test_of_a_loss_that_was_marked_and_not_finite_nothing_else_is_said(self, tmp_path: Path) -> None:
+        model = layers(1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return (model(x) - y).square().mean() * (math.nan if step == 12 else 1.0)
+
+        finding = one(train(tmp_path / "run", model, loss, marks=True), "BS301")
+        assert finding.cure == (
+            "The loss of this step was not finite itself: look in it, and in what it is computed from, for a division "
+            "by 0, log(0), or an overflow."
+        )
 
     def test_of_a_loss_that_a_module_returned_it_is_known_that_it_was_finite(self, tmp_path: Path) -> None:
         class Rooted(nn.Module):

@@ -149,6 +149,40 @@ class TestParameterNotReached:
         assert codes(bs.audit(loss, model=model, optimizer={"all": all_of_it})) == ["BS102"]
 
 
+class TestTheGivenOptimizerIsNotReached:
+    """An audit that was told which optimizer goes with the loss may say more than one that has found them around."""
+
+    def test_the_cut_is_shown_also_among_several_backwards(self) -> None:
+        generator, critic = nn.Linear(2, 4), nn.Linear(4, 1)
+        optimizer, other = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (generator, critic))
+        fake = generator(torch.randn(3, 2)).detach()
+        critic(fake).mean().backward()
+        loss = critic(fake).mean()
+        report = bs.audit(loss, optimizer={"optimizer": optimizer})
+        loss.backward()
+        finding = one(report, "BS102")
+        assert (finding.severity, finding.title) == (
+            "warning",
+            "optimizer holds parameters that are cut off from this loss.",
+        )
+        assert finding.evidence == (
+            "No path leads from the loss to generator.weight and generator.bias: 2 of its 2 trainable parameters.",
+            "Their result ends at `generator(torch.randn(3, 2)).detach()`: detach cuts the tensor off from the graph "
+            "that made it.",
+        )
+        assert not bs.audit(critic(fake).mean(), optimizer={"optimizer": optimizer, "other": other}).findings
+
+    def test_without_a_cut_in_the_source(self) -> None:
+        model, other = nn.Linear(4, 1), nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+        finding = one(bs.audit(model(torch.randn(3, 4)).mean(), optimizer=optimizer), "BS102")
+        assert (finding.severity, finding.title) == ("warning", "optimizer learns nothing from this loss.")
+        assert finding.cure == (
+            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
+            "is dropped; or give audit() the optimizer that goes with this loss."
+        )
+
+
 class TestParameterTwice:
     def test_two_optimizers_are_a_note(self) -> None:
         model = mlp()

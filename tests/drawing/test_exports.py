@@ -70,6 +70,14 @@ def test_json_holds_the_whole_folded_picture():
     assert [tuple(link) for link in plain["links"]] == list(drawing.scene.links)
 
 
+def test_json_has_the_numbers_of_every_box_the_first_of_each_too():
+    drawing = transformer().draw()
+    boxes = json.loads(drawing.json())["boxes"]
+    numbers = [(box["index"], box["parent"], box["node"]) for box in boxes]
+    assert numbers == [(box.index, box.parent, box.node) for box in drawing.scene.boxes]
+    assert {0} < {box["node"] for box in boxes}, "the loss is node 0"
+
+
 def test_graphml_holds_every_node_and_edge_of_the_graph():
     graph = transformer()
     root = ElementTree.fromstring(graph.draw().graphml())

@@ -9,8 +9,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import backsight
-from backsight.drawing import Heat, Look, Pin, staged
+from backsight.drawing import Box, Heat, Look, Pin, Scene, staged
 from backsight.drawing.look import MOST_BOXES
+from backsight.drawing.opening import opened
 
 
 def scene(graph, **look):
@@ -136,6 +137,17 @@ def test_a_budget_is_kept_and_more_of_it_shows_more():
     counts = [len(list(scene(graph, max_boxes=n).shown)) for n in (5, 8, 16, 30)]
     assert counts == sorted(counts)
     assert all(count <= most for count, most in zip(counts, (5, 8, 16, 30), strict=True))
+
+
+def test_where_next_to_nothing_would_be_seen_up_to_twice_the_budget_is_shown():
+    def opened_of(inner, budget):
+        group = Box(0, None, "module", "net", "", "", 0, count=inner)
+        boxes = (group, *(Box(k, 0, "op", "", "Mul", "3", k) for k in range(1, inner + 1)))
+        return opened(Scene("", "", boxes, (), ("", ())), Look(max_boxes=budget)).boxes[0].opened
+
+    assert opened_of(10, 10)
+    assert opened_of(20, 10), "one closed box says less than 20 open ones are too many"
+    assert not opened_of(21, 10)
 
 
 def test_what_does_not_repeat_is_cut_into_parts_and_never_shown_flat():

@@ -10,9 +10,18 @@ import torch.nn.functional as F
 from torch import nn
 
 import backsight.gradient_release as gradient_release
+from backsight.gradient_release.clipping.gradient import FactoredGradient
 
 BUCKET = 20_000
 """Bytes; the models have about a megabyte of gradients."""
+
+
+MAKERS = {
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
+    "AdamW foreach": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, foreach=True),
+    "AdamW fused": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, fused=True),
+}
 
 
 class Block(nn.Module):
@@ -164,3 +173,15 @@ def assert_close(first, second, rtol):
     """Assert that the weights are equal up to `rtol`, measured by the largest number of each."""
     for one, other in zip(first[0].parameters(), second[0].parameters(), strict=True):
         assert float((one - other).detach().abs().max()) <= rtol * float(one.detach().abs().max().clamp_min(1e-3))
+
+
+def gradients(model, *inputs, loss=lambda out: out.square().sum()):
+    """Run backward from zero gradients, once for each input."""
+    model.zero_grad()
+    for each in inputs:
+        loss(model(each)).backward()
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+def is_factored(gradient):
+    return type(gradient) is FactoredGradient and len(gradient.factors) > 0

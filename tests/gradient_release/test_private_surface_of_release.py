@@ -66,14 +66,6 @@ def test_a_tensor_without_memory_can_be_a_gradient():
     assert (made.shape, made.dtype) == (parameter.shape, parameter.dtype)
 
 
-def test_a_hook_knows_that_it_is_inside_of_a_backward_pass():
-    parameter, seen = nn.Parameter(torch.ones(1)), []
-    parameter.register_post_accumulate_grad_hook(lambda _: seen.append(_torch.in_backward()))
-    (parameter * 2).backward()
-    assert seen == [True]
-    assert not _torch.in_backward()
-
-
 def test_the_backward_of_a_compiled_function_is_found_with_its_leaves():
     torch._dynamo.reset()
     model = nn.Linear(3, 3)

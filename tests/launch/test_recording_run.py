@@ -94,7 +94,7 @@ def test_every_so_many_steps(bench):
     [
         (["--every", "2"], "--run and --every are about a recording: add --record"),
         (["--record", "--every", "0"], "argument --every: has to be at least 1, and it is 0"),
-        (["--record", "--every", "few"], "argument --every: invalid"),
+        (["--record", "--every", "few"], "argument --every: has to be at least 1, and it is few"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(bench, options, said):

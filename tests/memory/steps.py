@@ -13,6 +13,9 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
+from backsight.memory import StepMemory
+from backsight.memory.curves import by_kind
+
 
 class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
@@ -102,3 +105,27 @@ def peak_of(step: Callable[[], Any], held: Iterable[torch.Tensor]) -> int:
         now += event.nbytes()
         peak = max(peak, now)
     return sum(before.values()) + peak
+
+
+def mlp() -> tuple[MLP, tuple[torch.Tensor, torch.Tensor]]:
+    """A model and its batch."""
+    return MLP(64, 64, 64), (torch.randn(8, 64), torch.randn(8, 64))
+
+
+def training(**options):
+    """A model, an optimizer with these options, a batch, and a function that makes a step."""
+    torch.manual_seed(0)
+    model, batch = MLP(64, 256, 256, 1), (torch.randn(32, 64), torch.randn(32, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), **options)
+
+    def step():
+        model(*batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return model, optimizer, batch, step
+
+
+def most(measured: StepMemory, kind: str) -> int:
+    """Return the most bytes of a kind at one time."""
+    return int(by_kind(measured.history)[kind].max())

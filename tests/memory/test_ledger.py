@@ -42,7 +42,7 @@ def test_totals_are_those_of_a_plain_sum(actions):
     assert (history.start, history.peak) == (start, max([start, *totals]))
     assert sum(size for _, size in history.alive(len(totals) - 1)) == (totals[-1] if totals else start)
     assert sum(history.by("kind", history.peak_at).values()) == history.peak
-    assert {key in ledger for key in sizes} <= {True}
+    assert all(ledger.living(key) for key in sizes)
 
 
 def test_the_peak_is_where_it_was_first_reached():

@@ -149,6 +149,7 @@ def test_a_moment_has_the_most_bytes_of_its_time():
 def test_the_picture_stacks_the_kinds_and_names_the_peak(measured, tmp_path):
     pytest.importorskip("matplotlib")
     figure = measured.plot(tmp_path / "step.png")
+    assert figure._repr_png_() == (tmp_path / "step.png").read_bytes()  # so a notebook shows it
     assert (tmp_path / "step.png").read_bytes().startswith(b"\x89PNG")
     (ax,) = figure.axes
     texts = " ".join(text.get_text() for text in ax.texts)
@@ -179,6 +180,7 @@ def test_the_picture_goes_into_axes_of_the_user(measured):
 
 def test_without_matplotlib_the_error_tells_what_to_install(measured, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "backsight.memory.picture", raising=False)
     with pytest.raises(ImportError, match=r"pip install matplotlib \(to_html\(\) needs nothing\)"):
         measured.plot()
 

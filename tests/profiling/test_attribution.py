@@ -161,6 +161,12 @@ def nested(draw):
     return events
 
 
+def test_an_event_that_ends_with_another_is_in_it_and_one_that_begins_as_another_ends_is_beside_it():
+    timeline = Timeline.of([event("outer", 0, 10), event("inner", 6, 10), event("next", 10, 12)])
+    assert timeline.parent == [-1, 0, -1]
+    assert timeline.alone == [6, 4, 2]
+
+
 @given(nested())
 def test_whatever_is_nested_in_what_no_time_counts_twice(events):
     attribution = Attribution(Trace(events, {}), Meaning({"module m": Place("net", "m")}, {}, {1: 9}, {}))

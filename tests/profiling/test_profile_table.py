@@ -1,6 +1,7 @@
 """The table: what fits, what is left out, and what is refused."""
 
 import io
+import sys
 
 import pytest
 import torch
@@ -76,6 +77,14 @@ def test_the_largest_rows_are_shown_and_the_rest_is_counted():
 def test_a_name_cannot_break_the_table():
     assert len(profile_of(Row("A\nB\x1b[31m", "[bold]x", (), "node", 1, 1, 0.001)).table().split("\n")) == 3
     assert "[bold]x" in profile_of(Row("A", "[bold]x", (), "node", 1, 1, 0.001)).table()
+
+
+def test_print_falls_back_to_ascii_where_nothing_else_can_be_written(monkeypatch):
+    profile = profile_of(Row("SinBackward0", "größe", (), "node", 1, 1, forward=2e-6, backward=1e-6))
+    assert "times in µs" in str(profile)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    print(profile)
+    assert "times in us" in str(profile) and "gr\\xf6\\xdfe" in str(profile)
 
 
 def test_rich_shows_it_too():

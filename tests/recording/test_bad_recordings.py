@@ -309,10 +309,10 @@ def test_a_run_without_a_name_gets_one(net, tmp_path, monkeypatch):
 
 def test_a_full_queue_keeps_marks_and_drops_pages(net, run):
     with bs.record(net, run=run) as rec:
-        rec.mark(before=True)
+        rec.mark(epoch=0)
         rec.step()
-        rec.mark(after=True)
-    assert [(mark.step, mark.tags) for mark in bs.open_run(run).marks] == [(0, {"before": True}), (1, {"after": True})]
+        rec.mark(epoch=1)
+    assert [(mark.step, mark.tags) for mark in bs.open_run(run).marks] == [(0, {"epoch": 0}), (1, {"epoch": 1})]
 
 
 def test_flushing_a_run_that_cannot_be_written_says_so_once(net, run, monkeypatch):

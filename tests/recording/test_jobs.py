@@ -12,6 +12,7 @@ import torch
 
 import backsight as bs
 from backsight.recording.job import job
+from backsight.runs import RunExists, RunWriter, places
 
 LOGS = "/logs/torchelastic_q/none_{}/attempt_{}/{}/error.json"
 
@@ -35,8 +36,10 @@ def test_the_ranks_of_a_start_are_one_job_and_those_of_the_next_start_or_attempt
     assert len({first, job(of_torchrun(0, start="xyz")), job(of_torchrun(0, attempt=1))}) == 3
 
 
-def test_over_several_machines_it_is_the_name_that_torchrun_was_given_or_else_the_address_of_the_first():
-    assert job(of_torchrun(0, nodes=2, name="night")) == job(of_torchrun(2, nodes=2, name="night", start="xyz"))
+def test_over_several_machines_it_is_the_name_that_torchrun_was_given_and_the_address_of_the_first():
+    night = job(of_torchrun(0, nodes=2, name="night"))
+    assert night == job(of_torchrun(2, nodes=2, name="night", start="xyz")) == "torchrun night, localhost:29500"
+    assert night != job({**of_torchrun(0, nodes=2, name="night"), "MASTER_PORT": "41017"})
     assert job(of_torchrun(0, nodes=2)) == job(of_torchrun(2, nodes=2, start="xyz")) == "localhost:29500"
 
 
@@ -95,6 +98,20 @@ def test_under_torchrun_the_ranks_make_one_run_though_none_is_named(tmp_path, op
     assert done.stderr.count(f"3 steps recorded: backsight runs show runs/{run.name}") == 1
 
 
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_where_several_starts_look_alike_the_ranks_of_a_process_group_agree_on_a_name():
+    around, said = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}, []
+    for _ in range(2):
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        try:
+            said += [job(around), job(around), job({})]
+        finally:
+            torch.distributed.destroy_process_group()
+    first, again, alone = said[:3]
+    assert first == again and first.startswith("localhost:29500, start ") and first.endswith(alone)
+    assert len(set(said)) == 4
+
+
 def recorded(rank, around, run, monkeypatch):
     """Record a step as this rank of a job; the recorder is closed."""
     for name, value in around.items():
@@ -116,6 +133,27 @@ def test_a_rank_does_not_write_into_what_an_earlier_job_has_begun_and_never_fini
     assert second.run == first.run == run.with_name("run-2")
     assert bs.open_run(run).ranks == (0,)
     assert bs.open_run(first.run).ranks == (0, 1)
+
+
+def test_of_two_jobs_that_begin_at_once_one_has_the_run(run, monkeypatch):
+    monkeypatch.setattr(places, "_refuse_others", lambda *_: None)  # as if neither had seen the other's rank
+    RunWriter(run, rank=0, world=2, job="a").close()
+    with pytest.raises(RunExists, match=r"Another job \(a\) has written into .*, and this is rank 1 of b\. Choose"):
+        RunWriter(run, rank=1, world=2, job="b")
+    RunWriter(run, rank=1, world=2, job="a").close()
+    assert bs.open_run(run).ranks == (0, 1)
+    assert sorted(os.listdir(run)) == [".job", "rank-00000", "rank-00001"]
+
+
+def test_without_hard_links_the_manifests_tell_jobs_apart(run, monkeypatch):
+    def link(*_):
+        raise OSError("not on this file system")
+
+    monkeypatch.setattr(os, "link", link)
+    RunWriter(run, rank=0, world=2, job="a").close()
+    with pytest.raises(RunExists, match=r"Rank 0 of another job \(a\)"):
+        RunWriter(run, rank=1, world=2, job="b")
+    assert os.listdir(run) == ["rank-00000"]
 
 
 def test_ranks_of_two_jobs_in_one_run_are_not_merged(run, monkeypatch):

@@ -22,11 +22,11 @@ def test_the_number_of_a_backward_pass_and_its_end():
 
     y = x * 2
     y.register_hook(hook)
-    assert not _torch.in_backward()
+    assert _torch.backward_number() == -1
     y.backward()
     assert seen[0] >= 0
     assert seen[1:] == ["end"]
-    assert not _torch.in_backward()
+    assert _torch.backward_number() == -1
 
 
 def test_a_transform_is_known_from_inside():
@@ -34,6 +34,17 @@ def test_a_transform_is_known_from_inside():
     torch.func.vmap(lambda x: inside.append(_torch.in_transform()) or x)(torch.ones(2))
     assert inside == [True]
     assert not _torch.in_transform()
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_the_store_of_a_process_group_keeps_the_first_proposal():
+    assert _torch.agreed("before any group") is None
+    for first in ("a", "b"):  # another group meets in another store
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        try:
+            assert [_torch.agreed(first), _torch.agreed("later")] == [first, first]
+        finally:
+            torch.distributed.destroy_process_group()
 
 
 def test_an_in_place_operation_raises_the_version_and_inference_tensors_have_none():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -60,6 +61,7 @@ def test_ranks_that_train_together_make_one_run_with_true_numbers(run, tmp_path,
     (state,) = rows(run, tensor=f"{prefix}0.weight.exp_avg", steps=2)
     assert state["count"] == 16
     assert bs.open_run(run).steps.tolist() == [0, 1, 2]
+    assert len({json.loads((run / f"rank-0000{k}" / "manifest.json").read_bytes())["job"] for k in range(2)}) == 1
     trained = {f"{prefix}{layer}.{name}" for layer in (0, 2) for name in ("weight", "bias")}
     assert {leaf.name for leaf in bs.open_run(run).graph.leaves} == trained
 

@@ -268,15 +268,66 @@ def test_a_forward_that_raises_leaves_the_calls_in_order(run):
     assert [row["call"] for row in rows(run, tensor="output")] == [1]
 
 
+def marked(run):
+    return [(mark.step, mark.tags) for mark in bs.open_run(run).marks]
+
+
 def test_marks_belong_to_the_step_under_way(net, run):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with bs.record(net, optimizer, run) as rec:
         for epoch in range(2):
             rec.mark(epoch=epoch, loss=torch.tensor(0.5), name="a/b")
             train(net, optimizer, 1)
-    assert [(mark.step, mark.tags) for mark in bs.open_run(run).marks] == [
-        (step, {"epoch": step, "loss": 0.5, "name": "a/b"}) for step in range(2)
-    ]
+    assert marked(run) == [(step, {"epoch": step, "loss": 0.5, "name": "a/b"}) for step in range(2)]
+
+
+@pytest.mark.parametrize("taps", [("input", "output", "grad"), ("weight",)])
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_mark_after_the_optimizers_step_is_of_the_step_that_has_ended(net, run, taps, every):
+    """What the head of a loop tells stays with the step to come, also where the forward pass is not seen."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run, taps=taps, every=every) as rec:
+        for step in range(4):
+            rec.mark(epoch=step // 2)
+            loss = net(torch.ones(1, 6)).sum()
+            rec.mark(before=step)
+            loss.backward()
+            optimizer.step()
+            rec.mark(loss=float(step))
+    assert bs.open_run(run).tags()[0].keys() == {"epoch", "before", "loss"}
+    for tag, of in (("epoch", [0, 0, 1, 1]), ("before", [0, 1, 2, 3]), ("loss", [0, 1, 2, 3])):
+        at, values = bs.open_run(run).tags()[0][tag]
+        assert (at.tolist(), values.tolist()) == ([0, 1, 2, 3], of), tag
+
+
+def test_a_mark_after_an_evaluation_is_of_the_step_before_it(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        for epoch in range(2):
+            train(net, optimizer, 3)
+            with torch.no_grad():
+                rec.mark(accuracy=net(torch.ones(1, 6)).sum() * 0 + epoch)
+    assert marked(run) == [(2, {"accuracy": 0.0}), (5, {"accuracy": 1.0})]
+
+
+def test_in_the_midst_of_a_step_a_tag_is_of_that_step_wherever_it_was_given_first(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run) as rec:
+        train(net, optimizer, 1)
+        rec.mark(loss=0.0)
+        net(torch.ones(1, 6)).sum().backward()
+        rec.mark(loss=1.0)
+        optimizer.step()
+    assert marked(run) == [(0, {"loss": 0.0}), (1, {"loss": 1.0})]
+
+
+def test_a_step_that_the_program_ends_itself_is_marked_in_the_same_way(net, run):
+    with bs.record(net, run=run) as rec:
+        for step in range(2):
+            net(torch.ones(1, 6)).sum().backward()
+            rec.step()
+            rec.mark(loss=float(step))
+    assert marked(run) == [(0, {"loss": 0.0}), (1, {"loss": 1.0})]
 
 
 def test_calls_beyond_the_most_are_left_out_with_one_warning(run):

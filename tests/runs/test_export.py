@@ -53,6 +53,24 @@ def test_parquet(run: Run, tmp_path: Path) -> None:
     assert table["mean"][:3] == [0.5, 1.5, 2.5]
 
 
+def test_by_rank_each_has_rows_of_its_own(tmp_path: Path) -> None:
+    engine = pytest.importorskip("pyarrow.parquet")
+    for rank in range(2):
+        with RunWriter(tmp_path / "run", rank=rank, world=2) as writer:
+            both, mine = writer.tensor("both", "weight", replicated=True), writer.tensor(f"of {rank}", "weight")
+            gap = writer.metric("gap")
+            rows = np.zeros(2, STATISTICS)
+            rows["count"], rows["mean"] = 3, [7, rank]
+            writer.append(0, [both, mine], rows)
+            writer.values(0, gap, [mine], [rank + 0.5])
+    run = open_run(tmp_path / "run")
+    merged = engine.read_table(run.export(tmp_path / "merged.parquet")).to_pydict()
+    assert (merged["tensor"], merged["ranks"]) == (["both", "of 0", "of 1"], [1, 1, 1])
+    apart = engine.read_table(run.export(tmp_path / "apart.parquet", by_rank=True)).to_pydict()
+    assert (apart["tensor"], apart["rank"]) == (["both", "both", "of 0", "of 1"], [0, 1, 0, 1])
+    assert (apart["mean"], apart["gap"][2:]) == ([7, 7, 0, 1], [0.5, 1.5]) and "ranks" not in apart
+
+
 def test_an_ending_that_is_not_known(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"exported to \.csv, \.jsonl, \.parquet; 'out\.xlsx' ends in '\.xlsx'"):
         run.export(tmp_path / "out.xlsx")

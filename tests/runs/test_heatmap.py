@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mini_reader import read_table
 from written import measured, rows_of, write
@@ -68,6 +68,7 @@ def test_of_a_gradient_that_is_accumulated_the_last_call_counts(path: Path, monk
         np.testing.assert_allclose(found.values[0], [of_elements("max", sums[:32]), of_elements("max", sums[32:])])
 
 
+@settings(max_examples=25)
 @given(steps=st.integers(1, 200), flushes=st.integers(1, 40), columns=st.integers(1, 30), closed=st.booleans())
 def test_stored_summaries_say_what_the_rows_say(
     tmp_path_factory: pytest.TempPathFactory, steps: int, flushes: int, columns: int, closed: bool

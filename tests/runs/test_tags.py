@@ -44,7 +44,7 @@ def test_ranks_are_told_apart_if_asked_for(tmp_path):
             writer.mark(0, loss=float(rank))
             writer.mark(rank + 1, loss=10.0)
     run = open_run(tmp_path / "run")
-    assert run.tags()[0]["loss"][0].tolist() == [0, 1, 2]
+    assert [column.tolist() for column in run.tags()[0]["loss"]] == [[0, 1, 2], [0.0, 10.0, 10.0]]  # of step 0, rank 0
     assert run.tags(1)[0]["loss"][0].tolist() == [0, 2]
     assert run.tags(1)[0]["loss"][1].tolist() == [1.0, 10.0]
 

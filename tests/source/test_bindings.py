@@ -1,8 +1,10 @@
 """Which statements bind a name."""
 
+import linecache
+
 import pytest
 
-from backsight.source import Place
+from backsight.source import Place, cells
 from backsight.source.bindings import are_alternatives, assignments, rebinding
 
 
@@ -54,6 +56,20 @@ class TestRebinding:
         file = tmp_path / "train.py"
         file.write_text("x = torch.div(x, y)\n")
         assert rebinding(str(file), 1, "x", 1).text == "x = torch.div(x, y)"
+
+
+class TestRebindingInANotebook:
+    """All cells are one module. A function is looked at by itself, as everywhere."""
+
+    CELLS = ("x = x / 2\n", "x = x / 3\n", "y = 1\ndef f():\n    y = 2\n")
+
+    @pytest.mark.parametrize(("line", "text"), [(1, "x = x / 3"), (3, None)])
+    def test_the_newest_of_the_other_cells_counts(self, monkeypatch, line, text):
+        for number, source in enumerate(self.CELLS):
+            monkeypatch.setitem(linecache.cache, f"<cell {number}>", (len(source), None, source.splitlines(True), ""))
+        monkeypatch.setattr(cells, "cell", lambda file: file if file.startswith("<cell ") else None)
+        found = rebinding("<cell 2>", line, "x")
+        assert (found.text if found else None) == text
 
 
 class TestAlternatives:

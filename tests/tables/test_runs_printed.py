@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from shown import Command, environment
 
-from backsight.runs import STATISTICS, RunWriter
+from backsight.runs import STATISTICS, RunWriter, open_run
+from backsight.tables import show_run
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100, 132, 200])
@@ -35,6 +36,28 @@ def listed(tmp_path: Path) -> Path:
         writer.append(step, [number], np.ones(1, STATISTICS))
     writer.close()
     return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((3, 3), None),
+        ((3, 2), "not all ranks came so far: rank 1 ended at step 1, rank 0 at step 2"),
+        ((0, 3), "not all ranks came so far: rank 0 recorded no step, rank 1 at step 2"),
+    ],
+)
+def test_a_rank_that_ended_before_the_others_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: tuple[int, ...], said: str | None
+) -> None:
+    for rank, count in enumerate(steps):
+        with RunWriter(tmp_path / "run", rank=rank, world=2) as writer:
+            number = writer.tensor("t", "weight", None, (1,), "float32")
+            for step in range(count):
+                writer.append(step, [number], np.ones(1, STATISTICS))
+    assert open_run(tmp_path / "run").last_steps == {k: count - 1 if count else None for k, count in enumerate(steps)}
+    assert show_run(str(tmp_path / "run")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("not all ranks")] == ([said] if said else [])
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,14 @@ class TestByLoggedCalls:
         assert capture(model(x())).modules == ()
         assert log
 
+    def test_the_first_operation_after_its_end_is_after_its_end(self):
+        model = Nest()
+        with logged() as log:
+            y = model(x())
+        assert made_by(capture(y, model=model)) == NEST
+        assert capture(y.neg(), model=model).calls == ()
+        assert log
+
     def test_what_was_made_before_the_log_began_is_not_known(self):
         model = Sine()
         before = model(x()).exp()

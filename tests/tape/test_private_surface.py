@@ -53,6 +53,16 @@ def test_numbers_begin_anew_in_each_thread():
     assert found == [0], "a new thread's sequence numbers no longer begin at 0; then CallLog may be made simpler"
 
 
+def test_a_hook_knows_that_it_is_inside_of_a_backward_pass(w):
+    seen = []
+    w.register_hook(lambda _: seen.append(_torch.in_backward()))
+    w.register_post_accumulate_grad_hook(lambda _: seen.append(_torch.in_backward()))
+    assert not _torch.in_backward()
+    w.sum().backward()
+    assert seen == [True, True]
+    assert not _torch.in_backward()
+
+
 def test_a_node_knows_what_it_made(w):
     for y in (w.sin(), Half.apply(w)):
         (metadata,) = _torch.input_metadata(y.grad_fn)

@@ -276,6 +276,13 @@ def test_finite_is_told_when_asked_for(value, finite):
     assert saved_of(y, finite=True)["other"].finite is finite
 
 
+def test_finite_is_unknown_where_the_memory_is_gone_for_the_moment():
+    x, weight = leaf(2), torch.ones(2)
+    y = x * weight
+    weight.untyped_storage().resize_(0)  # as FSDP2 does until backward comes to it
+    assert saved_of(y, finite=True)["other"].finite is None
+
+
 def test_finite_is_unknown_where_there_are_no_values():
     integers = saved_of(leaf(2)[torch.tensor([0])], finite=True)
     assert integers["indices[0]"].finite is None
@@ -328,11 +335,14 @@ def test_capture_says_modified_exactly_when_backward_raises(program):
         except RuntimeError:  # a view of a custom Function's output must not be changed in place
             return
     loss = sum(v.sum() for v in values)
-    modified = any(s.state == "modified" for n in capture(loss).nodes for s in n.saved)
+    nodes = capture(loss).nodes
+    modified = any(s.state == "modified" for n in nodes for s in n.saved)
+    # What changed a view in place is kept inside of a CopySlices, and PyTorch lets nobody look at what it saved.
+    hidden = any(n.name == "CopySlices" for n in nodes)
     try:
         loss.backward()
     except RuntimeError as error:
         assert "modified by an inplace operation" in str(error)
-        assert modified
+        assert modified or hidden
     else:
         assert not modified

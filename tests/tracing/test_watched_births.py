@@ -101,3 +101,11 @@ def test_a_healthy_training_gives_birth_to_nothing():
 def test_births_are_looked_for_at_the_exact_level():
     with bs.watch(level="lines", nonfinite=True) as watch:
         assert watch.level == "exact"
+
+
+def test_an_operand_that_was_given_by_name():
+    scale, zero = torch.ones(2, requires_grad=True), torch.zeros(2)
+    with bs.watch(nonfinite=True) as watch:
+        torch.div(input=scale, other=zero)
+    (birth,) = watch.nonfinite
+    assert [(each.text, each.at) for each in birth.operands] == [("scale", (1.0, 1.0)), ("zero", (0.0, 0.0))]

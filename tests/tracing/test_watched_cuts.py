@@ -117,3 +117,10 @@ def test_a_buffer_knows_what_it_was_filled_from(x):
         with torch.no_grad():
             average.mul_(0.9).add_(x)
         assert cut_by(watch, average) == [("no_grad", "add_", "x")]
+
+
+def test_an_operand_that_was_given_by_name(x):
+    with bs.watch(level="exact") as watch:
+        cut = torch.detach(input=x * 2)
+        loss = torch.add(torch.ones(3), other=cut).sum()
+    assert cut_by(watch, loss) == [("detach", "detach", "x * 2")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import second_order_functions
 import torch
-import wrong_functions as wrong
+import wrong
 from torch import nn
 
 import backsight as bs
@@ -40,6 +40,23 @@ def test_a_second_derivative_fails_only_where_it_is_asked_for() -> None:
 def test_a_function_of_which_nothing_can_be_tested_fails() -> None:
     with pytest.raises(AssertionError, match="backsight: nothing could be tested"):
         bs.testing.assert_gradients_right(torch.sum, torch.eye(3).to_sparse())
+
+
+def test_seed_and_time_reach_both_tests_and_are_the_functions_own_where_they_are_not_given() -> None:
+    seeds = []
+
+    def wave(x: torch.Tensor, seed: torch.Tensor | None = None) -> torch.Tensor:
+        seeds.append(torch.initial_seed())
+        return x.sin() if seed is None else x.sin() * seed
+
+    x = torch.randn(3)
+    bs.testing.assert_gradients_right(lambda x: wave(x), x, second_order=True, seed=7)
+    assert seeds == [7, 7]
+    bs.testing.assert_gradients_right(wave, x, torch.tensor(2.0), second_order=True)
+    with pytest.raises(TypeError, match=r"^verify\(seed=\.\.\.\) is an option of verify, and a parameter"):
+        bs.testing.assert_gradients_right(wave, x, seed=3)
+    with pytest.raises(AssertionError, match="nothing could be tested"):
+        bs.testing.assert_gradients_right(wave, x, seconds=0.0)
 
 
 PROGRAM = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import misbehaving
 import pytest
 import torch
 import wrong
@@ -81,7 +82,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS406",
-        (wrong.Unsummed, normal(5, 3), normal(5)),
+        (misbehaving.Unsummed, normal(5, 3), normal(5)),
         "Unsummed.backward lacks a sum in the gradient of `scale`.",
         "It has the shape 5×3, and `scale` the shape 5.",
         "Sum it over the dimensions along which `scale` is repeated in forward.",
@@ -128,7 +129,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS410",
-        (wrong.Mutating, x),
+        (misbehaving.Mutating, x),
         "Mutating.backward changes grad_output in place.",
         "grad_output holds other values after the call. Where the output is used twice, or a hook keeps it, another "
         "part of the graph gets the changed values.",
@@ -137,7 +138,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS411",
-        (wrong.Noisy, torch.zeros(3)),
+        (misbehaving.Noisy, torch.zeros(3)),
         "Noisy.backward is not deterministic.",
         "Random numbers that belong to the derivative must be drawn in forward and saved: drawn anew in backward they "
         "are others.",
@@ -145,14 +146,14 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS412",
-        (wrong.ChangingSaved, x),
+        (misbehaving.ChangingSaved, x),
         "ChangingSaved.backward changes a tensor that forward saved.",
         "retain_graph=True, or a second loss over the same forward, would compute with the changed values.",
         "Compute with new tensors: no in-place operation on what comes out of ctx.",
     ),
     (
         "BS412",
-        (wrong.Dirty, x),
+        (misbehaving.Dirty, x),
         "Dirty.forward changes its argument `x` in place and does not tell autograd.",
         "Whoever saved the tensor before, this Function included, computes with the changed values in backward, and "
         "the gradient of what came before is wrong.",
@@ -160,14 +161,14 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS413",
-        (wrong.Single, x),
+        (misbehaving.Single, x),
         "Single.backward computes the gradient of `x` in float32, forward in float64.",
         "Of a float64 grad_output it makes a gradient whose every entry is a float32 number.",
         "Take dtypes from the tensors, as in torch.zeros_like(x) or .to(grad_output.dtype), instead of naming one.",
     ),
     (
         "BS414",
-        (wrong.Raising, x, y),
+        (misbehaving.Raising, x, y),
         "Raising.backward returns 1 gradients for 2 arguments.",
         "RuntimeError: function RaisingBackward returned an incorrect number of gradients (expected 2, got 1)",
         "Return one for each argument of forward, None for those that need none.",
@@ -205,7 +206,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS418",
-        (wrong.Clipped, normal(5, 5)),
+        (misbehaving.Clipped, normal(5, 5)),
         "Clipped.backward is not linear in grad_output.",
         "",
         "Return grad_output times the derivative of forward, which does not depend on grad_output. To clip or "

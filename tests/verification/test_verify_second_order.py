@@ -158,8 +158,15 @@ def test_what_cannot_be_called_is_refused() -> None:
         bs.verify_second_order(torch.ones(2), torch.ones(2))
 
 
+def test_what_has_nothing_to_differentiate_is_refused_by_the_name_of_the_function_that_was_called() -> None:
+    with pytest.raises(bs.NothingToVerify, match=r"^verify_second_order\(\) called lambda, which returned an int64"):
+        bs.verify_second_order(lambda x: x * 2, torch.tensor(3))
+
+
 def test_an_option_whose_name_the_function_has_too_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify, and a parameter"):
+    with pytest.raises(
+        TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify_second_order, and"
+    ):
         bs.verify_second_order(lambda x, seed: x * seed, x_of(3), seed=3)
 
 

@@ -1,4 +1,4 @@
-"""Functions with a wrong backward, each wrong in one way, as people write them."""
+"""Functions whose backward returns a wrong gradient, each wrong in one way, as people write them."""
 
 from __future__ import annotations
 
@@ -127,20 +127,6 @@ class OtherDimensionBias(Function):
         return grad_output, grad_output.sum(1)
 
 
-class Unsummed(Function):
-    """A shape that autograd refuses."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x, scale)
-        return x * scale[:, None]
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x, scale = ctx.saved_tensors
-        return grad_output * scale[:, None], (grad_output * x)
-
-
 class Swapped(Function):
     """The gradients come in the wrong order."""
 
@@ -205,86 +191,6 @@ class Total(Function):
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:
         return grad_output, None
-
-
-class Mutating(Function):
-    """grad_output is changed in place."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        return x.exp()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        return grad_output.mul_(x.exp())
-
-
-class Noisy(Function):
-    """Random numbers are drawn in backward."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        return grad_output * x.cos() * (1 + 1e-3 * torch.rand_like(x))
-
-
-class ChangingSaved(Function):
-    """Backward computes in place on what it saved: right once."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.derivative = x.cos()
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        return ctx.derivative.mul_(grad_output).clone()
-
-
-class Dirty(Function):
-    """Forward changes its input and tells nobody."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        x.mul_(2)
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        return grad_output * 2
-
-
-class Single(Function):
-    """The gradient is computed in single precision."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        return grad_output.float() * x.float().cos()
-
-
-class Raising(Function):
-    """Too few gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a + b
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        return grad_output
 
 
 class Softmax(Function):
@@ -384,18 +290,6 @@ class Layer(Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x, weight = ctx.saved_tensors
         return grad_output @ weight, (grad_output * (1 - torch.tanh(x @ weight.T) ** 2)).T @ x
-
-
-class Clipped(Function):
-    """Gradients are clipped on their way."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
-        return grad_output.clamp(-0.5, 0.5)
 
 
 class Entropy(Function):

@@ -20,3 +20,11 @@ def shades(page, selector):
 
 def at(page):
     return page.evaluate("location.hash")
+
+
+def expect(locator):
+    """Playwright's assertions, which wait: what the pointer does to a page is seen a frame later."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=15_000)
+    return expect(locator)

@@ -55,6 +55,14 @@ def test_a_tensor_of_any_name_can_be_asked_for(folder, question):
             assert answer.get("tensor", name) == name
 
 
+def test_a_long_name_that_is_not_there_is_not_said_at_length(folder):
+    write(folder / "run", ["t"])
+    with Server(Library(folder)) as server:
+        status, answer = asked(server, f"/api/ask/lines?run=run&kind=grad&tensor={'x' * 9_000}")
+    assert (status, len(answer["error"]) < 1_300) == (400, True)
+    assert answer["error"].startswith("The run has no tensor 'xxx")
+
+
 def test_many_tensors_have_fewer_columns(folder):
     tensors, steps = 2_600, 800
     rows = np.zeros(tensors, STATISTICS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from looking import at, drawn, shades
+from looking import at, drawn, expect, shades
 from recorded_runs import HOSTILE
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -24,6 +24,9 @@ def test_runs_are_listed_with_how_they_went(look):
     assert "finished" in row.inner_text()
     assert "loss NaN" in row.locator(".sparkline").inner_text()
     assert shades(page, "tr:nth-child(3) .sparkline canvas") > 1
+    expect(row.locator(".severity")).to_have_text("2 errors")
+    row.locator(".severity").click()
+    page.get_by_text("The gradient of head.bias came to hold NaN at step 30.").wait_for()
 
 
 def test_a_run_is_found_by_typing(look):
@@ -46,7 +49,7 @@ def test_two_runs_are_chosen_and_compared(look):
     drawn(page)
     assert at(page).startswith("#/first/compare?with=other")
     assert "Step 0, stem.weight (weights)" in page.locator("main").inner_text()
-    page.get_by_label("another run").select_option("again")
+    page.get_by_label("beside").select_option("again")
     drawn(page)
     assert "every number of both is the same" in page.locator("main").inner_text()
 
@@ -235,6 +238,14 @@ def test_names_that_are_markup_are_text(look, view):
         assert "<img" in page.locator("main").inner_text()
 
 
+def test_a_name_that_turns_writing_around_is_spelt_out(look):
+    for view in ("heatmap", "findings", "about"):
+        page = look(f"#/hostile/{view}")
+        shown = page.locator("main").inner_text()
+        assert "\u202e" not in shown
+        assert "\\u202e" in shown
+
+
 def test_a_tensor_that_is_markup_is_text_and_all_nan(look):
     page = look("#/hostile/heatmap")
     assert shades(page, ".cells canvas") <= 4  # the colour of NaN, and of what is between rows
@@ -244,6 +255,15 @@ def test_a_tensor_that_is_markup_is_text_and_all_nan(look):
     assert page.locator("img").count() == 0
     assert "NaN or ∞ from step 0 on" in page.locator(".title").inner_text()
     assert HOSTILE[:20] in page.title()
+
+
+def test_the_step_of_a_tensor_is_moved_by_keys(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad&step=20")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("tr.here td").first).to_have_text("21")
+    drawn(page)
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(page.locator("tr.here td").first).to_have_text("11")
 
 
 def test_a_rank_may_be_chosen(look):
@@ -360,6 +380,8 @@ def test_nothing_is_wider_than_a_narrow_screen(look):
         "#/broken/findings",
         "#/first/about",
         "#/hostile/heatmap",
+        "#/hostile/findings",
+        "#/hostile/memory",
     ):
         page = look(view, viewport={"width": 390, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view

@@ -4,9 +4,9 @@ import gc
 import multiprocessing
 import weakref
 
-import programs
 import pytest
 import torch
+import walked
 from backward import differences, roots_of, same_bits, tensors_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ OPERATORS = (560, 470, 420)
 MODULES = 60
 
 
-@pytest.mark.parametrize("program", programs.PROGRAMS.values(), ids=programs.PROGRAMS)
+@pytest.mark.parametrize("program", walked.PROGRAMS.values(), ids=walked.PROGRAMS)
 def test_gradients_are_those_of_backward_to_the_bit(program):
     torch.manual_seed(1)
     loss = program()
@@ -31,7 +31,7 @@ def test_gradients_are_those_of_backward_to_the_bit(program):
         assert same_bits(leaf.grad, ours), leaf.label
 
 
-@pytest.mark.parametrize("program", programs.PROGRAMS.values(), ids=programs.PROGRAMS)
+@pytest.mark.parametrize("program", walked.PROGRAMS.values(), ids=walked.PROGRAMS)
 def test_nodes_run_in_the_order_of_the_engine(program):
     loss = program()
     w = bs.walk(loss, names=False)

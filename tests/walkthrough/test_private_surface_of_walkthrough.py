@@ -5,12 +5,9 @@ import torch
 from backsight.walkthrough import _torch
 
 
-def test_nodes_are_callable_and_say_what_they_expect():
+def test_nodes_are_callable():
     x = torch.ones(2, 3, requires_grad=True)
-    node = (x * 2).grad_fn
-    (expected,) = _torch.arrivals(node)
-    assert (tuple(expected.shape), expected.dtype, expected.device) == ((2, 3), torch.float32, torch.device("cpu"))
-    result = node(torch.ones(2, 3))
+    result = (x * 2).grad_fn(torch.ones(2, 3))
     assert result[0].sum() == 12
 
 

@@ -1,14 +1,14 @@
 """A walk stops where it is told to: after a node, at a place, at the first NaN, at a jump of the norm."""
 
-import programs
 import pytest
 import torch
+import walked
 
 import backsight as bs
 
 
 def test_a_step_runs_one_node():
-    w = bs.walk(programs.mean_squared_error())
+    w = bs.walk(walked.mean_squared_error())
     assert w.next.op == "Mean" and not w.steps
     step = w.step()
     assert step.node.op == "Mean"
@@ -18,19 +18,19 @@ def test_a_step_runs_one_node():
 
 
 def test_steps_can_be_walked_in_a_loop():
-    w = bs.walk(programs.mean_squared_error())
+    w = bs.walk(walked.mean_squared_error())
     assert [step.node.op for step in w if step.node.leaf is None] == ["Mean", "Pow", "Sub", "Add", "Mm", "T"]
     assert w.done and w.next is None
 
 
 def test_after_the_end_there_is_no_step():
-    w = bs.walk(programs.mean_squared_error()).run()
+    w = bs.walk(walked.mean_squared_error()).run()
     with pytest.raises(bs.WalkError, match="the walk is over: all 8 steps are done"):
         w.step()
 
 
 def test_until_a_module_stops_at_what_arrives_there():
-    model, x = programs.Residual(), torch.randn(2, 3, 8, 8)
+    model, x = walked.Residual(), torch.randn(2, 3, 8, 8)
     with bs.watch(model):
         loss = model(x).sum()
     w = bs.walk(loss, model=model)
@@ -104,7 +104,7 @@ def test_where_paths_meet_the_parts_are_counted():
 
 
 def test_sums_of_broadcast_gradients_are_told():
-    add = bs.walk(programs.mean_squared_error()).until("Add")
+    add = bs.walk(walked.mean_squared_error()).until("Add")
     assert add.grad_out[1].summed_from == (2, 4) and add.grad_out[1].shape == (4,)
     assert add.notes == ("other was broadcast: its gradient is summed from 2×4 to 4",)
 

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-import programs
 import pytest
 import torch
+import walked
 
 import backsight as bs
 from backsight.walkthrough.check import checked
@@ -60,9 +60,9 @@ def test_words():
 
 
 def test_a_custom_function_is_shown_with_its_class():
-    step = bs.walk(programs.custom_function()).until("Scaled")
+    step = bs.walk(walked.custom_function()).until("Scaled")
     assert step.node.kind == "custom"
-    assert "custom Function Scaled" in step.words and "programs.py" in step.words
+    assert "custom Function Scaled" in step.words and "walked.py" in step.words
     assert step.formula is None
     assert step.arguments == ("x", "input 1", "y")
     assert str(step.check) == "not checked: a custom region does not say what its forward was"
@@ -107,7 +107,7 @@ def test_a_small_jacobian_is_that_of_the_whole_function(f):
 
 
 def test_the_gradient_that_leaves_is_the_gradient_that_came_times_the_jacobian():
-    for step in bs.walk(programs.mean_squared_error()):
+    for step in bs.walk(walked.mean_squared_error()):
         if step.node.leaf is None:
             g = step.grad_in[0].value.reshape(-1)
             for jacobian in step.jacobian:
@@ -121,10 +121,10 @@ def test_of_a_large_jacobian_some_rows_are_looked_at():
     assert str(jacobian) == "10,000×10,000 diagonal (8 of 10,000 rows looked at)"
 
 
-@pytest.mark.parametrize("program", [p for p in programs.PROGRAMS if "custom" not in p])
+@pytest.mark.parametrize("program", [p for p in walked.PROGRAMS if "custom" not in p])
 def test_every_check_that_can_be_made_on_real_programs_succeeds(program):
     torch.manual_seed(1)
-    checks = [step.check for step in bs.walk(programs.PROGRAMS[program]()).run().steps if step.node.leaf is None]
+    checks = [step.check for step in bs.walk(walked.PROGRAMS[program]()).run().steps if step.node.leaf is None]
     assert [str(check) for check in checks if check.ok is False] == []
     assert all(check.why for check in checks if check.ok is None)
     assert program in ("sparse_embedding", "complex_inside", "half_precision") or sum(c.ok is True for c in checks) > 1
@@ -165,7 +165,7 @@ def test_a_jacobian_asked_for_after_the_graph_was_freed_raises():
 
 
 def test_a_step_prints_its_card():
-    text = str(bs.walk(programs.mean_squared_error()).until("Add"))
+    text = str(bs.walk(walked.mean_squared_error()).until("Add"))
     assert text.splitlines()[:2] == [
         "step 3 · AddBackward0",
         "  in        2×4  [-0.5366, 0.6239, -0.3015, -0.4827, …]  norm 1.51",

@@ -2,9 +2,9 @@
 
 import re
 
-import programs
 import pytest
 import torch
+import walked
 
 import backsight as bs
 
@@ -17,7 +17,7 @@ EACH = f"steps.map((step, k) => {{ show(k); return [step.module, {TITLE}, ({MARK
 @pytest.fixture
 def error(visit):
     """The page of the mean squared error of a linear layer: six operations, two leaves without names."""
-    return visit(bs.walk(programs.mean_squared_error()).run().to_html())
+    return visit(bs.walk(walked.mean_squared_error()).run().to_html())
 
 
 def title(page):
@@ -96,7 +96,7 @@ def test_behind_a_view_that_is_not_in_the_picture_it_goes_to_what_is(visit):
 
 def test_a_closed_module_is_lit_when_one_of_its_operations_runs(visit):
     torch.manual_seed(0)
-    model = programs.Residual()
+    model = walked.Residual()
     walk = bs.walk(model(torch.randn(2, 3, 8, 8)).sum(), model=model).run()
     page = visit(walk.to_html(picture=lambda: walk.graph.to_svg(max_boxes=8)))
     lit = {module: lit for module, title, lit, _ in page.evaluate(EACH) if module and "→" not in title}
@@ -115,7 +115,7 @@ def test_a_leaf_that_is_used_twice_is_lit_twice(visit):
 def test_a_click_on_a_box_goes_to_its_next_step(visit):
     box = '<g data-node="{}" id="{}"><rect x="{}" width="20" height="20"/></g>'
     boxes = box.format("1-2", "a", 0) + box.format("3 6", "b", 30) + box.format("2", "c", 60)
-    page = visit(bs.walk(programs.mean_squared_error()).run().to_html(picture=f'<svg width="90">{boxes}</svg>'))
+    page = visit(bs.walk(walked.mean_squared_error()).run().to_html(picture=f'<svg width="90">{boxes}</svg>'))
     reached = []
     for name in "aabbc":
         page.locator(f"#{name}").click()
@@ -129,7 +129,7 @@ def test_nodes_are_told_as_numbers_and_ranges(error):
 
 
 def test_what_is_lit_and_the_step_in_the_list_are_in_sight_though_the_page_does_not_scroll(visit):
-    model = programs.Residual()
+    model = walked.Residual()
     page = visit(bs.walk(model(torch.randn(2, 3, 8, 8)).sum(), model=model).run().to_html())
     for k in (0, 30, 60, 15):
         page.evaluate("show", k)
@@ -140,7 +140,7 @@ def test_what_is_lit_and_the_step_in_the_list_are_in_sight_though_the_page_does_
 
 
 def test_in_a_notebook_the_page_does_not_scroll_what_is_around_it(visit):
-    frame = bs.walk(programs.residual()).run()._repr_html_()
+    frame = bs.walk(walked.residual()).run()._repr_html_()
     page = visit(f"<!doctype html><div style='height:3000px'></div>{frame}<div style='height:3000px'></div>")
     inside = page.frames[1]
     inside.wait_for_selector("#card h2")
@@ -151,7 +151,7 @@ def test_in_a_notebook_the_page_does_not_scroll_what_is_around_it(visit):
 
 def test_a_long_walk_has_its_norms_as_a_curve_and_a_click_goes_there(visit, error):
     assert error.locator("#curve svg").count() == 0
-    page = visit(bs.walk(programs.residual()).run().to_html())
+    page = visit(bs.walk(walked.residual()).run().to_html())
     points = "(what) => document.querySelector(`#curve .${what}`).getAttribute('d').match(/[ML]/g)?.length ?? 0"
     count = {what: page.evaluate(points, what) for what in ("line", "leaf", "bad")}
     assert (count["line"] + count["leaf"], count["bad"]) == (64, 0)
@@ -162,7 +162,7 @@ def test_a_long_walk_has_its_norms_as_a_curve_and_a_click_goes_there(visit, erro
 
 def test_of_a_walk_of_many_steps_the_last_are_shown_and_what_ran_before_is_marked(visit, monkeypatch):
     monkeypatch.setattr("backsight.walkthrough.page.MOST_STEPS", 3)
-    walk = bs.walk(programs.mean_squared_error())
+    walk = bs.walk(walked.mean_squared_error())
     walk.until("Mm")
     page = visit(walk.to_html())
     assert "the last 3 are shown" in page.locator("header").inner_text()
@@ -199,7 +199,7 @@ def test_names_are_text_and_stay_within_the_card(visit, name):
 
 @pytest.mark.parametrize("width", [1280, 800, 420])
 def test_nothing_hangs_out_of_the_window(visit, width):
-    html = bs.walk(programs.residual()).run().to_html()
+    html = bs.walk(walked.residual()).run().to_html()
     page = visit(html, viewport={"width": width, "height": 700})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     assert page.locator("#picture .lit").first.is_visible() and page.locator("#card h2").is_visible()
@@ -208,7 +208,7 @@ def test_nothing_hangs_out_of_the_window(visit, width):
 
 
 def test_the_page_needs_nothing_else(tmp_path):
-    w = bs.walk(programs.residual()).run()
+    w = bs.walk(walked.residual()).run()
     html = w.to_html(tmp_path / "walk.html")
     assert (tmp_path / "walk.html").read_text(encoding="utf-8") == html
     assert not re.search(r"(?:src|href)=|https?://|@import|url\(", html.replace("http://www.w3.org/2000/svg", ""))
@@ -216,18 +216,18 @@ def test_the_page_needs_nothing_else(tmp_path):
 
 
 def test_a_model_s_page_stays_small():
-    assert len(bs.walk(programs.gpt2()).run().to_html()) < 120_000
+    assert len(bs.walk(walked.gpt2()).run().to_html()) < 120_000
 
 
 def test_the_picture_may_be_left_out():
-    assert 'id="picture"' not in bs.walk(programs.mean_squared_error()).run().to_html(picture="")
+    assert 'id="picture"' not in bs.walk(walked.mean_squared_error()).run().to_html(picture="")
 
 
 def test_a_notebook_shows_the_page_in_a_frame():
-    shown = bs.walk(programs.mean_squared_error()).run()._repr_html_()
+    shown = bs.walk(walked.mean_squared_error()).run()._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and "<script" not in shown
 
 
 def test_a_walk_that_has_not_begun_has_a_page(visit):
-    page = visit(bs.walk(programs.mean_squared_error()).to_html())
+    page = visit(bs.walk(walked.mean_squared_error()).to_html())
     assert "No step has been made" in page.locator("#card").inner_text()

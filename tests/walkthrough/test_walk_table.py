@@ -1,8 +1,8 @@
 """`print(walk)`: numbers for a formula, norms by module for a model, in 80 columns as in 160, plain in a pipe."""
 
-import programs
 import pytest
 import torch
+import walked
 
 import backsight as bs
 
@@ -20,12 +20,12 @@ def test_a_formula_is_told_with_numbers():
 
 
 def test_a_walk_that_has_not_begun_says_what_comes():
-    text = bs.walk(programs.mean_squared_error()).text(width=80)
+    text = bs.walk(walked.mean_squared_error()).text(width=80)
     assert text.splitlines()[1:] == ["next: MeanBackward0 #0"]
 
 
 def test_a_model_is_told_by_module():
-    model = programs.Residual()
+    model = walked.Residual()
     with bs.watch(model):
         loss = model(torch.randn(2, 3, 8, 8)).sum()
     lines = bs.walk(loss, model=model).run().text(width=100).splitlines()
@@ -58,13 +58,13 @@ def test_a_stop_is_told():
 @pytest.mark.parametrize("width", [40, 80, 100, 160])
 @pytest.mark.parametrize("program", ["mean_squared_error", "many_paths", "custom_function", "residual", "lstm"])
 def test_no_line_is_wider_than_asked(program, width):
-    text = bs.walk(programs.PROGRAMS[program]()).run().text(width=width)
+    text = bs.walk(walked.PROGRAMS[program]()).run().text(width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" not in text
 
 
 def test_in_a_pipe_it_is_plain_and_in_colour_only_where_asked(capsys):
-    w = bs.walk(programs.mean_squared_error()).run()
+    w = bs.walk(walked.mean_squared_error()).run()
     print(w)
     assert "\x1b" not in capsys.readouterr().out
     assert "\x1b[" in w.text(color=True)

@@ -53,9 +53,10 @@ from backsight.compat.ember_metrics import Metric, Metrics
 from backsight.compat.ember_modules import Found, Watched, survey
 from backsight.compat.ember_rows import Row, Rows, get_stats, plain
 from backsight.compat.ember_tracker import claimed, emberTracker, last_words, spelt
-from backsight.recording._torch import in_backward, in_transform
+from backsight.recording._torch import in_transform
 from backsight.recording.hook import Hook
 from backsight.recording.voice import Voice, told
+from backsight.tape import in_backward
 
 __all__ = ["emberTracker", "get_stats", "torchEmber"]
 

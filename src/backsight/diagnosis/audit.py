@@ -74,6 +74,7 @@ def audit_at(
             saved_names=surveyed.saved_names,
             site=site,
             loss_is_finite=_are_finite(roots),
+            chosen=bool(given),
         )
         findings = [finding for rule in RULES.values() for finding in rule(scene)]
         remember(site, scene.graph, scene.involved().values())

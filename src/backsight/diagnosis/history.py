@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from backsight.tape import Graph
-from backsight.tracing.steps import Consumed, parameters, version
+from backsight.tracing.changes import version
+from backsight.tracing.steps import Consumed, parameters
 
 Site = tuple[str, int]
 """File and line of a call."""

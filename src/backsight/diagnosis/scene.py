@@ -25,7 +25,8 @@ class Scene:
 
     `past` is the last audit at the same call site, `steps` the optimizer steps if a watch is running. During and after
     a backward, part of the graph has rightly been freed. `saved_names` are the names, by id, of saved tensors that are
-    modified or not finite; `loss_is_finite` is None where the values cannot be looked at.
+    modified or not finite; `loss_is_finite` is None where the values cannot be looked at. `chosen` tells whether the
+    optimizers are those that the caller gave, as the ones that are to learn from this loss.
     """
 
     graph: Graph
@@ -37,6 +38,7 @@ class Scene:
     saved_names: Mapping[int, str] = field(default_factory=dict)
     site: Site = ("", 0)
     loss_is_finite: bool | None = None
+    chosen: bool = False
 
     def involved(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers that hold a leaf of the graph; others belong to other losses, or other threads."""

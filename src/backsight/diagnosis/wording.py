@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from backsight.findings.located import Statement, located
+from backsight.tape.rows import dimensions, dtype_name
 
 
 def shown(place: Statement, says: str) -> str:
@@ -38,10 +39,10 @@ def listed(items: Sequence[str], limit: int = 6) -> str:
 
 def shaped(shape: Sequence[int] | None) -> str:
     """`3×4`; `scalar` for no dimensions."""
-    return "×".join(map(str, shape or ())) or "scalar"
+    return dimensions(shape or ())
 
 
 def described(tensor: torch.Tensor) -> str:
     """`float32 tensor of shape 3×4`."""
-    kind = str(tensor.dtype).removeprefix("torch.")
+    kind = dtype_name(tensor.dtype)
     return f"{kind} tensor of shape {shaped(tensor.shape)}" if tensor.dim() else f"{kind} scalar"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
+_WIDTH = 110
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -82,14 +84,14 @@ def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:
     return SEVERITIES[: SEVERITIES.index(severity) + 1]
 
 
-def plain_text(renderable: object, width: int = 110) -> str:
+def plain_text(renderable: object) -> str:
     """Return what rich would print, without colour."""
     from rich.console import Console
 
     out = io.StringIO()
     console = Console(
         file=out,
-        width=width,
+        width=_WIDTH,
         color_system=None,
         force_terminal=False,  # also where FORCE_COLOR is set, as it is in kernels of notebooks
         force_jupyter=False,  # which would display it there, and return nothing

@@ -27,11 +27,6 @@ def drop_empty_hooks(parameter: torch.Tensor) -> None:
         held._post_accumulate_grad_hooks = None
 
 
-def in_backward() -> bool:
-    """Whether this thread is inside of a backward pass."""
-    return torch._C._current_graph_task_id() != -1
-
-
 def at_end_of_backward(action: Any) -> None:
     """Call something when the backward pass under way is through, after what was given here before."""
     torch.autograd.Variable._execution_engine.queue_callback(action)

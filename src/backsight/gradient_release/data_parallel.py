@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from backsight.gradient_release._torch import at_end_of_backward, in_backward, is_sharded
+from backsight.gradient_release._torch import at_end_of_backward, is_sharded
 from backsight.gradient_release.errors import NotReleasable, ReleaseError
+from backsight.tape import in_backward
 
 if TYPE_CHECKING:
     from backsight.gradient_release.arrival import Slot

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from backsight.gradient_release._torch import in_backward, wrapper
+from backsight.gradient_release._torch import wrapper
 from backsight.gradient_release.errors import AlreadyStepped, GradientGone
+from backsight.tape import in_backward
 
 if TYPE_CHECKING:
     from backsight.gradient_release.arrival import Slot

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from backsight.gradient_release._torch import drop_empty_hooks, in_backward
+from backsight.gradient_release._torch import drop_empty_hooks
 from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.bucket import told
 from backsight.gradient_release.clipping import Method, backward, clip
@@ -17,6 +17,7 @@ from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import norms_of, total_norm
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.stepping import Stepping
+from backsight.tape import in_backward
 
 
 class Release(Stepping):

@@ -18,7 +18,6 @@ from backsight.gradient_release._torch import (
     at_end_of_backward,
     hook_first_after_step,
     hook_last_before_step,
-    in_backward,
     is_last_hook,
 )
 from backsight.gradient_release.accumulation import MomentumAccumulation
@@ -33,6 +32,7 @@ from backsight.gradient_release.norms import Kept, Norms
 from backsight.gradient_release.partial_step import PartialStep
 from backsight.gradient_release.placeholder import Placeholder, leave_placeholder
 from backsight.gradient_release.scaler import refuse_undeclared
+from backsight.tape import in_backward
 
 if TYPE_CHECKING:
     from backsight.gradient_release.clipping import Clipping

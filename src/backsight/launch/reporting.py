@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
-from backsight.launch.ranks import rank
+from backsight.launch.ranks import rank, ranks
 from backsight.launch.recording import RecordingObserver
 from backsight.launch.voice import failed
 
@@ -24,8 +23,7 @@ class ReportingObserver(RecordingObserver):
     ):
         super().__init__(program, run=run, every=every, quiet=quiet)
         self.report = report
-        alone = os.environ.get("WORLD_SIZE", "1") == "1"  # several processes write into one folder, which has a name
-        self._temporary = not keep and run is None and alone
+        self._temporary = not keep and run is None and ranks() == 1  # several write into one folder, which has a name
         self._scratch: str | None = None
 
     def finish(self) -> None:

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,14 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 FAMILIAR = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor})
 """Types of tensors that hold their own storage; the others are made of these."""
 
-
 COMPILED = "_orig_mod"
 """The name under which `torch.compile(module)` holds the module."""
-
-
-def in_backward() -> bool:
-    """Whether this thread runs a backward pass."""
-    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def current_node() -> Any:
@@ -63,3 +61,32 @@ without_modes = _disable_current_modes
 def forget_fakes(mode: Any) -> None:
     """Let a fake mode forget which tensors it made: `Module.to` replaces no parameter that has a weak reference."""
     mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
+
+
+def log_level() -> Any:
+    """Return the least severity that PyTorch's C++ code logs to stderr, as a number to be set; None if it is hidden.
+
+    INFO is 0, WARNING 1 and ERROR 2 (`c10/util/Logging.cpp`).
+    """
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+        return ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
+    except (OSError, ValueError):  # another platform, or a build that logs otherwise
+        return None
+
+
+@contextmanager
+def without_log_warnings() -> Iterator[None]:
+    """Keep the allocator from logging each thousandth block that is freed and was there before the profiler.
+
+    Every step frees some; the ledger knows them (`c10/core/CPUAllocator.cpp`, `ProfiledCPUMemoryReporter::Delete`).
+    """
+    level = log_level()
+    before = None if level is None else level.value
+    try:
+        if before is not None:
+            level.value = max(before, 2)
+        yield
+    finally:
+        if before is not None:
+            level.value = before

@@ -17,13 +17,13 @@ from torch.autograd.graph import get_gradient_edge
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backsight.memory._torch import FAMILIAR, current_node, in_backward
+from backsight.memory._torch import FAMILIAR, current_node
 from backsight.memory.allocator import ACCUMULATE
 from backsight.memory.calls import ModuleCalls
 from backsight.memory.kinds import settled
 from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
 from backsight.memory.tensors import named_tensors, parts_of, storage_of, tensors_of
-from backsight.tape import Models, next_sequence_number, sequence_number
+from backsight.tape import in_backward, next_sequence_number, sequence_number
 
 _COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
 """What AccumulateGrad calls for a gradient that it cannot take as it is."""
@@ -43,10 +43,10 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
     Storages that were there before, and are met as arguments or by `hold`, count from the start.
     """
 
-    def __init__(self, model: Models = None) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
         self.ledger = Ledger()
-        self.calls = ModuleCalls(model)
+        self.calls = ModuleCalls()
         self._references: dict[int, weakref.ref[Any]] = {}
         self._nodes: dict[int, str] = {}
         self._made: dict[int, list[Block]] = {}

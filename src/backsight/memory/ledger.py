@@ -129,9 +129,6 @@ class Ledger:
     _sizes: dict[int, int] = field(default_factory=dict)
     _changes: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def __contains__(self, key: int) -> bool:
-        return key in self._living
-
     def living(self, key: int) -> Block | None:
         """Return the block that has this key now."""
         return self._living.get(key)

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import torch
 
-from backsight.memory._torch import fake_mode
+from backsight.memory._torch import fake_mode, without_log_warnings
 from backsight.memory.allocator import Allocation, Before, first_device, profiler_of_memory, reports
 from backsight.memory.calls import ModuleCalls
 from backsight.memory.claims import Claims
@@ -130,6 +130,7 @@ class Measuring:
             stack.enter_context(self._calls)
             self._before = Before()
             self._began = time.time_ns()
+            stack.enter_context(without_log_warnings())
             self._profiler = stack.enter_context(profiler_of_memory())
             self._stack = stack.pop_all()
         return self.measured

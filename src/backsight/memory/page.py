@@ -12,6 +12,7 @@ from backsight.memory.colors import DARK, LIGHT
 from backsight.memory.curves import by_kind, passes, seconds, thinned
 from backsight.memory.explain import amount, label
 from backsight.memory.page_source import SCRIPT, STYLE
+from backsight.memory.table import about
 
 if TYPE_CHECKING:
     from backsight.memory.ledger import Block, History
@@ -47,16 +48,6 @@ def page(memory: StepMemory) -> str:
         f'</main><script type="application/json" id="data">{_json(timeline(memory.history))}</script>'
         f"<script>{SCRIPT}</script></body></html>\n"
     )
-
-
-def about(memory: StepMemory) -> str:
-    """Return the device, what was there before and after, and what else is to be known."""
-    allocations = sum(1 for block in memory.history.blocks if block.born >= 0)
-    said = f"{memory.device}: {amount(memory.start)} before the step, {amount(memory.end)} after it; "
-    said += f"{allocations:,} allocations"
-    if memory.is_forecast:
-        said += "; a forecast, nothing was allocated"
-    return said + (f"; the step ended with {memory.failed}" if memory.failed else "")
 
 
 def timeline(history: History) -> dict[str, Any]:

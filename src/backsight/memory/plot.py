@@ -29,13 +29,13 @@ _NARROWEST = 0.06
 def plot(memory: StepMemory, path: str | os.PathLike[str] | None, ax: Any) -> Any:
     """Draw the picture into `ax`, or into a figure of its own; see `StepMemory.plot`."""
     try:
-        from matplotlib.figure import Figure
+        from backsight.memory.picture import Picture
     except ImportError as missing:
         raise ImportError(
             "plot() draws with matplotlib: pip install matplotlib (to_html() needs nothing)."
         ) from missing
     if ax is None:
-        figure = Figure(figsize=(11, 5.2), dpi=150, layout="constrained", facecolor="white")
+        figure = Picture(figsize=(11, 5.2), dpi=150, layout="constrained", facecolor="white")
         ax = figure.add_subplot()
     _areas(memory.history, ax)
     _phases(memory.history, ax)

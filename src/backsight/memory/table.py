@@ -53,13 +53,14 @@ def renderables(memory: StepMemory, rows: int, width: int) -> Iterator[Renderabl
 
     head = str(memory.at_peak)
     yield Text(head[:1].upper() + head[1:] + ".", "bold")
-    yield Text(_about(memory), "dim")
+    yield Text(about(memory), "dim")
     yield _kinds(memory, width)
     yield _modules(memory, rows, width)
     yield _largest(memory, rows, width)
 
 
-def _about(memory: StepMemory) -> str:
+def about(memory: StepMemory) -> str:
+    """Return the device, what was there before and after, and what else is to be known."""
     taken = sum(1 for block in memory.history.blocks if block.born >= 0)
     said = (
         f"{memory.device}: {amount(memory.start)} before the step, {amount(memory.end)} after it, {taken:,} allocations"

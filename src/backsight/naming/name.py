@@ -25,8 +25,9 @@ Kind = Literal[
 class Name:
     """What to call an object.
 
-    >>> Name("delta (local of train)", "delta", "train", "local", file="train.py", line=41).text
-    'delta (local of train)'
+    ```python
+    Name("delta (local of train)", "delta", "train", "local").text      # 'delta (local of train)'
+    ```
 
     `text` is for people; `path` is the Python expression within `scope` where one exists, module paths in
     `named_parameters()` style (`model.0.weight`). `scope` is a qualified function name, `@thread:NAME` added for

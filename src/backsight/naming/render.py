@@ -12,6 +12,7 @@ from .roots import Scope
 
 LONGEST_KEY = 60
 LONGEST_PATH = 300
+LONGEST_NAME = 80
 _LITERALS = (str, bytes, int, float, bool, type(None))
 
 Step = tuple[object, Edge]  # the parent and how it holds the next
@@ -105,13 +106,13 @@ def _literal(key: object) -> str:
     return repr(key)
 
 
-def visible(text: str, longest: int = 80) -> str:
+def visible(text: str) -> str:
     """Escapes what would move the cursor, break the line or turn the writing direction.
 
     >>> visible("red \\x1b[31m")
     'red \\\\x1b[31m'
     """
-    return shortened("".join(char if char.isprintable() else repr(char)[1:-1] for char in text), longest)
+    return shortened("".join(char if char.isprintable() else repr(char)[1:-1] for char in text), LONGEST_NAME)
 
 
 def shortened(text: str, longest: int) -> str:

@@ -35,7 +35,11 @@ def profile_backward(
     What a checkpoint recomputes is attributed exactly.
 
     Args:
-        loss, gradient, retain_graph, create_graph, inputs: as for `torch.Tensor.backward`.
+        loss: the tensor to go back from.
+        gradient: this and the next three are those of `torch.Tensor.backward`.
+        retain_graph: whether the graph is to be kept.
+        create_graph: whether the gradients are to have graphs of their own.
+        inputs: the leaves that are to get gradients; all, if not given.
         model: the module, or modules by name, whose paths nodes are given; found around the caller if not given.
 
     Raises:

@@ -112,9 +112,9 @@ class Profile:
         yield from parts(self, 25, options.max_width)
 
     def __str__(self) -> str:
-        from backsight.profiling.table import for_stdout
+        from backsight.profiling.table import printed
 
-        return for_stdout(self)
+        return printed(self)
 
 
 def _saved(seen: Any) -> bytes:

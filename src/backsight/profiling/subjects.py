@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.naming import search
-from backsight.tape import Models, modules_in, no_torch_function, registered
+from backsight.tape import Models, is_leaf, modules_in, no_torch_function, registered
 from backsight.tape.modules import ModelTree
 
 
@@ -102,4 +102,4 @@ def _parameters(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _is_leaf(tensor: torch.Tensor) -> bool:
     with no_torch_function():
-        return tensor.requires_grad and tensor.is_leaf
+        return is_leaf(tensor)

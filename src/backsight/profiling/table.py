@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backsight.profiling.row import Row
+from backsight.tape.stdout import for_stdout
 
 if TYPE_CHECKING:
     from backsight.profiling.profile import Profile
@@ -24,6 +23,8 @@ _GAP = 2
 """Spaces between columns."""
 
 _PHASES = ("forward", "recomputed", "backward", "update")
+
+_ASCII = str.maketrans("µ…", "u~")
 
 Columns = dict[str, list[str]]
 
@@ -49,14 +50,9 @@ def text(profile: Profile, limit: int | None, width: int | None = None, color: b
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-def for_stdout(profile: Profile) -> str:
+def printed(profile: Profile) -> str:
     """Return the table as suits where `print` goes: in colour only in a terminal."""
-    try:
-        terminal = sys.stdout.isatty()
-    except (AttributeError, ValueError):  # a replaced or closed stdout
-        terminal = False
-    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return text(profile, 25, color=color)
+    return for_stdout(lambda terminal, color: text(profile, 25, color=color), _ASCII)
 
 
 def parts(profile: Profile, limit: int | None, width: int) -> Iterator[Any]:

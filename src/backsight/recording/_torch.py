@@ -27,11 +27,6 @@ def when_backward_ends(action: Callable[[], None]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(action)
 
 
-def in_backward() -> bool:
-    """Whether this thread is inside of a backward pass: a forward there is a recomputation (checkpointing)."""
-    return backward_number() != -1
-
-
 transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 """Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
 
@@ -45,6 +40,20 @@ def in_ddp() -> bool:
     """Whether this thread is inside of the forward of a DistributedDataParallel: every rank has the same weights."""
     ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
     return getattr(ddp, "_active_ddp_module", None) is not None
+
+
+def agreed(proposal: str) -> str | None:
+    """Return what the ranks of the process group agree on: the proposal that came first; None without a group.
+
+    It is one question to the store in which they met, and waits for no other rank.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    try:
+        store = torch.distributed.distributed_c10d._get_default_store()
+        return store.compare_set("backsight/start", "", proposal).decode() or None
+    except Exception:  # a group of another sort, MPI's for one, has no such store
+        return None
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

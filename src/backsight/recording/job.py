@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from backsight.recording._torch import agreed
+
 
 def job(around: Mapping[str, str] = os.environ) -> str | None:
-    """Return a name that all ranks of a job have in common, and no other job; None if nothing tells.
+    """Return a name that all ranks of a start have in common, and no other start; None if nothing tells.
+
+    Where the environment could be that of several starts, the ranks of the process group agree on a name, if there is
+    one. What they cannot tell is the second attempt of `torchrun --max-restarts` over several machines from the first.
 
     ```python
     job({"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3"})     # "slurm 4711.0"
@@ -17,14 +23,16 @@ def job(around: Mapping[str, str] = os.environ) -> str | None:
     if (logs := _logs(around)) is not None:
         return f"torchrun {logs.parent.name}/{logs.name}"
     told = around.get
-    named = []
-    if told("SLURM_JOB_ID") and told("SLURM_PROCID"):
+    slurm, named = told("SLURM_JOB_ID") and told("SLURM_PROCID"), []
+    if slurm:
         again = f", start {told('SLURM_RESTART_COUNT')}" if told("SLURM_RESTART_COUNT") else ""
         named.append(f"slurm {told('SLURM_JOB_ID')}.{told('SLURM_STEP_ID', '0')}{again}")
     if (name := told("TORCHELASTIC_RUN_ID", "none")) != "none":
         named.append(f"torchrun {name}")
-    if not named and told("MASTER_ADDR") and told("MASTER_PORT"):  # the next job may have the same: better than nothing
+    if not slurm and told("MASTER_ADDR") and told("MASTER_PORT"):  # the next job may have the same
         named.append(f"{told('MASTER_ADDR')}:{told('MASTER_PORT')}")
+    if not slurm and (start := agreed(uuid.uuid4().hex[:8])) is not None:
+        named.append(f"start {start}")
     return ", ".join(named) or None
 
 

@@ -13,6 +13,7 @@ import torch
 
 from backsight.recording import processes
 from backsight.recording._torch import hooks_traced
+from backsight.recording.marking import Marking
 from backsight.recording.metrics import Metric, Metrics
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed
@@ -68,6 +69,7 @@ class Recorder:
         self._hooked = [tap for tap in self._taps if type(tap).install is not Tap.install]
         self._asked_before = [tap for tap in self._taps if type(tap).before_update is not Tap.before_update]
         self._asked_after = [tap for tap in self._taps if type(tap).after_update is not Tap.after_update]
+        self._marking = Marking()
         self._step = 0
         self._due = 0
         """Steps before this one are not recorded."""
@@ -122,9 +124,22 @@ class Recorder:
         self._next()
 
     def mark(self, **tags: Any) -> None:
-        """Tag the rows of the step under way: `rec.mark(epoch=3, loss=loss)`."""
+        """Tag the rows of a step.
+
+        ```python
+        for batch in batches:
+            rec.mark(epoch=3)               # of the step to come
+            ...
+            optimizer.step()
+            rec.mark(loss=loss.item())      # of the step that has just ended
+        ```
+
+        In the midst of a step a tag is about that step. Between two steps it is about the one to come if it was first
+        given before any step had ended, and about the one that has ended otherwise.
+        """
         if self._sink is not None:
-            self._sink.mark(self.steps, tags)
+            for step, held in self._marking.steps(self.steps, self._notebook.page, tags).items():
+                self._sink.mark(step, held)
 
     def metric(self, kind: str) -> Callable[[Metric], Metric]:
         """Add a metric for every tensor of a kind, as a decorator.

@@ -34,12 +34,13 @@ def exporter(ending: str) -> Callable[[Exporter], Exporter]:
     return register
 
 
-def tables(ranks: dict[int, Rank], known: Catalogue) -> Chunks:
-    """Yield the rows of each tensor, ranks merged, all with the same columns."""
+def tables(ranks: dict[int, Rank], known: Catalogue, by_rank: bool = False) -> Chunks:
+    """Yield the rows of each tensor, all with the same columns: ranks merged, or one below the other."""
     every = Query(tuple(known.tensors))
     columns = [column for metric in known.metrics for column in elements(ranks, known, every, metric)]
-    one_by_one = [Query((key,)) for key in known.tensors]
-    for query in one_by_one or [every]:  # of a run without a tensor, a table without a row
+    numbers: list[int | None] = [*ranks] if by_rank else [None]
+    one_by_one = [Query((key,), rank=number) for key in known.tensors for number in numbers]
+    for query in one_by_one or [Query((), rank=numbers[0])]:  # of a run without a tensor, a table without a row
         found = table(ranks, known, query, [*DERIVED, *columns])
         nothing = np.full(len(found["step"]), np.nan)
         first = {name: column for name, column in found.items() if name not in columns}
@@ -66,7 +67,7 @@ def export(chunks: Chunks, path: Path) -> None:
 
 @exporter(".parquet")
 def parquet(chunks: Chunks, path: Path) -> None:
-    """A row group for each tensor, so that a reader of one skips the rest."""
+    """A row group for each tensor (and rank, by rank), so that a reader of one skips the rest."""
     extra("pyarrow")
     engine, writer = extra("pyarrow.parquet"), None
     try:

@@ -14,6 +14,9 @@ from backsight.runs.rank import Rank
 from backsight.runs.schema import KEYS, RUNNING, Columns, chosen, empty, rows_in
 from backsight.runs.segments import ALL_STEPS, Window
 
+Steps = slice | int | None
+"""A step, several, or all of them."""
+
 
 @dataclass(frozen=True)
 class Query:
@@ -37,6 +40,20 @@ class Query:
         stride = 1 if self.steps is None or self.steps.step is None else self.steps.step
         start = 0 if self.steps is None or self.steps.start is None else self.steps.start
         return rows if stride == 1 else chosen(rows, (rows["step"] - start) % stride == 0)
+
+
+def sliced(steps: Steps) -> slice | None:
+    """Return steps as a slice, None for all.
+
+    Raises:
+        ValueError: if a step is negative, or the stride less than 1.
+    """
+    if steps is None:
+        return None
+    held = slice(steps, steps + 1) if not isinstance(steps, slice) else steps
+    if any(bound is not None and bound < 0 for bound in (held.start, held.stop)) or (held.step or 1) < 1:
+        raise ValueError(f"steps are numbers from 0 on, with a stride of at least 1; this was asked for: {held}.")
+    return held
 
 
 def statistics(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
@@ -121,7 +138,7 @@ def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query
         numbers = known.numbers(number, query.tensors)
         if not len(numbers):
             continue
-        rows = query.wants(rank.table(table, None if everything else numbers, query.window))
+        rows = rank.table(table, None if everything else numbers, query.window, query.wants)
         if metric is not None:
             mine = [k for k, name in known.metrics_of_rank[number].items() if name == metric]
             rows = chosen(rows, np.isin(rows["metric"], mine))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,6 @@ class Outlet:
     def __init__(self, folder: Path):
         self.folder = folder
         self.closed = False
-        self.untidy = False
-        """Whether segments could not be sorted, most likely for want of room; nothing of them is lost."""
         self._tidying = threading.Thread()
         self._pid = os.getpid()
         self._number = 0
@@ -112,10 +111,8 @@ class Outlet:
         self._tidying = thread
 
     def _tidy(self, below: int) -> None:
-        try:
+        with suppress(Exception):  # most likely a full disk: live segments hold the same rows, and are read more slowly
             tidy(self.folder, below)
-        except Exception:  # most likely a full disk: live segments hold the same rows, and are read more slowly
-            self.untidy = True
 
     @property
     def _live(self) -> str:

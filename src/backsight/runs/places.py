@@ -10,6 +10,7 @@
                    memory.json     the memory of a step
                    000000-000015.sorted   segments 0 to 15, sorted by tensor
                    000016.live            the segment that is being written
+    RUN/.job                      whose ranks may write here
 
 No name of the user's is ever part of a path.
 """
@@ -36,6 +37,7 @@ EVENTS = "events.jsonl"
 TREE = "tree.json"
 GRAPH = "graph.json"
 MEMORY = "memory.json"
+CLAIM = ".job"
 
 _RANK = re.compile(r"rank-(\d{5,})", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,})(?:-(\d{6,})\.sorted|\.live)", re.ASCII)
@@ -100,6 +102,7 @@ def begin(run: Path, rank: int, manifest: dict[str, object]) -> Path:
     try:
         run.mkdir(parents=True, exist_ok=True)
         _refuse_others(run, rank, manifest)
+        _claim(run, rank, manifest)
         unfinished = run / f"starting-{rank:05d}-{os.getpid()}"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -128,16 +131,43 @@ def _refuse_others(run: Path, rank: int, manifest: dict[str, object]) -> None:
         if held.get("world") != manifest["world"]:
             raise _exists(run)
         if held.get("job") != manifest["job"]:
-            raise RunExists(
-                f"Rank {other} of another job ({held.get('job') or 'unnamed'}) has written into {run}, and this is "
-                f"rank {rank} of {manifest['job'] or 'an unnamed job'}. Choose another name, or remove the folder."
-            )
+            raise _others(run, f"Rank {other} of another job", held, rank, manifest)
     foreign = [entry.name for entry in os.scandir(run) if not entry.name.startswith(("rank-", "starting-", "."))]
     if foreign and not ranks:
         raise NotARun(
             f"{run} holds other things than a run ({min(foreign)!r}), so no run is written into it. "
             "Give the run a folder of its own."
         )
+
+
+def _claim(run: Path, rank: int, manifest: dict[str, object]) -> None:
+    """Make the folder this job's: of two jobs that begin at once, one gets it for all of its ranks.
+
+    A hard link appears with its content, and only once, on a file system of the network as well.
+    """
+    claim, unfinished = run / CLAIM, run / f"starting-job-{rank:05d}-{os.getpid()}"
+    try:
+        unfinished.write_bytes(lines.sealed({"job": manifest["job"]}))
+        os.link(unfinished, claim)
+    except FileExistsError:
+        pass
+    except (OSError, AttributeError):  # no hard links here: a start at the very same time is not noticed
+        return
+    finally:
+        unfinished.unlink(missing_ok=True)
+    try:
+        held = lines.opened(claim.read_bytes().rstrip(b"\n"))
+    except (OSError, lines.BadLine):
+        raise _exists(run) from None
+    if held.get("job") != manifest["job"]:
+        raise _others(run, "Another job", held, rank, manifest)
+
+
+def _others(run: Path, who: str, held: dict[str, object], rank: int, manifest: dict[str, object]) -> RunExists:
+    return RunExists(
+        f"{who} ({held.get('job') or 'unnamed'}) has written into {run}, and this is rank {rank} of "
+        f"{manifest['job'] or 'an unnamed job'}. Choose another name, or remove the folder."
+    )
 
 
 def _exists(run: Path) -> RunExists:

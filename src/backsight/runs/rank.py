@@ -138,9 +138,18 @@ class Rank:
             sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
         )
 
-    def table(self, name: str, tensors: NDArray[np.int64] | None = None, window: Window = ALL_STEPS) -> Columns:
-        """Return the rows of a table for these tensors (all, if None) and steps, each key once."""
-        parts = self._reading(lambda segment: list(segment.parts(name, tensors, window)))
+    def table(
+        self,
+        name: str,
+        tensors: NDArray[np.int64] | None = None,
+        window: Window = ALL_STEPS,
+        wanted: Callable[[Columns], Columns] = lambda rows: rows,
+    ) -> Columns:
+        """Return the rows of a table for these tensors (all, if None) and steps, each key once.
+
+        wanted: what to keep of the rows of a block, by their steps; the others are never in memory all at once.
+        """
+        parts = self._reading(lambda segment: [wanted(rows) for rows in segment.parts(name, tensors, window)])
         return newest(joined(name, [rows for part in parts for rows in part]), SORT_KEYS[name])
 
     def coarse(self, stretch: int, window: Window = ALL_STEPS, tensors: NDArray[np.int64] | None = None) -> Columns:
@@ -171,7 +180,8 @@ class Rank:
         while len(answers) < len(names):
             name = names[len(answers)]
             try:
-                each = self._segments.setdefault(name.text, segment(self.folder / name.text))
+                each = self._segments.get(name.text) or segment(self.folder / name.text)
+                self._segments[name.text] = each
                 each.refresh()
                 answers[name] = answer(each)
                 failures = 0

@@ -23,7 +23,7 @@ from backsight.runs.columns import NotAColumn
 from backsight.runs.ordering import newest
 from backsight.runs.schema import KEYS, TABLES, Columns, chosen, empty, joined
 
-LIVE, SORTED = ".live", ".sorted"
+LIVE = ".live"
 
 SORT_KEYS: dict[str, tuple[str, ...]] = {"S": ("step",), "R": KEYS, "H": KEYS, "V": (*KEYS, "metric", "element")}
 """The tables that hold what was recorded, and the keys of their rows."""

@@ -82,7 +82,7 @@ class Tags:
 
 
 def numbers(ranks: Iterable[Tags]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Return each tag that is a number as steps and values, in order; of one step what was said last."""
+    """Return each tag that is a number as steps and values, in order; of one step what was said last, by the last."""
     found: dict[str, list[tuple[NDArray[np.int64], NDArray[np.float64]]]] = {}
     for tags in ranks:
         with tags.turn:  # an array cannot grow while numpy looks at it

@@ -11,7 +11,7 @@ import torch
 
 from backsight.naming import Name, Search, search
 from backsight.source import Place, rebinding
-from backsight.tape import Graph, Leaf, NotInGraph, no_torch_function
+from backsight.tape import Graph, Leaf, NotInGraph, is_mended, no_torch_function
 from backsight.tape.queries import locate
 
 _MOST = 1000
@@ -77,7 +77,7 @@ def live_results(search: Search) -> list[tuple[torch.Tensor, Name]]:
     """Return the tensors collected by `search` that operations have made, nearest to the caller first."""
     with no_torch_function():
         tensors = [(t, name) for t, name in search.found if isinstance(t, torch.Tensor)]
-        return [(t, name) for t, name in tensors if t.requires_grad and not t.is_leaf][:_MOST]
+        return [(t, name) for t, name in tensors if t.requires_grad and not is_mended(t) and not t.is_leaf][:_MOST]
 
 
 def by_node(graph: Graph, results: Sequence[tuple[torch.Tensor, Name]]) -> dict[int, Name]:

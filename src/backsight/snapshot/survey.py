@@ -20,7 +20,7 @@ from backsight.tape import (
     capture,
     modules_in,
     no_torch_function,
-    registered,
+    parameters_in,
     tensors_in,
     with_models,
 )
@@ -114,7 +114,7 @@ def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
     modules = [(m, name) for m, name in found.found if isinstance(m, torch.nn.Module)]
     inner = {id(child) for module, _ in modules for path, child in modules_in(module) if path}
     leaves = {id(leaf.tensor()) for leaf in captured.leaves}
-    own = [(m, name) for m, name in modules if id(m) not in inner and leaves & _parameters(m)]
+    own = [(m, name) for m, name in modules if id(m) not in inner and any(id(p) in leaves for p in parameters_in(m))]
     return _by_path(own)
 
 
@@ -132,12 +132,6 @@ def _by_path(found: Iterable[tuple[_T, Name]]) -> dict[str, _T]:
         candidates = chain([name.path, name.text], (f"{name.text} #{n}" for n in count(2)))
         by_path[next(key for key in candidates if key not in by_path)] = each
     return by_path
-
-
-def _parameters(module: torch.nn.Module) -> set[int]:
-    """Return the ids of the parameters of a module and of all modules inside of it."""
-    held = (parameter for _, each in modules_in(module) for parameter in registered(each, "_parameters").values())
-    return {id(parameter) for parameter in held if parameter is not None}
 
 
 def _named(leaves: Iterable[Leaf], named: Mapping[int, Sequence[Name]]) -> list[Leaf]:

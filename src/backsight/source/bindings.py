@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, statements
+from backsight.source.cells import other_cells
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -57,15 +59,24 @@ def rebinding(file: str, line: int, name: str, operand: int | None = None) -> Pl
     >>> rebinding("train.py", 41, "delta").text
     'delta = delta / y_pred'
 
-    `operand`, 0 or 1, asks for the side of a binary operation on which `name` is read: 0 in `x = x / y`.
+    `operand`, 0 or 1, asks for the side of a binary operation on which `name` is read: 0 in `x = x / y`. At the top
+    level of a notebook's cell, the other cells are looked through too.
     """
     body = body_around(file, line)
-    for statement in statements(body.node) if body else ():
+    if body is None:
+        return None
+    others = other_cells(file) if isinstance(body.node, ast.Module) else []
+    bodies = chain([body], filter(None, (body_around(other, 0) for other in others)))
+    found = (place for each in bodies for place in _rebindings(each, name, operand))
+    return next(found, None)
+
+
+def _rebindings(body: Body, name: str, operand: int | None) -> Iterator[Place]:
+    for statement in statements(body.node):
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             found = uses(statement)
             if Use(name, True) in found and Use(name, False) in found and _reads_at(statement, name, operand):
-                return body.place(statement) if body else None
-    return None
+                yield body.place(statement)
 
 
 def _reads_at(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str, operand: int | None) -> bool:

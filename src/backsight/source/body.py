@@ -12,6 +12,8 @@ import copy
 import functools
 import linecache
 import os
+import re
+import sys
 import types
 import warnings
 from bisect import bisect_right
@@ -264,11 +266,17 @@ def _without_blocks(statement: ast.stmt) -> ast.stmt:
     return header
 
 
+_IN_PARENTHESES = re.compile(r"((?:async )?for )\((.*?)\) in ")
+
+
 def _unparse(node: ast.AST) -> str:
     try:
-        return ast.unparse(node)
+        text = ast.unparse(node)
     except (RecursionError, ValueError):  # an expression of some thousand operands
         return ""
+    if sys.version_info < (3, 11) and isinstance(node, ast.For | ast.AsyncFor):  # which writes `for (x, y) in loader:`
+        return _IN_PARENTHESES.sub(r"\1\2 in ", text, count=1)
+    return text
 
 
 def short_path(file: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 
 
@@ -19,3 +20,14 @@ def cell(file: str) -> str | None:
     except Exception:  # another kind of shell, or one that is being set up: the path has to do
         return None
     return named[1] if named is not None and named[0] == "Cell" else None
+
+
+def other_cells(file: str) -> list[str]:
+    """Return the made-up files of a notebook's cells but `file`, the newest first; none if `file` is no cell.
+
+    All cells are one module: what stands in one may have been made by a statement of another.
+    """
+    if cell(file) is None:
+        return []
+    # IPython enters each cell here as it is run; tracebacks need the text.
+    return [other for other in reversed(list(linecache.cache)) if other != file and cell(other) is not None]

@@ -20,12 +20,15 @@ _NEW = frozenset(
     {"clone", "relu", "gelu", "silu", "tanh", "sigmoid", "exp", "log", "sqrt", "softmax", "log_softmax", "softplus"}
     | {"matmul", "mm", "bmm", "einsum", "cat", "stack", "where", "layer_norm", "linear", "clamp", "masked_fill"}
 )
-# These end in an underscore and leave the values as they are.
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     {"requires_grad_", "share_memory_", "rename_", "detach_"}
     | {"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_"}
 )
-_LIBRARIES = frozenset({"torch", "F", "nn", "functional", "init", "special"})
+"""What ends in an underscore and leaves the values as they are."""
+
+LIBRARIES = frozenset({"torch", "F", "nn", "functional", "init", "special"})
+"""What functions of PyTorch's are called on; `init.zeros_(x)` changes `x`."""
+
 # What has a `data` attribute and is no tensor.
 _NOT_TENSORS = frozenset({"self", "cls", "torch.utils", "utils"})
 
@@ -67,7 +70,7 @@ def makes_new(statement: ast.stmt, name: str) -> bool:
         case ast.Call(keywords=keywords) if not any(each.arg in ("inplace", "out") for each in keywords):
             receiver, function = callee(value)
             owner = dotted(receiver) if receiver is not None else None
-            of_tensor = owner is not None and (owner == name or owner.split(".")[-1] in _LIBRARIES)
+            of_tensor = owner is not None and (owner == name or owner.split(".")[-1] in LIBRARIES)
             return of_tensor and function in _NEW
     return False
 
@@ -100,8 +103,8 @@ def _changed_by(call: ast.Call) -> Iterator[ast.expr]:
     """The expressions whose values the call changes."""
     receiver, name = callee(call)
     first = call.args[0] if call.args else keyword(call, "input", "tensor")
-    if name.endswith("_") and not name.endswith("__") and name not in _HARMLESS:
-        if receiver is not None and (dotted(receiver) or "").split(".")[-1] not in _LIBRARIES:
+    if name.endswith("_") and not name.endswith("__") and name not in HARMLESS:
+        if receiver is not None and (dotted(receiver) or "").split(".")[-1] not in LIBRARIES:
             yield receiver
         elif first is not None:
             yield first

@@ -6,7 +6,7 @@ import ast
 
 from backsight.source.bindings import Use, uses
 from backsight.source.body import Body, callee, dotted, statement_at
-from backsight.source.out_of_place import OPERATORS
+from backsight.source.out_of_place import OPERATORS, arguments
 
 
 def in_place(body: Body, name: str, line: int) -> str | None:
@@ -46,10 +46,7 @@ def _call(body: Body, name: str, call: ast.Call) -> str | None:
     receiver, function = callee(call)
     if receiver is None or function not in _WITH_NAMESAKE:
         return None
-    given = [body.text(each) for each in call.args]
-    given += [
-        f"{each.arg}={body.text(each.value)}" if each.arg else f"**{body.text(each.value)}" for each in call.keywords
-    ]
+    given = arguments(body, call)
     if dotted(receiver) == name:
         return f"{name}.{function}_({', '.join(given)})"
     if dotted(receiver) == "torch" and given and given[0] == name:

@@ -41,14 +41,14 @@ def keepings(body: Body, name: str) -> tuple[Keeping, ...]:
 
     A name that begins with a dot, `.values`, is asked of any object: `self.values.append(loss)` too.
     """
-    found = ((statement, value) for statement in statements(body.node) for value in _kept(body, statement, name))
+    found = ((statement, value) for statement in statements(body.node) for value in _kept(statement, name))
     return tuple(
         Keeping(body.place(statement), name, "" if value is None else body.text(value), _sums(statement, name))
         for statement, value in found
     )
 
 
-def _kept(body: Body, statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
+def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
     """Yield what a statement puts into `name`; None where it computes `name` from `name` in some other way."""
     match statement:
         case ast.AugAssign(target=target, op=ast.Add(), value=value) if _is(target, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from backsight.source.body import Body, callee, dotted, is_constant, keyword, statement_at
+from backsight.source.changes import HARMLESS, LIBRARIES
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -30,25 +31,34 @@ def out_of_place(body: Body, line: int) -> str | None:
             if isinstance(value, ast.BinOp | ast.IfExp | ast.Compare | ast.BoolOp):
                 other = f"({other})"
             return f"{dotted(target)} = {dotted(target)} {OPERATORS[type(op)]} {other}"
-        case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
-            return _call(body, call)
+        case ast.Expr(value=ast.Call() as call):
+            changed, new = _call(body, call)
+            return f"{changed} = {new}" if changed else None
+        case ast.Assign(targets=[target], value=ast.Call() as call):
+            changed, new = _call(body, call)
+            return f"{body.text(target)} = {new}" if changed else None
     return None
 
 
-def _call(body: Body, call: ast.Call) -> str | None:
+def arguments(body: Body, call: ast.Call, but: str = "") -> list[str]:
+    """The arguments of a call as they are written, without the one of this name."""
+    named = [(each.arg, body.text(each.value)) for each in call.keywords if each.arg != but]
+    return [*map(body.text, call.args), *(f"{name}={text}" if name else f"**{text}" for name, text in named)]
+
+
+def _call(body: Body, call: ast.Call) -> tuple[str | None, str]:
+    """What the call changes, and the call that leaves it as it was; None where there is no such call."""
     receiver, name = callee(call)
-    arguments = ", ".join(body.text(each) for each in (*call.args, *(each.value for each in call.keywords)))
     owner = dotted(receiver) if receiver is not None else None
-    if is_constant(keyword(call, "inplace"), True) and call.args and dotted(call.args[0]):
-        first = dotted(call.args[0])
-        rest = ", ".join(body.text(each) for each in call.args)
-        return f"{first} = {body.text(call.func)}({rest})"
-    if owner is None or not name.endswith("_") or name.endswith("__") or call.keywords or name in _ONLY_IN_PLACE:
-        return None
-    if owner.split(".")[-1] in ("torch", "F", "functional"):
-        first = dotted(call.args[0]) if call.args else None
-        return f"{first} = {owner}.{name[:-1]}({arguments})" if first else None
-    return f"{owner} = {owner}.{name[:-1]}({arguments})"
+    first = dotted(call.args[0]) if call.args else None
+    if is_constant(keyword(call, "inplace"), True):
+        return first, f"{body.text(call.func)}({', '.join(arguments(body, call, but='inplace'))})"
+    if owner is None or not name.endswith("_") or name.endswith("__") or call.keywords:
+        return None, ""
+    library = owner.split(".")[-1]
+    if name in _ONLY_IN_PLACE | HARMLESS or library == "init":  # where no function has a namesake without underscore
+        return None, ""
+    return first if library in LIBRARIES else owner, f"{owner}.{name[:-1]}({', '.join(arguments(body, call))})"
 
 
 # These have no counterpart without the underscore, or another one.

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
 from backsight.tables import board, listing, summary
-from backsight.tables.sparkline import BARS, GAP
+from backsight.tables.printing import output, show
 from backsight.tables.step import read_step
 from backsight.tables.text import command, counted, printable, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
 RUNS = "runs"
 """The folder that runs are looked for in, and recorded into, if there is no other word."""
@@ -29,11 +29,6 @@ RUNS = "runs"
 RECORD_ONE = "Record one: backsight run --record train.py"
 CANDIDATES = 8
 """Runs that are named where a name could be that of several."""
-
-PIPED = 100
-"""Columns of what is written to a file or another program."""
-
-_IN_ASCII = str.maketrans(f"{BARS}{GAP}✗×–…", "_.-=+*#@?xx-~")
 
 Command = Callable[..., int]
 
@@ -66,15 +61,14 @@ def list_runs(folder: str) -> int:
         found = runs_in(folder)
     except RunNotFound as error:
         return _refused(f"{error} {RECORD_ONE}" if folder == RUNS else str(error))
-    console = _console()
     if not found:
-        _print(console, f"There is no run in {printable(folder)}. {RECORD_ONE}")
+        show(f"There is no run in {printable(folder)}. {RECORD_ONE}")
         return 0
     rows = [listing.listed(run) for run in found]
-    parts: list[RenderableType] = [listing.table(rows, Path(folder), console.width), ""]
+    parts: list[RenderableType] = [listing.table(rows, Path(folder), output().width), ""]
     if any(row.state.startswith("silent") for row in rows):
         parts.append("silent: not closed, and not written to since; most likely the program was killed.")
-    _print(console, *parts, "look at one:", command(f"backsight runs show {_typed(found[-1])}"))
+    show(*parts, "look at one:", command(f"backsight runs show {_typed(found[-1])}"))
     return 0
 
 
@@ -90,21 +84,20 @@ def show_run(
     """Print a step of a run by module, with its problems, and what to look at next."""
     held = _opened(run)
     shown = read_step(held, step, kinds, stats)
-    console = _console()
     roots = modules(held.tree, shown.rows)
     if not everything and len(shown.rows) > ROWS:
         roots = folded(roots)
-    fit = board.layout(console.width, len(shown.stats), stats is None)
+    fit = board.layout(output().width, len(shown.stats), stats is None)
     below = summary.below(held, shown, _typed(held), list(in_order(roots)))
-    _print(console, *summary.heading(held, shown), "", board.table(shown, roots, fit), "", *below)
+    show(*summary.heading(held, shown), "", board.table(shown, roots, fit), "", *below)
     return 0
 
 
 @_told
-def export_run(run: str, file: str) -> int:
+def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
     """Write all rows of a run to one file."""
     held = _opened(run)
-    path = held.export(file)
+    path = held.export(file, by_rank=by_rank)
     tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.steps), "step")
     print(f"{printable(str(path))}: {tensors}, {steps}, {size(path.stat().st_size)}")
     return 0
@@ -122,7 +115,7 @@ def audit_run(run: str | None, *, as_json: bool = False) -> int:
         for finding in report:
             print(json.dumps({"backsight": 1, "kind": "finding", "run": str(opened.path), **finding.to_dict()}))
     else:
-        _print(_console(), report)
+        show(report)
     return int(any(finding.severity == "error" for finding in report))
 
 
@@ -164,31 +157,6 @@ def _begun_as(run: str) -> Path | None:
 def _typed(run: Run) -> str:
     """Return the run as one would type it."""
     return shlex.quote(str(run.path))
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    if hasattr(sys.stdout, "reconfigure"):  # names may hold what the encoding of the output does not
-        sys.stdout.reconfigure(errors="backslashreplace")
-    console = Console(highlight=False, emoji=False, markup=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PIPED
-    return console
-
-
-def _print(console: Console, *what: RenderableType) -> None:
-    """Print all of it; in a file without the spaces that a table ends its lines with, and without UTF-8 in ASCII."""
-    with console.capture() as held:
-        for each in what:
-            whole = bool(getattr(each, "no_wrap", False))  # rich forgets it where it joins texts
-            console.print(each, crop=False, soft_wrap=whole)  # the terminal wraps what does not fit: nothing is lost
-    text = held.get()
-    if not console.encoding.lower().startswith("utf"):
-        text = text.translate(_IN_ASCII)
-    if not console.is_terminal:
-        text = "\n".join(line.rstrip() for line in text.split("\n"))
-    sys.stdout.write(text)
 
 
 @contextmanager

@@ -6,15 +6,19 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from backsight.tables.sparkline import BARS, GAP
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 PIPED = 100
 """Columns of what is written to a file or another program."""
 
+_IN_ASCII = str.maketrans(f"{BARS}{GAP}✗×–…", "_.-=+*#@?xx-~")
 
-def show(*what: RenderableType) -> None:
-    """Print all of it, and end no line with spaces."""
+
+def output() -> Console:
+    """Return what `show` prints with, for its width."""
     from rich.console import Console
 
     if hasattr(sys.stdout, "reconfigure"):  # names may hold what the encoding of the output does not
@@ -22,6 +26,19 @@ def show(*what: RenderableType) -> None:
     console = Console(highlight=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED
+    return console
+
+
+def show(*what: RenderableType) -> None:
+    """Print all of it; in a file without the spaces that a table ends its lines with, and without UTF-8 in ASCII."""
+    console = output()
     with console.capture() as held:
-        console.print(*what, sep="\n")
-    print("\n".join(line.rstrip() for line in held.get().rstrip().split("\n")))
+        for each in what:
+            whole = bool(getattr(each, "no_wrap", False))  # rich forgets it where it joins texts
+            console.print(each, crop=False, soft_wrap=whole)  # the terminal wraps what does not fit: nothing is lost
+    text = held.get()
+    if not console.encoding.lower().startswith("utf"):
+        text = text.translate(_IN_ASCII)
+    if not console.is_terminal:
+        text = "\n".join(line.rstrip() for line in text.split("\n"))
+    sys.stdout.write(text)

@@ -36,9 +36,12 @@ def heading(run: Run, step: Step) -> Iterator[Text]:
     later = "" if step.number == step.newest else f" of {step.newest:,}"
     if step.last_trained:
         later = f", the last with gradients; in step {step.newest:,}, the newest, there are none"
-    tags = {name: value for mark in run.marks if mark.step == step.number for name, value in mark.tags.items()}
+    marks = sorted((mark for mark in run.marks if mark.step == step.number), key=lambda mark: -mark.rank)
+    tags = {name: value for mark in marks for name, value in mark.tags.items()}  # of several ranks the lowest holds
     told = "".join(f", {printable(name)} {_tag(value)}" for name, value in tags.items())
     yield Text.assemble((f"step {step.number:,}", "bold"), f"{later}{told}")
+    if about.state != "recording" and (ended := _ended(run.last_steps)):
+        yield Text(ended, "yellow")
 
 
 def below(run: Run, step: Step, typed: str, modules: Sequence[Module]) -> Iterator[Text]:
@@ -96,6 +99,16 @@ def _legend(step: Step) -> str:
 def _hidden(step: Step) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in step.hidden.items())
     return f"not shown: {kinds} (--kind KIND shows them)"
+
+
+def _ended(last: dict[int, int | None]) -> str | None:
+    """Say which rank ended first, if they ended at different steps, as where one of them was killed."""
+    steps = {rank: -1 if step is None else step for rank, step in last.items()}
+    first, furthest = min(steps, key=lambda rank: steps[rank]), max(steps, key=lambda rank: steps[rank])
+    if steps[first] == steps[furthest]:
+        return None
+    ended = f"ended at step {steps[first]:,}" if steps[first] >= 0 else "recorded no step"
+    return f"not all ranks came so far: rank {first} {ended}, rank {furthest} at step {steps[furthest]:,}"
 
 
 def _called(calls: list[int]) -> str:

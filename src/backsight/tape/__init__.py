@@ -1,13 +1,22 @@
 """What autograd recorded, as plain data."""
 
-from backsight.tape._torch import grad_fn, next_sequence_number, no_torch_function, registered, sequence_number
+from backsight.tape._torch import (
+    grad_fn,
+    in_backward,
+    is_leaf,
+    is_mended,
+    next_sequence_number,
+    no_torch_function,
+    registered,
+    sequence_number,
+)
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
 from backsight.tape.lines import announce_lines
-from backsight.tape.modules import Models, modules_in, with_models
+from backsight.tape.modules import Models, modules_in, parameters_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
 from backsight.tape.reading import BadDocument
@@ -34,9 +43,13 @@ __all__ = [
     "document",
     "grad_fn",
     "graph_of",
+    "in_backward",
+    "is_leaf",
+    "is_mended",
     "modules_in",
     "next_sequence_number",
     "no_torch_function",
+    "parameters_in",
     "registered",
     "sequence_number",
     "tensors_in",

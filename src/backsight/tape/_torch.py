@@ -25,9 +25,29 @@ grad_fn: Callable[[torch.Tensor], Any] = getattr_static(torch.Tensor, "grad_fn")
 """Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""
 
 
+def is_mended(tensor: torch.Tensor) -> bool:
+    """Whether autograd may mend the history of `tensor` when asked for it: a view of what was changed in place.
+
+    That makes a new node, and of a view that a graph has saved it may close a circle in C++ which nothing frees. Even
+    `is_leaf` asks. Source: torch/csrc/autograd/variable.cpp, `VariableHooks::grad_fn`.
+    """
+    base = tensor._base
+    return base is not None and base.requires_grad and not tensor.is_inference() and bool(tensor._version)
+
+
+def is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` requires a gradient and nothing made it; a view of what was changed in place counts as made."""
+    return tensor.requires_grad and not is_mended(tensor) and tensor.is_leaf
+
+
 def next_sequence_number() -> int:
     """Return the number that the next node made in this thread will get (0.1 µs)."""
     return int(torch._C._autograd._get_sequence_nr())
+
+
+def in_backward() -> bool:
+    """Whether this thread is inside of a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def input_metadata(node: Any) -> Any:

@@ -15,6 +15,7 @@ from backsight.tape._torch import NO_SEQUENCE
 from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import Kind, NodeType
 from backsight.tape.reading import BadDocument, Part, device_of, dtype_of
+from backsight.tape.rows import dtype_name
 from backsight.tape.tensors import Leaf, LeafKind, Output, Saved, SavedState
 from backsight.tape.walk import gc_paused
 
@@ -117,7 +118,7 @@ def _leaf(leaf: Leaf, storages: _Numbers) -> dict[str, Any]:
     return {
         "node": leaf.node,
         "shape": _shape(leaf.shape),
-        "dtype": _dtype(leaf.dtype),
+        "dtype": dtype_name(leaf.dtype),
         "device": str(leaf.device),
         "kind": leaf.kind,
         "name": leaf.name,
@@ -131,7 +132,7 @@ def _leaf(leaf: Leaf, storages: _Numbers) -> dict[str, Any]:
 
 
 def _output(output: Output | None) -> list[Any] | None:
-    return None if output is None else [_shape(output.shape), _dtype(output.dtype), str(output.device)]
+    return None if output is None else [_shape(output.shape), dtype_name(output.dtype), str(output.device)]
 
 
 def _saved(saved: Saved, storages: _Numbers) -> list[Any]:
@@ -139,7 +140,7 @@ def _saved(saved: Saved, storages: _Numbers) -> list[Any]:
         saved.name,
         saved.state,
         None if saved.shape is None else _shape(saved.shape),
-        None if saved.dtype is None else _dtype(saved.dtype),
+        None if saved.dtype is None else dtype_name(saved.dtype),
         saved.bytes,
         _storage(saved.storage, storages),
         saved.storage_bytes,
@@ -154,10 +155,6 @@ def _saved(saved: Saved, storages: _Numbers) -> list[Any]:
 def _shape(shape: Sequence[Any]) -> list[int]:
     """Return a shape, with -1 for sizes that are symbols, as those of jagged tensors."""
     return [size if type(size) is int else -1 for size in shape]
-
-
-def _dtype(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _storage(address: int | None, storages: _Numbers) -> int | None:

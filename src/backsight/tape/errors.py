@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from backsight.tape.rows import dtype_name
+
 
 class NothingToCapture(ValueError):
     """None of the roots has an autograd graph. The message says what came and what to do."""
@@ -41,9 +43,8 @@ def _kind(value: Any) -> str:
 
 def describe(tensor: torch.Tensor) -> str:
     """Return `float32 tensor of shape 2×3` for a tensor."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
     shape = "×".join(map(str, tensor.shape)) or "()"
-    return f"{dtype} tensor of shape {shape}"
+    return f"{dtype_name(tensor.dtype)} tensor of shape {shape}"
 
 
 def _cure(tensor: torch.Tensor) -> str:

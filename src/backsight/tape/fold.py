@@ -156,7 +156,7 @@ class _Search:
         while self._patience > 0:
             start, stop, period = candidates.T
             cover = (stop - start) // period * period
-            keep = cover - period >= -(-self._spared // period) * period
+            keep = cover - period >= least(period, self._spared)
             candidates, cover, period = candidates[keep], cover[keep], period[keep]
             if not len(candidates):
                 break

@@ -121,8 +121,9 @@ class Graph(Drawable):
         ```
 
         Args:
-            a, b: places in the graph: a live tensor, a leaf or node of this graph, the name of a leaf, a root or a
-                node, or the index of a node. Either may come first.
+            a: a place in the graph: a live tensor, a leaf or node of this graph, the name of a leaf, a root or a
+                node, or the index of a node.
+            b: another. Either may come first.
 
         Raises:
             NotInGraph: if the graph does not contain a place, or if a name fits several nodes.
@@ -185,9 +186,9 @@ class Graph(Drawable):
         return replace(self, leaves=tuple(leaves), root_names=tuple(root_names))
 
     def __str__(self) -> str:
-        from backsight.tape.text import for_stdout
+        from backsight.tape.text import printed
 
-        return for_stdout(self)
+        return printed(self)
 
     def __repr__(self) -> str:
         return f"<Graph: {len(self)} nodes, {len(self.leaves)} leaves>"

@@ -94,6 +94,12 @@ def modules_in(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, 
         stack += [(f"{path}.{k}" if path else k, m) for k, m in children if isinstance(m, torch.nn.Module)]
 
 
+def parameters_in(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Yield the parameters of `model` and of all modules inside of it; one that several of them have, as often."""
+    for _, module in modules_in(model):
+        yield from (held for held in registered(module, "_parameters").values() if isinstance(held, torch.Tensor))
+
+
 def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for kind in ("_parameters", "_buffers"):
         for name, tensor in registered(module, kind).items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape._torch import NO_SEQUENCE, is_leaf, sequence_number
 from backsight.tape.capture import root_edges
 from backsight.tape.graph import Graph
 from backsight.tape.node import Node
@@ -50,14 +50,14 @@ def _leaf_node(graph: Graph, leaf: Leaf) -> int:
 
 
 def _tensor_node(graph: Graph, tensor: torch.Tensor) -> int:
-    if tensor.requires_grad and tensor.is_leaf:
+    if is_leaf(tensor):
         for leaf in graph.leaves:
             if leaf.tensor() is tensor:
                 return leaf.node
     elif tensor.requires_grad:
         ((node, _),) = root_edges((tensor,))
         at = np.flatnonzero(graph.columns.ids == id(node))
-        if len(at) and graph.columns.sequence[at[0]] == node._sequence_nr():
+        if len(at) and graph.columns.sequence[at[0]] == sequence_number(node):
             return int(at[0])
     raise NotInGraph(f"the tensor of shape {tuple(tensor.shape)} is neither a leaf of this graph nor made in it.")
 

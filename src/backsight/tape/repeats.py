@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+_Period = TypeVar("_Period", int, Ints)
 
 PERIODS_A_LENGTH = 8
 """How many of the commonest distances are tried for each length of window."""
@@ -34,12 +36,12 @@ class Sequence:
         return len(self.labels)
 
 
-def least(period: int, spared: int = SPARED) -> int:
+def least(period: _Period, spared: int) -> _Period:
     """Return how many rows a fold of this period must leave out to leave out `spared`: whole repetitions."""
     return -(-spared // period) * period
 
 
-def stretches(rows: Sequence, spared: int = SPARED) -> Ints:
+def stretches(rows: Sequence, spared: int) -> Ints:
     """Return (start, stop, period) of every stretch whose rows, but for the first `period`, resemble those before.
 
     This is a necessary condition of a repetition, not a sufficient one. The periods tried are those at which windows of

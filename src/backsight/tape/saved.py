@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape._torch import CHECKED, RAW, can_read, forward_class
+from backsight.tape._torch import CHECKED, RAW, can_read, forward_class, is_leaf
 from backsight.tape.tensors import Saved, ref_to
 
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
@@ -22,6 +22,18 @@ def saved_by(node: Any, *, finite: bool = False) -> tuple[Saved, ...]:
         return tuple(_of_custom(node, finite))
     fields = _fields(node_type)
     return tuple(_of_builtin(node, fields, finite)) if fields else ()
+
+
+def kept_by(node: Any) -> tuple[Saved, ...]:
+    """Return what the live `node` of a custom Function keeps alive, whether or not that was modified since.
+
+    No version is checked: for that autograd mends the history of a saved view that is out of date, by a new node.
+    """
+    raw = _raw_of_custom(node)
+    if raw is None:
+        return (Saved("saved_tensors", "freed"), *_on_ctx(node, finite=False))
+    read = (_read(each, "saved_tensors", finite=False) for each in raw if each is not None)
+    return (*(saved for saved in read if saved is not None), *_on_ctx(node, finite=False))
 
 
 _fields_by_type: dict[type, tuple[str, ...]] = {}
@@ -47,14 +59,24 @@ def _of_builtin(node: Any, fields: tuple[str, ...], finite: bool) -> Iterator[Sa
 
 
 def _of_custom(node: Any, finite: bool) -> Iterator[Saved]:
-    try:
-        raw = node._raw_saved_tensors
-    except RuntimeError:
+    raw = _raw_of_custom(node)
+    if raw is None:
         yield Saved("saved_tensors", "freed")
-        raw = ()
-    names = [f"saved_tensors[{k}]" for k in range(len(raw or ()))]
-    yield from _together(node, "saved_tensors", names, raw or (), finite)
-    # Tensors that the user's forward put on ctx as plain attributes: kept alive too, but outside of autograd's sight.
+    else:
+        yield from _together(node, "saved_tensors", [f"saved_tensors[{k}]" for k in range(len(raw))], raw, finite)
+    yield from _on_ctx(node, finite)
+
+
+def _raw_of_custom(node: Any) -> Sequence[Any] | None:
+    """Return the handles on what a custom Function saved; None where a backward has released it."""
+    try:
+        return node._raw_saved_tensors or ()
+    except RuntimeError:
+        return None
+
+
+def _on_ctx(node: Any, finite: bool) -> Iterator[Saved]:
+    """Yield the tensors that a user's forward put on ctx as plain attributes: kept too, but out of autograd's sight."""
     for name, value in object.__getattribute__(node, "__dict__").items():
         if isinstance(name, str) and issubclass(type(value), torch.Tensor):
             yield _describe(value, f"ctx.{name}", finite)
@@ -97,7 +119,7 @@ def _describe(tensor: torch.Tensor, name: str, finite: bool) -> Saved:
         version=None if tensor.is_inference() else tensor._version,
         finite=_is_finite(tensor) if finite else None,
         requires_grad=tensor.requires_grad,
-        is_leaf=tensor.requires_grad and tensor.is_leaf,
+        is_leaf=is_leaf(tensor),
         ref=ref_to(tensor),
     )
 
@@ -127,10 +149,20 @@ def _is_finite(tensor: torch.Tensor) -> bool | None:
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
         return None
     try:
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and _is_hollow(tensor):
+            return None
         with torch.no_grad():
             return bool(torch.isfinite(tensor).all())
     except (RuntimeError, NotImplementedError):  # fake, quantized or opaque: there are no values to look at
         return None
+
+
+def _is_hollow(tensor: torch.Tensor) -> bool:
+    """Whether the memory was taken from under the tensor, as FSDP2 does with weights between forward and backward.
+
+    Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`. A read would end the process.
+    """
+    return tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0
 
 
 def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +14,7 @@ from backsight.tape.graph import Graph
 from backsight.tape.lanes import Lane
 from backsight.tape.ops import op_name
 from backsight.tape.rows import Rows, visible
+from backsight.tape.stdout import for_stdout
 
 NARROWEST = 40
 WHEN_NO_TERMINAL = 100
@@ -46,21 +45,11 @@ def render(
     return "\n".join(lines + [paint(note, "dim") if color else note for note in notes])
 
 
-def for_stdout(graph: Graph) -> str:
+def printed(graph: Graph) -> str:
     """Return the picture as suits where `print` goes: colour in a terminal, ASCII where nothing else can be written."""
-    stream = sys.stdout
-    try:
-        terminal = stream.isatty()
-    except (AttributeError, ValueError):  # a replaced or closed stdout
-        terminal = False
-    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = render(graph, width=None if terminal else WHEN_NO_TERMINAL, color=color)
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
-    return text
+    return for_stdout(
+        lambda terminal, color: render(graph, width=None if terminal else WHEN_NO_TERMINAL, color=color), _ASCII
+    )
 
 
 @dataclass(frozen=True)

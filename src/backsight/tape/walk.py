@@ -84,7 +84,7 @@ class _Found:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
-    def explore(self, most: int | None = None) -> None:
+    def explore(self, most: int | None) -> None:
         index = {node: i for i, node in enumerate(self.nodes)}
         position, found = index.get, self.nodes.append
         add_input, add_output, add_start = self.inputs.append, self.outputs.append, self.start.append

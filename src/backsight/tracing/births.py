@@ -16,6 +16,7 @@ import torch
 
 from backsight.tape import no_torch_function, sequence_number
 from backsight.tape._torch import RAW, can_read, forward_class
+from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
 from backsight.tracing._torch import is_traced
 from backsight.tracing.facts import NonFinite, Values
@@ -107,7 +108,7 @@ class Births:
             bad.numel(),
             thread=threading.get_ident(),
             node=node,
-            dtype=_dtype(out),
+            dtype=dtype_name(out.dtype),
         )
 
     def before_backward(self, roots: Any, backward: int) -> Callable[[], None]:
@@ -165,17 +166,13 @@ class Births:
             line[2] if line else 0,
             number,
             backward,
-            dtype=_dtype(out),
+            dtype=dtype_name(out.dtype),
         )
 
     def forget(self) -> None:
         """Forget what was found: it has done no harm, and is not to keep others from being told."""
         self.found.clear()
         self.lost.clear()
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def what_is(tensor: torch.Tensor) -> int:

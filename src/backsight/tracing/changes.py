@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from backsight.tape import no_torch_function
 from backsight.tape.saved import memory
 from backsight.tracing.facts import Change, ChangeKind
+from backsight.tracing.refs import Ref
 from backsight.tracing.sites import Sites
 
 KEPT = 32
@@ -32,20 +32,13 @@ class Entry:
     count: int = 1
 
 
-class _Ref(weakref.ref[Any]):
-    """A weak reference that knows under which key it is kept."""
-
-    __slots__ = ("key",)
-    key: int
-
-
 class ChangeLog:
     """The changes of every storage that is alive."""
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._by_storage: dict[int, tuple[_Ref, list[Entry]]] = {}
-        self._aliases: dict[int, _Ref] = {}
+        self._by_storage: dict[int, tuple[Ref, list[Entry]]] = {}
+        self._aliases: dict[int, Ref] = {}
 
     def note(self, tensor: torch.Tensor, before: int, op: str, kind: ChangeKind, site: int) -> None:
         """Note that `tensor`, which had the version `before`, has been changed, if its version says so."""
@@ -59,9 +52,7 @@ class ChangeLog:
         key = storage._cdata
         held = self._by_storage.get(key)
         if held is None:
-            ref = _Ref(storage, self._forget)
-            ref.key = key
-            held = self._by_storage[key] = (ref, [])
+            held = self._by_storage[key] = (Ref.of(storage, key, self._forget), [])
         entries = held[1]
         if self._aliases and kind == "in place" and id(tensor) in self._aliases:
             kind = "data"
@@ -76,9 +67,7 @@ class ChangeLog:
 
     def alias(self, tensor: torch.Tensor) -> None:
         """Note that `tensor` shares memory with another and counts its changes by itself: the result of `.data`."""
-        ref = _Ref(tensor, self._forget_alias)
-        ref.key = id(tensor)
-        self._aliases[ref.key] = ref
+        self._aliases[id(tensor)] = Ref.of(tensor, id(tensor), self._forget_alias)
 
     def _forget(self, ref: Any) -> None:
         self._by_storage.pop(ref.key, None)

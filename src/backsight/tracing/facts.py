@@ -49,7 +49,6 @@ class Operand:
     """
 
     text: str
-    shape: tuple[int, ...] | None = None
     position: int | str = 0
 
 
@@ -177,5 +176,4 @@ class NonFinite:
     thread: int = 0
     node: int | None = None
     backward: int | None = None
-    module: str = ""
     dtype: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from backsight.tracing.facts import Severed, SeveredBy
+from backsight.tracing.refs import Ref
 from backsight.tracing.sites import Sites
 
 MOST_CUTS = 6
@@ -22,18 +22,13 @@ _MOST_LOOKED_AT = 64
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A cut as it is noted; see `Severed`. `position` is that of the argument whose gradient ends here."""
+    """A cut as it is noted; see `Severed`. `position` is that of the argument whose gradient ends here, or its name."""
 
     by: SeveredBy
     op: str
     site: int
-    position: int
+    position: int | str
     dtype: str
-
-
-class _Ref(weakref.ref[Any]):
-    __slots__ = ("key",)
-    key: int
 
 
 class Flow:
@@ -41,10 +36,10 @@ class Flow:
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._cuts: dict[int, tuple[_Ref, tuple[Cut, ...]]] = {}
+        self._cuts: dict[int, tuple[Ref, tuple[Cut, ...]]] = {}
         self._departures: dict[int, Cut] = {}
         self._scalars: dict[int, tuple[Any, Cut]] = {}  # numbers are held: their identity is how they are known again
-        self._arrays: dict[int, tuple[_Ref, Cut]] = {}
+        self._arrays: dict[int, tuple[Ref, Cut]] = {}
         self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
 
     def cuts(self, tensor: Any) -> tuple[Cut, ...]:
@@ -61,16 +56,15 @@ class Flow:
         """Note that `result` comes from behind these cuts."""
         if not cuts:
             return
-        ref = _Ref(result, self._forget)
-        ref.key = id(result)
+        ref = Ref.of(result, id(result), self._forget)
         self._cuts[ref.key] = ref, cuts
 
-    def behind(self, given: Iterable[tuple[int, Any]]) -> tuple[tuple[Cut, ...], int]:
-        """Return the cuts behind the tensors `given`, and the position of one that requires a gradient, or -1."""
+    def behind(self, given: Iterable[tuple[int | str, Any]]) -> tuple[tuple[Cut, ...], int | str | None]:
+        """Return the cuts behind the tensors `given`, and the position of one that requires a gradient, if one does."""
         cuts: tuple[Cut, ...] = ()
-        position = -1
+        position: int | str | None = None
         for at, tensor in given:
-            if position < 0 and tensor.requires_grad:
+            if position is None and tensor.requires_grad:
                 position = at
             elif (known := self.cuts(tensor)) and known is not cuts:
                 cuts = tuple(dict.fromkeys((*cuts, *known)))[:MOST_CUTS] if cuts else known
@@ -94,8 +88,7 @@ class Flow:
             while len(self._scalars) > _MOST_SCALARS:
                 del self._scalars[next(iter(self._scalars))]
         elif type(value).__name__ == "ndarray":
-            ref = _Ref(value, self._forget_array)
-            ref.key = id(value)
+            ref = Ref.of(value, id(value), self._forget_array)
             self._arrays[ref.key] = ref, cut
             if tensor.device.type == "cpu":
                 self._pointers[tensor.data_ptr()] = ref.key
@@ -151,10 +144,10 @@ def reason(op: str, result: torch.Tensor) -> SeveredBy:
     return "not differentiable"
 
 
-def tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield the tensors among arguments and in lists among them, each with the position of the argument."""
-    given = args if not kwargs else (*args, *kwargs.values())
-    for at, each in enumerate(given):
+def tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[int | str, torch.Tensor]]:
+    """Yield the tensors among arguments and in lists among them, each with the argument's position, or its name."""
+    given: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
+    for at, each in given:
         kind = type(each)
         if kind is torch.Tensor or issubclass(kind, torch.Tensor):
             yield at, each

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.naming.frames import locals_of
+from backsight.tape.rows import dtype_name
 from backsight.tracing._torch import APPLY, next_number
 from backsight.tracing.births import Births
 from backsight.tracing.changes import version
@@ -97,12 +98,12 @@ class Notes:
         """Note what `result`, which requires no gradient, is cut off from."""
         flow = self.log.flow
         cuts, position = flow.behind(tensors(call.args, call.kwargs))
-        if position < 0:
+        if position is None:
             flow.inherit(result, cuts)
             return
         op = name_of(call.function)
         by = "rewrapped" if call.kind is Kind.WRAPS else reason(op, result)
-        dtype = str(result.dtype).removeprefix("torch.") if by == "integer" else ""
+        dtype = dtype_name(result.dtype) if by == "integer" else ""
         flow.add(result, cuts, Cut(by, op, self.site(call), position, dtype))
         if by == "data":
             self.log.changes.alias(result)

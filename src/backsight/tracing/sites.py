@@ -88,9 +88,8 @@ def _via(frame: FrameType, caller: FrameType | None) -> str:
     nearest = ""
     while caller is not None and caller is not frame:
         name = qualname(caller.f_code)
-        if (
-            not name.startswith(_WRAPPERS) and "<locals>" not in name
-        ):  # of what is around every forward, the forward is what people know
+        # Of what is around every forward, the forward is what people know.
+        if not name.startswith(_WRAPPERS) and "<locals>" not in name:
             nearest = name
         caller = caller.f_back
     return nearest
@@ -153,7 +152,7 @@ def operands_of(site: Site) -> tuple[Operand, ...]:
         return ()
     statement = statement_at(body, line, column)
     node = _expression(statement, line, end, column, end_column) if statement else None
-    return tuple(Operand(body.text(each), None, at) for at, each in _parts(node, site))
+    return tuple(Operand(body.text(each), at) for at, each in _parts(node, site))
 
 
 def _parts(node: ast.AST | None, site: Site) -> list[tuple[int | str, ast.expr]]:

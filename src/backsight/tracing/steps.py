@@ -11,6 +11,7 @@ import torch
 
 from backsight.snapshot import groups
 from backsight.tape import next_sequence_number, no_torch_function
+from backsight.tracing.changes import version
 from backsight.tracing.moves import Moves
 
 
@@ -120,8 +121,3 @@ _PAST = 4096
 def parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return the parameters of all groups, in order."""
     return [p for group in groups(optimizer) for p in group["params"]]
-
-
-def version(tensor: torch.Tensor) -> int:
-    """Return how often the tensor was changed in place; -1 where that is not counted."""
-    return -1 if tensor.is_inference() else tensor._version

@@ -38,9 +38,8 @@ def _without(trace: TracebackType | None) -> TracebackType | None:
             # F.relu -> handle_torch_function -> ours -> F.relu: the function asked whether a mode is on.
             while kept and kept[-1].tb_frame.f_code is HANDLE:
                 kept.pop()
-                if kept and any(
-                    not o and e.tb_frame.f_code is kept[-1].tb_frame.f_code for e, o in _next(links, ours, k)
-                ):
+                following = next((link for link, own in zip(links[k:], ours[k:], strict=True) if not own), None)
+                if kept and following is not None and following.tb_frame.f_code is kept[-1].tb_frame.f_code:
                     kept.pop()
         else:
             kept.append(each)
@@ -49,11 +48,6 @@ def _without(trace: TracebackType | None) -> TracebackType | None:
     for each, following in zip(kept, [*kept[1:], None], strict=True):
         each.tb_next = following
     return kept[0]
-
-
-def _next(links: list[TracebackType], ours: list[bool], k: int) -> list[tuple[TracebackType, bool]]:
-    """Return the first link after `k` that is not ours."""
-    return next(([(e, o)] for e, o in zip(links[k:], ours[k:], strict=True) if not o), [])
 
 
 def _is_ours(link: TracebackType) -> bool:

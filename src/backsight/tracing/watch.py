@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
@@ -269,6 +269,3 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
 def current() -> Watch | None:
     """Return the innermost watch that is running, if any."""
     return _current[-1] if _current else None
-
-
-__all__: Sequence[str] = ["LEVELS", "Level", "Watch", "current", "watch"]

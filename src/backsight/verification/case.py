@@ -126,8 +126,8 @@ class Case:
 
     @property
     def subject(self) -> str:
-        """`Poly.backward`, or `the backward of mul` for PyTorch's own."""
-        return f"{self.operation.name}.backward" if self.operation.custom else f"the backward of {self.operation.name}"
+        """What the backward is called, as the first words of a finding."""
+        return self.operation.backward
 
     @cached_property
     def written(self) -> Written | None:

@@ -26,7 +26,6 @@ UNTESTABLE = {
 }
 """Functions of PyTorch that no test of one operation fits."""
 
-
 NEARBY = "Tested at a point nearby: at these values themselves forward has a kink or is singular."
 
 

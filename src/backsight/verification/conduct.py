@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 import torch
 
+from backsight.tape.rows import dimensions, dtype_name
 from backsight.verification.directions import equal, narrowest, size_of, wide
 from backsight.verification.errors import CannotTest, raised
 from backsight.verification.hypotheses import Explanation
-from backsight.verification.hypotheses.wording import number, short
+from backsight.verification.hypotheses.wording import ADDED_UP, number
 from backsight.verification.operation import Operation
 from backsight.verification.point import Point
 from backsight.verification.trial import Pull, pulled
@@ -38,7 +39,7 @@ def changes_grad_output(pull: Pull) -> Iterator[Explanation]:
     """grad_output is another after the call than before."""
     if pull.point.changed_grad_output:
         yield Explanation(
-            f"{subject(pull.point.operation)} changes grad_output in place.",
+            f"{pull.point.operation.backward} changes grad_output in place.",
             (
                 "grad_output holds other values after the call. Where the output is used twice, or a hook keeps it, "
                 "another part of the graph gets the changed values.",
@@ -75,7 +76,7 @@ def not_deterministic(pull: Pull) -> Iterator[Explanation]:
     if not gap or _same_on_fresh_graph(pull):
         return
     yield Explanation(
-        f"{subject(pull.point.operation)} is not deterministic.",
+        f"{pull.point.operation.backward} is not deterministic.",
         (
             f"With the same grad_output and the same saved tensors, two calls differ by up to {number(gap)}.",
             "Random numbers that belong to the derivative must be drawn in forward and saved: drawn anew in backward "
@@ -89,7 +90,7 @@ def not_deterministic(pull: Pull) -> Iterator[Explanation]:
 @habit("BS413")
 def loses_precision(pull: Pull) -> Iterator[Explanation]:
     """Gradients in double precision whose every entry is a number of a narrower type."""
-    point = pull.point
+    point, operation = pull.point, pull.point.operation
     if point.eps > 1e-10 or any(narrowest(each) for each in point.outputs):
         return
     for k, gradient in enumerate(pull.gradients):
@@ -99,10 +100,10 @@ def loses_precision(pull: Pull) -> Iterator[Explanation]:
             continue
         if torch.equal(gradient, _other(pull)[k]):
             continue
-        name = point.operation.argument(point.wanted[k])
+        name = operation.argument(point.wanted[k])
         yield Explanation(
-            f"{subject(point.operation)} computes the gradient of `{name}` in {short(narrow)}, forward in float64.",
-            (f"Of a float64 grad_output it makes a gradient whose every entry is a {short(narrow)} number.",),
+            f"{operation.backward} computes the gradient of `{name}` in {dtype_name(narrow)}, forward in float64.",
+            (f"Of a float64 grad_output it makes a gradient whose every entry is a {dtype_name(narrow)} number.",),
             "Take dtypes from the tensors, as in torch.zeros_like(x) or .to(grad_output.dtype), instead of naming one.",
             severity="warning",
         )
@@ -113,11 +114,6 @@ def difference(pull: Pull) -> float:
     return 0.0 if pull.repeated is None else _gap(pull.gradients, pull.repeated, pull.point)
 
 
-def subject(operation: Operation) -> str:
-    """`Poly.backward`, or `the backward of mul`."""
-    return f"{operation.name}.backward" if operation.custom else f"the backward of {operation.name}"
-
-
 def of_error(operation: Operation, error: Exception) -> tuple[str, Explanation]:
     """Explain what a backward raised."""
     text = str(error)
@@ -125,14 +121,14 @@ def of_error(operation: Operation, error: Exception) -> tuple[str, Explanation]:
     if invalid:
         return _wrong_shape(operation, int(invalid[1]), _sizes(invalid[2]), _sizes(invalid[3]))
     counted = re.search(r"returned an incorrect number of gradients \(expected (\d+), got (\d+)\)", text)
-    title = f"{subject(operation)} raises an error."
+    title = f"{operation.backward} raises an error."
     cure = "Run backward with a grad_output of random numbers of the shape of the output, and mend what it raises."
     evidence = (raised(error),)
     if counted:
-        title = f"{subject(operation)} returns {counted[2]} gradients for {counted[1]} arguments."
+        title = f"{operation.backward} returns {counted[2]} gradients for {counted[1]} arguments."
         cure = "Return one for each argument of forward, None for those that need none."
     elif "modified by an inplace operation" in text:
-        title = f"{subject(operation)} needs a tensor that was changed in place after it was saved."
+        title = f"{operation.backward} needs a tensor that was changed in place after it was saved."
         cure = "Save a clone, or do not change it in place."
         return "BS412", Explanation(title, evidence, cure)
     return "BS414", Explanation(title, evidence, cure)
@@ -144,15 +140,15 @@ def _wrong_shape(
     paths = operation.paths()
     position = next((k for k, path in enumerate(paths) if path == (argument,)), None)
     name = operation.argument(position) if position is not None else f"argument {argument}"
-    shapes = f"It has the shape {_by(got)}, and `{name}` the shape {_by(expected)}."
+    shapes = f"It has the shape {dimensions(got)}, and `{name}` the shape {dimensions(expected)}."
     if math.prod(got) > math.prod(expected):
         return "BS406", Explanation(
-            f"{subject(operation)} lacks a sum in the gradient of `{name}`.",
-            (shapes, "An entry that is used many times gets a gradient from each use, and they add up."),
+            f"{operation.backward} lacks a sum in the gradient of `{name}`.",
+            (shapes, ADDED_UP),
             f"Sum it over the dimensions along which `{name}` is repeated in forward.",
         )
     return "BS414", Explanation(
-        f"{subject(operation)} returns a gradient of the wrong shape for `{name}`.",
+        f"{operation.backward} returns a gradient of the wrong shape for `{name}`.",
         (shapes,),
         f"Return a gradient of the shape of `{name}`.",
     )
@@ -162,13 +158,9 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(int(each) for each in text.split(",") if each.strip())
 
 
-def _by(sizes: tuple[int, ...]) -> str:
-    return "×".join(map(str, sizes)) or "()"
-
-
 def _changed(operation: Operation, how: str) -> Explanation:
     return Explanation(
-        f"{subject(operation)} changes a tensor that forward saved.",
+        f"{operation.backward} changes a tensor that forward saved.",
         (
             f"The first backward is repeatable on a new graph, but {how}.",
             "retain_graph=True, or a second loss over the same forward, would compute with the changed values.",

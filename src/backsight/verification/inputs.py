@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from backsight.tape.errors import describe
 from backsight.verification.errors import NothingToVerify
-from backsight.verification.operation import Kept, Operation, flattened
+from backsight.verification.operation import Kept, Operation, flattened, tensors_of
 
 
 def copied(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -19,8 +19,7 @@ def copied(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any
     Those that require a gradient still do; if none does, all floating-point and complex ones do. No copy is a leaf:
     PyTorch refuses to change a leaf in place.
     """
-    tensors = [each for each in tree_leaves((inputs, keywords)) if isinstance(each, torch.Tensor)]
-    every = not any(each.requires_grad for each in tensors)
+    every = not any(each.requires_grad for each in tensors_of((inputs, keywords)))
     made: dict[int, torch.Tensor] = {}
 
     def copy(value: Any) -> Any:
@@ -63,24 +62,23 @@ def called(function: Callable[..., Any]) -> str:
     return name.strip("<>")
 
 
-def nothing(function: Callable[..., Any], inputs: tuple[Any, ...], result: Any) -> NothingToVerify:
-    """Say why nothing that ran has a gradient."""
+def nothing(by: str, function: Callable[..., Any], inputs: tuple[Any, ...], result: Any) -> NothingToVerify:
+    """Say why nothing that ran has a gradient: nothing that `by`, a function of ours, has called."""
     name = called(function)
-    tensors = [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
-    outputs = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+    tensors, outputs = tensors_of(inputs), tensors_of(result)
     if outputs and not any(each.is_floating_point() or each.is_complex() for each in outputs):
         return NothingToVerify(
-            f"verify() called {name}, which returned {_a(outputs[0])}: integers and booleans have no gradient. "
+            f"{by}() called {name}, which returned {_a(outputs[0])}: integers and booleans have no gradient. "
             "Return what they were made from."
         )
     if not any(each.is_floating_point() or each.is_complex() for each in tensors):
         given = _a(tensors[0]) if tensors else "no tensor"
         return NothingToVerify(
-            f"verify() called {name} with {given}, and no parameter that requires a gradient took part: there is "
+            f"{by}() called {name} with {given}, and no parameter that requires a gradient took part: there is "
             "nothing to differentiate with respect to. Pass a floating-point tensor."
         )
     return NothingToVerify(
-        f"verify() called {name}, and nothing that it ran has a backward: it hands its input on unchanged, does "
+        f"{by}() called {name}, and nothing that it ran has a backward: it hands its input on unchanged, does "
         "not use it, detaches it, or computes under torch.no_grad()."
     )
 

@@ -93,6 +93,11 @@ class Operation:
         return positional[number] if number < len(positional) else f"argument {number}"
 
     @property
+    def backward(self) -> str:
+        """What its backward is called: `Poly.backward`, or `the backward of mul` for PyTorch's own."""
+        return f"{self.name}.backward" if self.custom else f"the backward of {self.name}"
+
+    @property
     def place(self) -> Place | None:
         """The line that called it."""
         return None if self.site is None else called_at(*self.site)
@@ -106,7 +111,7 @@ def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any],
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:
-    """Return the tensors in what a call returned."""
+    """Return the tensors in what a call returned, or was given."""
     if isinstance(result, torch.Tensor):
         return [result]
     return [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]

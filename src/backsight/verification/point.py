@@ -33,11 +33,6 @@ class Clock:
         if time.monotonic() > self._end:
             raise OutOfTime(f"the {self.seconds:g} s given to verify were over; give it more with seconds=")
 
-    @property
-    def left(self) -> float:
-        """Seconds left."""
-        return self._end - time.monotonic()
-
 
 class Point:
     """An operation at some values of its arguments.

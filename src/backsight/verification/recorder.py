@@ -1,7 +1,7 @@
-"""`recorded`: run a function once and keep every operation that made autograd nodes.
+"""`recording`: keep every operation that makes autograd nodes while something runs.
 
 Operations of PyTorch are seen by a `TorchFunctionMode`. It does not see `Function.apply`, so calls of that are seen by
-a profile function, which Python runs at every call in this thread. Both are gone when the function returns.
+a profile function, which Python runs at every call in this thread. Both are gone at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from backsight.verification.operation import Kept, Operation, Site, flattened
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _COMMANDS = os.path.join(_OWN, "tables") + os.sep
-_LOCAL = 0x2  # CO_NEWLOCALS: a frame whose f_locals is a snapshot
 
 
 class Copies:

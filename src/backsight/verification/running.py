@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -29,23 +30,51 @@ Check: TypeAlias = Callable[[Operation, Clock, torch.Generator], Outcome | None]
 """Tests one operation; None where there is nothing to test, CannotTest where it cannot be."""
 
 
+SECONDS, SEED = 60.0, 0
+"""What holds where no such option is given."""
+
+
+class Options(NamedTuple):
+    """What `by`, a function of ours that verifies, was asked beside the function and its inputs; None where not."""
+
+    by: str
+    seconds: float | None = None
+    seed: int | None = None
+    progress: bool | None = None
+
+    def refuse(self, function: Callable[..., Any]) -> None:
+        """Raise TypeError for what cannot be called, and for options whose names are parameters of the function."""
+        if not callable(function):
+            raise TypeError(
+                f"{self.by}() expects a function or a module and its inputs, not {type(function).__name__}."
+            )
+        given = {name for name in self._fields[1:] if getattr(self, name) is not None}
+        if clash := sorted(given & _parameters(function)) if given else []:
+            raise TypeError(
+                f"{self.by}({clash[0]}=...) is an option of {self.by}, and a parameter of the function as well: "
+                f"wrap the function, as in {self.by}(lambda x: f(x, {clash[0]}=...), x)."
+            )
+
+
 def tested(
     check: Check,
     function: Callable[..., Any],
     inputs: tuple[Any, ...],
     keywords: dict[str, Any],
-    seconds: float,
-    seed: int,
-    progress: bool | None,
+    options: Options,
     claim: str = "backward",
 ) -> Verification:
     """Run `function` on copies of its inputs, and `check` every operation in it.
 
     Raises:
         NothingToVerify: if no operation has a backward.
+        TypeError: if the function or the options are refused.
     """
+    options.refuse(function)
     if isinstance(function, type) and issubclass(function, torch.autograd.Function):
         function = function.apply  # what is meant by the class
+    seconds = SECONDS if options.seconds is None else options.seconds
+    seed = SEED if options.seed is None else options.seed
     with kept(function), torch.inference_mode(False), torch.enable_grad(), _eager():
         args, kwargs = copied(inputs, keywords)
         set_seed(seed)
@@ -56,13 +85,21 @@ def tested(
             if recorder.unseen:
                 operations.append(whole(function, inputs, keywords))
             if not operations and not recorder.failed:
-                raise nothing(function, (inputs, keywords), result)
-            report = _verification(check, operations, Clock(seconds), seed, progress, claim)
+                raise nothing(options.by, function, (inputs, keywords), result)
+            report = _verification(check, operations, Clock(seconds), seed, options.progress, claim)
             unkept = tuple(Skipped(name, f"it could not be kept: {why}") for name, why in recorder.failed.items())
             return replace(report, skipped=(*report.skipped, *unkept))
         finally:
             for tensor, before in recorder.copies.leaves():
                 restore(tensor, before)
+
+
+def _parameters(function: Callable[..., Any]) -> set[str]:
+    called: Any = getattr(function, "forward", function)
+    try:
+        return set(inspect.signature(called).parameters)
+    except (TypeError, ValueError):  # builtins have none
+        return set()
 
 
 @dataclass

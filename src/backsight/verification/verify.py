@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from backsight.verification.check import checked
 from backsight.verification.report import Verification
-from backsight.verification.running import tested
-
-SECONDS, SEED = 60.0, 0
+from backsight.verification.running import Options, tested
 
 
 def verify(
@@ -48,32 +45,4 @@ def verify(
         TypeError: if `function` cannot be called, or has a parameter of the name of an option that is given.
         Exception: what the function itself raises.
     """
-    options = {"seconds": seconds, "seed": seed, "progress": progress}
-    refuse(function, {name for name, given in options.items() if given is not None})
-    return tested(
-        checked,
-        function,
-        inputs,
-        keywords,
-        SECONDS if seconds is None else seconds,
-        SEED if seed is None else seed,
-        progress,
-    )
-
-
-def refuse(function: Callable[..., Any], options: set[str]) -> None:
-    """Raise TypeError for what cannot be called, and for options whose names are parameters of the function."""
-    if not callable(function):
-        raise TypeError(f"verify() expects a function or a module and its inputs, not {type(function).__name__}.")
-    if not options:
-        return
-    called: Any = getattr(function, "forward", function)
-    try:
-        parameters = set(inspect.signature(called).parameters)
-    except (TypeError, ValueError):  # builtins have none
-        return
-    if clash := sorted(options & parameters):
-        raise TypeError(
-            f"verify({clash[0]}=...) is an option of verify, and a parameter of the function as well: "
-            f"wrap the function, as in verify(lambda x: f(x, {clash[0]}=...), x)."
-        )
+    return tested(checked, function, inputs, keywords, Options("verify", seconds, seed, progress))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +16,9 @@ from weakref import WeakKeyDictionary
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
 from backsight.runs.opening import run_folders
 from backsight.viewer.answers import compared
+from backsight.viewer.answers.findings import findings_of
 from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
+from backsight.viewer.searching import Forgotten, Search, Told
 
 FRESH = 2.0
 """Seconds for which a listing of the folder holds."""
@@ -22,6 +26,8 @@ FRESH = 2.0
 COMPARE = "compare"
 """The one question that is about two runs."""
 
+LONGEST_ANSWER = 1200
+"""Characters of what is said of a question that cannot be answered."""
 
 FINDINGS = "findings"
 """The one question that reads all of a run."""
@@ -50,7 +56,7 @@ class Library:
         self.path = Path(path)
         self._turn = threading.Lock()
         self._runs: dict[str, Run] = {}
-        self._findings: WeakKeyDictionary[Run, tuple[threading.Lock, dict[Any, Answer]]] = WeakKeyDictionary()
+        self._searches: WeakKeyDictionary[Run, tuple[Any, Search]] = WeakKeyDictionary()
         self._listed = -FRESH
         self.single = self._single()
         self.names()
@@ -93,20 +99,26 @@ class Library:
                 warnings.simplefilter("ignore", RunWarning)  # damage is part of the answer
                 if question == COMPARE:
                     return compared(run, self.run(asked.word("with")), asked)
-                return self._once(run, asked) if question == FINDINGS else QUESTIONS[question](run, asked)
+                return self._searched(run, asked) if question == FINDINGS else QUESTIONS[question](run, asked)
         except (NotInRun, ValueError) as error:
-            raise BadQuestion(str(error)) from error
+            raise BadQuestion(_cut(str(error))) from error
 
-    def _once(self, run: Run, asked: Asked) -> Answer:
-        """Look for findings once for each state of a run, however often a page asks: of a long run it takes minutes."""
-        with self._turn:
-            turn, held = self._findings.setdefault(run, (threading.Lock(), {}))
-        with turn:
-            newest = len(run.steps), run.damage
-            if newest not in held:
-                held.clear()
-                held[newest] = QUESTIONS[FINDINGS](run, asked)
-            return held[newest]
+    def _searched(self, run: Run, asked: Asked) -> Answer:
+        """Look for findings once for each state of a run, however often a page asks; `patience` is in milliseconds.
+
+        A search that is under way goes on while the run grows, else that of a long one would never end.
+        """
+        patience = asked.number("patience", None, 0, 60_000)
+        newest = len(run.steps), run.damage
+        while True:
+            with self._turn:
+                held = self._searches.get(run)
+                if held is None or (held[1].ended and (held[0] != newest or held[1].failed)):
+                    held = self._searches[run] = newest, Search(partial(_found, run))
+            try:
+                return held[1].answer(math.inf if patience is None else patience / 1e3)
+            except Forgotten:
+                continue
 
     def _single(self) -> str | None:
         """Return the name of the run, if the path is one rather than a folder of some."""
@@ -126,3 +138,14 @@ class Library:
             with suppress(RunError):  # one that is damaged beyond reading, or has just been removed
                 found[name] = self._runs.get(name) or Run(path)
         return dict(sorted(found.items(), key=lambda pair: (pair[1].created, pair[0]), reverse=True))
+
+
+def _found(run: Run, told: Told) -> Answer:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RunWarning)
+        return findings_of(run, told)
+
+
+def _cut(text: str) -> str:
+    """Return a text without its middle, if a name in it is longer than anybody reads."""
+    return text if len(text) <= LONGEST_ANSWER else f"{text[: LONGEST_ANSWER // 2]} … {text[-LONGEST_ANSWER // 2 :]}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from backsight.viewer.library import Library
 
 NEEDS = 'The viewer needs starlette and uvicorn: pip install "backsight[view]".'
 
-
 LONGEST_REQUEST = 1 << 18
 """Bytes of the address and the headers of a request, in which a name of a tensor may take three for a character."""
+
+TURN = 5e-4
+"""Seconds for which one thread may keep the others from running Python. A picture is made of hundreds of short calls of
+NumPy, and after each it waits that long for a thread that reads tags or looks for findings; by default 5 ms."""
 
 
 class NotInstalled(ImportError):
@@ -40,6 +45,8 @@ def serve(
         OSError: if the port is taken.
     """
     library = Library(path)
+    sys.setswitchinterval(TURN)
+    _give_memory_back()
     with Server(library, port) as server:
         if ready is not None:
             ready(server.url)
@@ -100,10 +107,29 @@ class Server:
     def __exit__(self, *raised: Any) -> None:
         self._server.should_exit = True
         self._thread.join(5)
-        self._socket.close()
+        if not self._thread.is_alive():  # on a busy machine it may take longer, and then it still needs the socket
+            self._socket.close()
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
+
+
+def _give_memory_back() -> None:
+    """Have glibc keep one heap, and give back what a large array took as soon as it is freed.
+
+    By default it keeps a heap for each thread, and raises the size from which it gives back to the largest that was
+    freed, up to 32 MB: the process would hold the sum of what the busiest moments of all threads needed. A size that is
+    too small costs time, as each new array then has to be zeroed by the kernel.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_ARENA_MAX, 1)
+            mallopt(_M_MMAP_THRESHOLD, 8 << 20)
+
+
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+"""Of malloc.h."""
 
 
 def _listening(port: int) -> socket.socket:

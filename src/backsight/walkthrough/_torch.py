@@ -12,11 +12,6 @@ _WRAPPED = 2**63
 """Saved integers are read without their sign: a `dim` of -1 comes back as 2**64 - 1."""
 
 
-def arrivals(node: Any) -> Any:
-    """Return what the engine expects of each gradient that comes into `node`: its shape, dtype and device."""
-    return node._input_metadata
-
-
 def recompute_once() -> Any:
     """Return a group in which a checkpointed region is recomputed once, as in one call of `backward()`.
 

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
 
-from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape._torch import NO_SEQUENCE, input_metadata
 from backsight.tape.walk import Walk
-from backsight.walkthrough._torch import arrivals, inside, recompute_once
+from backsight.walkthrough._torch import inside, recompute_once
 from backsight.walkthrough.call import call, fitted
 
 Results = tuple[torch.Tensor | None, ...]
@@ -141,7 +141,7 @@ class Engine:
 
     def _at(self, i: int) -> list[Arrival]:
         if i not in self._arrived:
-            self._arrived[i] = [Arrival() for _ in arrivals(self.live.nodes[i])]
+            self._arrived[i] = [Arrival() for _ in input_metadata(self.live.nodes[i])]
         return self._arrived[i]
 
     def _push(self, i: int) -> None:

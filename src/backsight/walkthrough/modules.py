@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -83,6 +82,6 @@ def _cut(steps: Sequence[Step]) -> dict[int, str]:
     deepest = max((path.count(".") + 1 for path in paths.values() if path), default=1)
     for depth in range(deepest, 0, -1):
         cut = {number: ".".join(path.split(".")[:depth]) for number, path in paths.items()}
-        if depth == 1 or len(Counter(cut.values())) <= MOST:
+        if depth == 1 or len(set(cut.values())) <= MOST:
             break
     return {**dict.fromkeys((step.number for step in steps), ""), **cut}

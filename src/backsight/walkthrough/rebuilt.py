@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from backsight.walkthrough._torch import arrivals, saved
+from backsight.tape._torch import input_metadata
+from backsight.walkthrough._torch import saved
 from backsight.walkthrough.arguments import argument_names
 from backsight.walkthrough.formulas import Formula
 
@@ -138,7 +139,7 @@ def _argument(node: Any, argument: Any, behind: dict[str, tuple[Any, int]], form
         return saved(node, name)
     except LookupError:
         pass
-    expected = arrivals(node)[0]
+    expected = input_metadata(node)[0]
     if name in ("size", "shape"):
         return list(expected.shape)
     if name == "dtype" and formula.operator[0] == "_to_copy":
@@ -212,14 +213,14 @@ def _from_result(node: Any, name: str) -> torch.Tensor:
 
 def _like(edge: tuple[Any, int]) -> torch.Tensor:
     """Return some tensor of the shape of what `edge` leads to."""
-    expected = arrivals(edge[0])[edge[1]]
+    expected = input_metadata(edge[0])[edge[1]]
     made = torch.linspace(0.25, 0.75, max(1, _elements(expected.shape)), dtype=torch.float64, device=expected.device)
     return made[: _elements(expected.shape)].reshape(tuple(expected.shape)).to(expected.dtype)
 
 
 def _any(node: Any) -> torch.Tensor:
     """Return a tensor of the shape of the node's output, in place of one that the derivative does not depend on."""
-    expected = arrivals(node)[0]
+    expected = input_metadata(node)[0]
     return torch.full(tuple(expected.shape), 0.5, dtype=expected.dtype, device=expected.device)
 
 

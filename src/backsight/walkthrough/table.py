@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ from rich.text import Text
 
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions
+from backsight.tape.stdout import for_stdout
 from backsight.walkthrough.gradient import Gradient, number, numbers
 from backsight.walkthrough.step import Step
 
@@ -56,16 +55,9 @@ def table(walk: Walk, *, width: int | None = None, color: bool = False) -> str:
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().split("\n"))
 
 
-def for_stdout(walk: Walk) -> str:
+def printed(walk: Walk) -> str:
     """Return the table as suits where `print` goes: colour in a terminal, plain text elsewhere."""
-    try:
-        terminal = sys.stdout.isatty()
-    except (AttributeError, ValueError):  # a replaced or closed stdout
-        terminal = False
-    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = table(walk, width=None if terminal else WHEN_NO_TERMINAL, color=color)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    return for_stdout(lambda terminal, color: table(walk, width=None if terminal else WHEN_NO_TERMINAL, color=color))
 
 
 def _heading(walk: Walk) -> Text:

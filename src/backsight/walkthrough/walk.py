@@ -229,9 +229,9 @@ class Walk:
         return len(self.graph)
 
     def __str__(self) -> str:
-        from backsight.walkthrough.table import for_stdout
+        from backsight.walkthrough.table import printed
 
-        return for_stdout(self)
+        return printed(self)
 
     def __repr__(self) -> str:
         return f"<Walk: {len(self.steps)} of {len(self)} steps>"

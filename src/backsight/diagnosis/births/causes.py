@@ -54,8 +54,8 @@ def overflow(birth: Birth) -> Cause | None:
     elif birth.backward:
         cure = (
             "Use torch.amp.GradScaler, which skips such a step and lowers its scale; or bfloat16, which has the range "
+            "of float32."
         )
-        cure += "of float32."
     else:
         cure = "Compute it in float32 (.float() on its input), or use bfloat16, which has the range of float32."
     return Cause(because, cure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 
@@ -97,7 +98,7 @@ def _cure(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, 
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
         return f"It is the transpose of what is needed: {product or 'transpose it with .T'}."
-    if _size(got) == _size(due):
+    if math.prod(got) == math.prod(due):
         return f"It has as many entries as {name}: reshape it, .view_as({name}), if they are in the same order."
     if len(due) < len(got) and list(got[len(got) - len(due) :]) == list(due):
         axes = ", ".join(str(k) for k in range(len(got) - len(due)))
@@ -105,13 +106,6 @@ def _cure(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, 
     if not got:
         return f"Do not reduce it to a scalar: each entry of {name} has a gradient of its own."
     return f"Return it in the shape of {name}: add it up over the dimensions in which {name} was repeated."
-
-
-def _size(shape: Sequence[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def transposed(body: Body, value: ast.expr) -> str | None:

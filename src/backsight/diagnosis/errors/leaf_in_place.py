@@ -146,8 +146,10 @@ def _first_value(found: Written) -> Case:
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
         cure = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
     else:
-        cure = f"Fill {name} first, and call {name}.requires_grad_() after that; or put line {line} inside "
-        cure += "`with torch.no_grad():`."
+        cure = (
+            f"Fill {name} first, and call {name}.requires_grad_() after that; or put line {line} inside "
+            "`with torch.no_grad():`."
+        )
     return Case(f"gives {name} its values.", reason, cure)
 
 

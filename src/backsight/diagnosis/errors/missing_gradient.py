@@ -64,7 +64,7 @@ def _not_asked(failure: Failure, read: Read) -> Finding:
         CODE,
         "error",
         f"{read.name}.grad is None: {read.name} does not require grad.",
-        (*lines, *_reading(read)),
+        (*lines, _reading(read)),
         f"Call {read.name}.requires_grad_() before anything is computed from it; backward then leaves its gradient "
         "there.",
         source=str(origin.place if origin else read.place),
@@ -83,7 +83,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     place, name, later = call or (None, "backward", None)
     if name == "backward" and not unseen:
         return None
-    reading = shown(read.place, f"reads {read.text}.grad, which is None.")
+    reading = _reading(read)
     if later is not None or unseen:
         when = [shown(later, "would give it its value, after that.")] if later is not None else []
         before = f"{read.name}.grad is None: it is read before backward() gives it a value."
@@ -199,7 +199,7 @@ def _between(body: Body, receiver: str, call: Place, paths: list[str]) -> Cut | 
 
 
 def _what(cut: Cut) -> str:
-    return {"detach": ".detach()", "no_grad": cut.expression}.get(cut.kind, cut.expression)
+    return ".detach()" if cut.kind == "detach" else cut.expression
 
 
 def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:
@@ -209,5 +209,5 @@ def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:
     return [each for each in found if isinstance(each, torch.Tensor) and each is not read.tensor]
 
 
-def _reading(read: Read) -> tuple[str, ...]:
-    return (shown(read.place, f"reads {read.text}.grad, which is None."),)
+def _reading(read: Read) -> str:
+    return shown(read.place, f"reads {read.text}.grad, which is None.")

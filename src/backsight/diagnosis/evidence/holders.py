@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import FrameType
 
 import torch
@@ -49,13 +49,14 @@ def structure(tensor: torch.Tensor) -> Graph:
 
 def needs_saved(graph: Graph, node: int) -> bool:
     """Whether a backward from `node` downwards needs saved tensors: only then can it fail because they were freed."""
-    return any(i in graph.saved for i in below(graph, node))
+    return any(i in graph.saved for i in below(graph, [node]))
 
 
-def below(graph: Graph, node: int) -> list[int]:
-    """Return `node` and everything that it was computed from."""
+def below(graph: Graph, nodes: Iterable[int], without: Collection[int] = ()) -> list[int]:
+    """Return `nodes` and everything that they were computed from, as far as no node of `without` leads there."""
     start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
-    seen, queue = {node}, [node]
+    queue = [node for node in dict.fromkeys(nodes) if node not in without]
+    seen = {*queue, *without}
     for i in queue:  # grows as we go
         for j in inputs[start[i] : start[i + 1]]:
             if j >= 0 and j not in seen:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backsight.diagnosis.evidence.failure import Failure, follow
+from backsight.diagnosis.evidence.memory import is_tensor
 from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import class_name, namespace
@@ -15,6 +16,7 @@ from backsight.source import Body, Place, backward_calls, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
+from backsight.tape import modules_in, registered
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,20 +52,12 @@ def idle_in(module: Any, path: str) -> Idle:
 
 def trainable(module: Any) -> Iterator[str]:
     """The parameters that DDP counts, in its order: those that require grad, each once, module by module."""
-    stack: list[tuple[str, Any]] = [("", module)]
     seen: set[int] = set()
-    while stack:
-        prefix, each = stack.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        inside: dict[str, Any] = namespace(each) or {}
-        for name, parameter in (inside.get("_parameters") or {}).items():
-            if parameter is not None and parameter.requires_grad and id(parameter) not in seen:
+    for path, each in modules_in(module):
+        for name, parameter in registered(each, "_parameters").items():
+            if is_tensor(parameter) and parameter.requires_grad and id(parameter) not in seen:
                 seen.add(id(parameter))
-                yield f"{prefix}{name}"
-        children = (inside.get("_modules") or {}).items()
-        stack += [(f"{prefix}{name}.", child) for name, child in reversed(children)]
+                yield f"{path}.{name}" if path else name
 
 
 def parameter_at(module: object, path: str) -> object:

@@ -32,7 +32,7 @@ def inference_block(failure: Failure, name: str) -> Block | None:
             statement = statement_at(body, *at.position)
             block = _around(body, statement) if statement is not None else None
             if block is None and statement is not None:
-                block = _called(level, body, statement, _DEPTH)
+                block = _called(level, statement, _DEPTH)
                 block = Block(block.place, block.what, at) if block is not None else None
             if block is not None:
                 return block
@@ -72,7 +72,7 @@ def _is_mode(node: ast.expr) -> bool:
     return (dotted(called) or "").rpartition(".")[2] == "inference_mode" and not off
 
 
-def _called(level: Level, body: Body, statement: ast.stmt, depth: int) -> Block | None:
+def _called(level: Level, statement: ast.stmt, depth: int) -> Block | None:
     """The inference mode in which a function that the statement calls makes what it returns."""
     for call in (node for node in expressions(statement) if isinstance(node, ast.Call)):
         function = undecorated(_function(level, dotted(call.func) or ""))
@@ -81,7 +81,7 @@ def _called(level: Level, body: Body, statement: ast.stmt, depth: int) -> Block 
             continue
         returns = [each.node for each in spots(inner.node) if isinstance(each.node, ast.Return)]
         for each in returns or inner.node.body[-1:]:
-            found = _around(inner, each) or (_called(level, inner, each, depth - 1) if depth > 1 else None)
+            found = _around(inner, each) or (_called(level, each, depth - 1) if depth > 1 else None)
             if found is not None:
                 return found
     return None

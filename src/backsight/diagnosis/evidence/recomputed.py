@@ -11,8 +11,10 @@ import torch
 from backsight.diagnosis._torch import CHECKPOINT_FILE, recomputed, saved_as
 from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.memory import needs_gradient
+from backsight.diagnosis.wording import shaped
 from backsight.tape import no_torch_function, sequence_number
 from backsight.tape.capture import root_edges
+from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
 from backsight.tracing import Line, current
 
@@ -79,7 +81,6 @@ def _is_alike(metadata: Any, tensor: torch.Tensor) -> bool:
 
 
 def _described(metadata: Any) -> str:
-    if type(metadata) is not dict or "shape" not in metadata:
+    if type(metadata) is not dict or not {"shape", "dtype"} <= metadata.keys():
         return "a tensor"
-    dims = "×".join(map(str, metadata["shape"])) or "scalar"
-    return f"{str(metadata.get('dtype')).removeprefix('torch.')} of shape {dims}"
+    return f"{dtype_name(metadata['dtype'])} of shape {shaped(metadata['shape'])}"

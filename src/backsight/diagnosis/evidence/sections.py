@@ -96,7 +96,7 @@ def _of_function(
 ) -> Section:
     own = frozenset(function.__code__.co_varnames)
     held = {**given, **held_by(function, owner)}
-    return Section(body, _returned(body), held, function.__globals__, own=own, whole=whole)
+    return Section(body, results_of(body), held, function.__globals__, own=own, whole=whole)
 
 
 def _given(section: Section, function: Any, owner: object, call: ast.Call) -> dict[str, object]:
@@ -143,7 +143,8 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     return Section(level.body, goals, level.variables, level.frame.f_globals, level, own)
 
 
-def _returned(body: Body) -> tuple[tuple[str, int], ...]:
+def results_of(body: Body) -> tuple[tuple[str, int], ...]:
+    """The expressions that a function returns, each with its line."""
     found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
     return tuple((body.text(value), value.lineno) for value in found)
 

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
-from types import FunctionType
+from collections.abc import Collection, Iterator, Sequence
 
 import torch
 
+from backsight.diagnosis.evidence.failure import function_of
+from backsight.diagnosis.evidence.sections import results_of
 from backsight.diagnosis.scene import Scene
 from backsight.source import Cut, backward_calls, cuts, function_at, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import prefixes
-from backsight.source.body import SCOPES, Body, body_around, callee, dotted, statement_at, statements
+from backsight.source.body import SCOPES, Body, body_around, callee, dotted, statement_at
+from backsight.tape import parameters_in, registered
 
 
-def severing(scene: Scene, lost: Collection[int], names: Collection[str]) -> Cut | None:
+def severing(scene: Scene, lost: Collection[int], names: Collection[str], *, wanted: bool = False) -> Cut | None:
     """Return the cut between the loss and the parameters with the ids `lost`, whose names are `names`.
 
     It is looked for in the function that was audited and in the `forward` of each module some of whose children are
     lost. A program that runs several backwards cuts its losses from one another on purpose (an actor's from its
-    critic's), so nothing is said of it.
+    critic's), so nothing is said of it, unless these parameters are known to be `wanted`.
     """
-    if _backwards(*scene.site) > 1:
+    if not wanted and _backwards(*scene.site) > 1:
         return None
     for model in scene.models.values():
         for parent, child in _lost_children(model, lost):
-            body = _forward(parent)
-            cut = body and _between(body, _returns(body), f"self.{child}")
+            forward = function_of(parent)
+            body = function_at(forward.__code__) if forward is not None else None
+            cut = _between(body, results_of(body), f"self.{child}") if body is not None else None
             if cut:
                 return cut
     body = body_around(*scene.site)
@@ -60,7 +63,7 @@ def _whole(scene: Scene, names: Collection[str]) -> list[str]:
     return [path for path in paths if not any(name == path or name.startswith(f"{path}.") for name in reached)]
 
 
-def _between(body: Body, roots: list[tuple[str, int]], name: str) -> Cut | None:
+def _between(body: Body, roots: Sequence[tuple[str, int]], name: str) -> Cut | None:
     """Return the first cut on the way from one of `roots`, expressions at a line, to `name`."""
     for root, line in roots:
         for cut in cuts(body, root, line):
@@ -79,48 +82,12 @@ def _lost_children(model: torch.nn.Module, lost: Collection[int]) -> Iterator[tu
     """Yield (parent, name) of the outermost modules inside of `model` whose trainable parameters are all lost."""
     stack, seen = [model], {id(model)}
     for parent in stack:  # grows as we go
-        for name, child in _children(parent).items():
-            if id(child) in seen:
+        for name, child in registered(parent, "_modules").items():
+            if not isinstance(child, torch.nn.Module) or id(child) in seen:
                 continue
             seen.add(id(child))
-            own = [p for p in _parameters(child) if p.requires_grad]
+            own = [p for p in parameters_in(child) if p.requires_grad]
             if own and all(id(p) in lost for p in own):
                 yield parent, name
             elif own:
                 stack.append(child)
-
-
-def _parameters(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    stack, seen = [module], {id(module)}
-    for each in stack:  # grows as we go
-        yield from (p for p in _registry(each, "_parameters").values() if isinstance(p, torch.Tensor))
-        inner = [child for child in _children(each).values() if id(child) not in seen]
-        seen.update(map(id, inner))
-        stack += inner
-
-
-def _children(module: torch.nn.Module) -> dict[str, torch.nn.Module]:
-    return {name: child for name, child in _registry(module, "_modules").items() if isinstance(child, torch.nn.Module)}
-
-
-def _registry(module: torch.nn.Module, name: str) -> dict[str, object]:
-    """Return a registry of the module, past whatever its class overrides."""
-    return object.__getattribute__(module, "__dict__").get(name) or {}
-
-
-def _forward(module: torch.nn.Module) -> Body | None:
-    """Return the source of a module's forward."""
-    for cls in type.__dict__["__mro__"].__get__(type(module)):
-        forward = type.__dict__["__dict__"].__get__(cls).get("forward")
-        if forward is not None:
-            return function_at(forward.__code__) if type(forward) is FunctionType else None
-    return None
-
-
-def _returns(body: Body) -> list[tuple[str, int]]:
-    """Return the expressions that a function returns, each with its line."""
-    return [
-        (body.text(each.value), each.lineno)
-        for each in statements(body.node)
-        if isinstance(each, ast.Return) and each.value is not None
-    ]

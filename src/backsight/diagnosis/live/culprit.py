@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.graphs import Held
 from backsight.diagnosis.live.leaks import Leak
@@ -117,7 +118,4 @@ def _cut(value: str, method: str) -> str:
         node = ast.parse(value, mode="eval").body
     except SyntaxError:  # shortened, as it was too long to show
         return ""
-    if isinstance(node, COMPOUND):
-        return ""
-    simple = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-    return f"{value}.{method}()" if simple else f"({value}).{method}()"
+    return "" if isinstance(node, COMPOUND) else f"{simple(value)}.{method}()"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from backsight.tape._torch import NO_SEQUENCE, RAW, can_read, forward_class
-from backsight.tape.saved import memory, saved_by
+from backsight.tape.saved import kept_by, memory
 from backsight.tape.walk import Walk
 
 _Label = NDArray[np.int64]
@@ -113,7 +113,7 @@ def _was_freed(raw: Any) -> bool:
 
 def _of_custom(node: Any, kept: dict[int, int]) -> bool:
     """Add what a custom Function's node keeps, and return whether it was freed."""
-    found = saved_by(node)
+    found = kept_by(node)
     kept.update({saved.storage: saved.storage_bytes for saved in found if saved.storage is not None})
     return any(saved.state == "freed" for saved in found)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from backsight.diagnosis.finding import SEVERITIES, Report
-from backsight.diagnosis.recordings.recording import Recording
+from backsight.diagnosis.recordings.recording import Progress, Recording
 from backsight.diagnosis.recordings.registry import RULES
 from backsight.diagnosis.wording import counted
 from backsight.runs import Run
 
 
-def audit_run(run: Run) -> Report:
+def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     """Look for what went wrong in a recorded training; `run.audit()` is the same.
 
     ```python
@@ -20,10 +20,12 @@ def audit_run(run: Run) -> Report:
     without the tap "update", for instance, nothing is said of updates. Several ranks are looked at as one. Of more than
     2000 steps, 2000 evenly chosen ones are looked at; but NaN and infinity are found wherever they are.
 
+    progress: called with how many tensors have been read, and of how many; what it raises ends the audit.
+
     Returns:
         A `Report`: its `findings`, the gravest first.
     """
-    recording = Recording(run)
+    recording = Recording(run, progress)
     findings = [finding for rule in RULES.values() for finding in rule(recording)]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
     return Report(tuple(findings), f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}")

@@ -15,19 +15,19 @@ from backsight.diagnosis.wording import counted
 @rule("BS309")
 def lost_loss(recording: Recording) -> Iterator[Finding]:
     """Tags with "loss" in their name that are numbers; one that becomes finite again was only waiting for its value."""
-    for name, series in losses(recording.run).items():
-        since = is_lost(series)
+    for name, (steps, values) in losses(recording.run).items():
+        since = is_lost((steps, values))
         if since is None:
             continue
-        before = [f"{value:.4g}" for step, value in series if step < since]
-        after = [value for step, value in series if step >= since]
+        before = [f"{value:.4g}" for value in values[steps < since][-4:].tolist()]
+        after = values[steps >= since].tolist()
         what = "NaN" if isnan(after[0]) else "infinite"
         yield Finding(
             "BS309",
             "error",
             f"The mark {name!r} is {what} from step {since} on.",
             (
-                f"Before: {', '.join(before[-4:])}; then never finite again in {counted(len(after), 'mark')}."
+                f"Before: {', '.join(before)}; then never finite again in {counted(len(after), 'mark')}."
                 if before
                 else f"It never was finite, in {counted(len(after), 'mark')}.",
             ),

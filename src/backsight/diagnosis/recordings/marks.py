@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import math
+import numpy as np
+from numpy.typing import NDArray
 
 from backsight.runs import Run
 
-Marked = list[tuple[int, float]]
-"""Steps and values, in order."""
+Marked = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Steps, in order, and values."""
 
 
 def losses(run: Run) -> dict[str, Marked]:
     """Return the tags that go by the name of a loss and are numbers, by rank where there are several."""
-    found: dict[str, Marked] = {}
-    for rank in run.ranks:
-        for name, (steps, values) in run.tags(rank)[0].items():
-            if "loss" in name.lower():
-                of = name if run.world == 1 else f"{name} of rank {rank}"
-                found[of] = list(zip(steps.tolist(), values.tolist(), strict=True))
-    return found
+    return {
+        name if run.world == 1 else f"{name} of rank {rank}": marked
+        for rank in run.ranks
+        for name, marked in run.tags(rank)[0].items()
+        if "loss" in name.lower()
+    }
 
 
-def is_lost(series: Marked) -> int | None:
+def is_lost(marked: Marked) -> int | None:
     """Return the step from which on a loss is not finite, if it never is again.
 
     One that comes back was waiting for its first value, or is only known now and then; one that has always been
     infinite is the best of no epochs so far.
     """
-    broken = [k for k, (_, value) in enumerate(series) if not math.isfinite(value)]
-    if not broken or len(broken) != len(series) - broken[0]:
+    steps, values = marked
+    broken = ~np.isfinite(values)
+    if not broken.any():
         return None
-    if broken[0] == 0 and not any(math.isnan(value) for _, value in series):
+    first = int(np.argmax(broken))
+    if not broken[first:].all() or (first == 0 and not np.isnan(values).any()):
         return None
-    return series[broken[0]][0]
+    return int(steps[first])

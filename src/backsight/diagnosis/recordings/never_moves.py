@@ -11,9 +11,7 @@ from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
 from backsight.diagnosis.wording import counted, listed
-
-NEGLIGIBLE = 1e-6
-"""A gradient so many times smaller than the model's largest is rounding, as of a bias before a normalization layer."""
+from backsight.tracing.moves import NEGLIGIBLE
 
 
 @rule("BS306")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+
+import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.recordings.marks import is_lost, losses
@@ -27,9 +28,11 @@ _CURES = {
     "row that is masked as a whole.",
     "gradient": "The forward pass was finite, so look for a derivative that is not: sqrt or norm at 0, a power below 1 "
     "at 0, torch.where around a division by 0, or an overflow in half precision.",
-    "unknown loss": "Whether the loss was finite was not recorded: rec.mark(loss=loss) does it. Look in the loss for a "
-    "division by 0, log(0), or an overflow, and for a derivative that is not finite: sqrt or norm at 0, a power below "
-    "1 at 0, torch.where around a division by 0.",
+    "lost loss": "The loss of this step was not finite itself: look in it, and in what it is computed from, for a "
+    "division by 0, log(0), or an overflow.",
+    "unknown loss": "Whether the loss of this step was finite was not recorded: rec.mark(loss=loss) does it. Look in "
+    "the loss for a division by 0, log(0), or an overflow, and for a derivative that is not finite: sqrt or norm at 0, "
+    "a power below 1 at 0, torch.where around a division by 0.",
     "weight": "Look at the step before: its update was too large or not finite. Lower the learning rate, or clip "
     "gradients.",
     "diverging": "The training diverged before that: lower the learning rate, warm it up, or clip gradients.",
@@ -49,7 +52,7 @@ def non_finite(recording: Recording) -> Iterator[Finding]:
     if not every:
         return
     ended = {int(recording.steps[-1])}
-    lost = {since for series in losses(recording.run).values() if (since := is_lost(series)) is not None} & every
+    lost = {since for marked in losses(recording.run).values() if (since := is_lost(marked)) is not None} & every
     if lasting := kept | lost | gradients & ended:
         yield _finding(recording, _start(recording, every, min(lasting)), every, "error")
     elif "grad" not in recording.kinds and passing & ended:
@@ -112,8 +115,8 @@ def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Fin
     if gradients:
         harm = (
             f"Gradients were not finite in {counted(len(gradients), 'step')}, and no weight was touched by it, as when "
+            "a gradient scaler skips a step."
         )
-        harm += "a gradient scaler skips a step."
         cure = "Nothing to do where the loss is scaled; else look at the data of that step."
     else:
         harm = f"So it was in {counted(len(bad), 'step')}, and no gradient and no weight was touched by it."
@@ -131,14 +134,18 @@ def _spoilt(recording: Recording) -> list[str]:
 def _cure(recording: Recording, first: Strange, step: int) -> str:
     kind = first.kind.removeprefix("eval_")
     if kind in ("grad", "output_grad"):
-        return _CURES["gradient" if _loss_was_finite(recording, step) else "unknown loss"]
+        finite = _loss_was_finite(recording, step)
+        return _CURES["unknown loss" if finite is None else "gradient" if finite else "lost loss"]
     return _CURES.get(kind, _CURES["weight"])
 
 
-def _loss_was_finite(recording: Recording, step: int) -> bool:
-    """Whether a loss was recorded in this step and was finite: as a mark, or as a scalar that a module returned."""
-    if any(math.isfinite(value) for series in losses(recording.run).values() for at, value in series if at == step):
-        return True
+def _loss_was_finite(recording: Recording, step: int) -> bool | None:
+    """Whether the loss of a step was finite, by a mark or by a scalar that a module returned; None if it is unknown."""
+    marked = [values[steps == step] for steps, values in losses(recording.run).values()]
+    if any(map(len, marked)):
+        return bool(np.isfinite(np.concatenate(marked)).all())
     held = (*recording.rows("output").values(), *recording.rows("variable").values())
     scalars = [rows for rows in held if rows.tensor.shape == () and rows.is_float and rows.began <= step]
-    return bool(scalars) and not any(step in rows.nonfinite["step"] for rows in scalars)
+    if any(step in rows.nonfinite["step"] for rows in scalars):
+        return None  # it may be another scalar than the loss
+    return True if scalars else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -15,12 +15,18 @@ from backsight.runs import Run, Tensor
 _UNKNOWN = Module("", "a module", "", True, {})
 
 
+Progress = Callable[[int, int], None]
+"""Called with how many tensors have been read, and of how many."""
+
+
 class Recording:
     """A run with its modules in their order, and the rows of its tensors, read when a rule first asks for them."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, progress: Progress = lambda read, of: None):
         self.run = run
         self._rows: dict[str, dict[str, Rows]] = {}
+        self._progress = progress
+        self._read = 0
 
     @cached_property
     def steps(self) -> NDArray[np.int64]:
@@ -46,7 +52,13 @@ class Recording:
         """Return the rows of all tensors of a kind, by name."""
         if kind not in self._rows:
             tensors = self.kinds.get(kind, [])
-            self._rows[kind] = {rows.tensor.name: rows for rows in read(self.run, tensors, len(self.steps))}
+            found = {}
+            for tensor, rows in read(self.run, tensors, len(self.steps)):
+                self._read += 1
+                self._progress(self._read, len(self.run.tensors))
+                if rows is not None:
+                    found[tensor.name] = rows
+            self._rows[kind] = found
         return self._rows[kind]
 
     def module(self, rows: Rows) -> Module:

@@ -80,8 +80,8 @@ class Rows:
         return Rows(self.tensor, _chosen(self.columns, self["step"] >= first), self.nonfinite, self.began)
 
 
-def read(run: Run, tensors: Sequence[Tensor], steps: int) -> Iterator[Rows]:
-    """Read the rows of tensors of one kind; those without a row are left out."""
+def read(run: Run, tensors: Sequence[Tensor], steps: int) -> Iterator[tuple[Tensor, Rows | None]]:
+    """Read the rows of tensors of one kind, None of one without a row."""
     if steps > LONG:
         yield from _read_long(run, tensors)
         return
@@ -97,12 +97,11 @@ def read(run: Run, tensors: Sequence[Tensor], steps: int) -> Iterator[Rows]:
         bounds = np.searchsorted(which[by_tensor], np.arange(len(asked) + 1))
         for k, tensor in enumerate(asked.values()):
             mine = by_tensor[bounds[k] : bounds[k + 1]]
-            if len(mine):
-                yield _rows(tensor, _chosen(columns, mine))
+            yield tensor, _rows(tensor, _chosen(columns, mine)) if len(mine) else None
 
 
-def _read_long(run: Run, tensors: Sequence[Tensor]) -> Iterator[Rows]:
-    """Read tensor by tensor and part by part: a million steps take neither the memory nor, mostly, the time."""
+def _read_long(run: Run, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Rows | None]]:
+    """Read tensor by tensor, and of one that is finite at every step only what is looked at."""
     if not tensors:
         return
     recorded = run.steps
@@ -110,11 +109,12 @@ def _read_long(run: Run, tensors: Sequence[Tensor]) -> Iterator[Rows]:
     finite = {name: not bad.any() for (name, _), bad in zip(seen.tensors, seen.nonfinite, strict=True)}
     stride = _stride(recorded)
     for tensor in tensors:
-        columns = _parts(run, tensor, recorded, stride) if stride and finite.get(tensor.name) else None
-        if columns is None or not len(columns["step"]) or columns["step"][0] != recorded[0]:
-            columns = _parts(run, tensor, recorded, 1)  # what is not at every step, or not finite
-        if len(columns["step"]):
-            yield _rows(tensor, columns)
+        if stride and finite.get(tensor.name):
+            columns = _columns(run, tensor, slice(int(recorded[0]), int(recorded[-1]) + 1, stride))
+            if len(columns["step"]) and columns["step"][0] == recorded[0]:
+                yield tensor, _rows(tensor, columns)
+                continue
+        yield tensor, _part_by_part(run, tensor, recorded)
 
 
 def _stride(recorded: NDArray[np.int64]) -> int | None:
@@ -124,31 +124,59 @@ def _stride(recorded: NDArray[np.int64]) -> int | None:
     return apart * -(-len(recorded) // MOST_STEPS) if even else None
 
 
-def _parts(run: Run, tensor: Tensor, recorded: NDArray[np.int64], stride: int) -> Columns:
-    """Return the rows of a tensor at each of these strides from the first step on, in the order of steps and calls."""
-    parts: list[Columns] = []
-    for start in range(0, len(recorded), STEPS_AT_ONCE):
-        part, origin = recorded[start : start + STEPS_AT_ONCE], int(recorded[0])
-        first = origin - (origin - int(part[0])) // stride * stride
-        held: Columns = run.frame(
-            tensor=tensor.name,
-            kind=tensor.kind,
-            stat=_STATS,
-            steps=slice(first, int(part[-1]) + 1, stride),
-            as_="numpy",
-        )
-        order = np.lexsort((held["call"], held["step"]))
-        parts.append({name: held[name][order] for name in ("step", "call", *_STATS)})
-    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+def _part_by_part(run: Run, tensor: Tensor, recorded: NDArray[np.int64]) -> Rows | None:
+    """Read a tensor twice, which steps it has and then those that are chosen of them: all at once would fill memory."""
+    parts = [recorded[start : start + STEPS_AT_ONCE] for start in range(0, len(recorded), STEPS_AT_ONCE)]
+    windows = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+    steps, strange = [], []
+    for window in windows:
+        columns = _columns(run, tensor, window)
+        steps.append(_different(columns["step"]))
+        strange.append(_chosen(columns, _is_strange(columns)))
+    every = np.concatenate(steps)
+    if not len(every):
+        return None
+    kept = _evenly(every)
+    looked_at = [_taken(_columns(run, tensor, window), kept) for window in windows]
+    return Rows(tensor, _joined(looked_at), _joined(strange), int(every[0]))
+
+
+def _columns(run: Run, tensor: Tensor, steps: slice) -> Columns:
+    """Return the rows of a tensor in the order of steps and calls."""
+    held: Columns = run.frame(tensor=tensor.name, kind=tensor.kind, stat=_STATS, steps=steps, as_="numpy")
+    order = np.lexsort((held["call"], held["step"]))
+    return {name: held[name][order] for name in ("step", "call", *_STATS)}
 
 
 def _rows(tensor: Tensor, columns: Columns) -> Rows:
-    strange = _chosen(columns, columns["nans"] + columns["infs"] > 0)
-    steps = np.unique(columns["step"])
-    if len(steps) > MOST_STEPS:
-        kept = steps[np.linspace(0, len(steps) - 1, MOST_STEPS).astype("<i8")]
-        columns = _chosen(columns, np.isin(columns["step"], kept))
-    return Rows(tensor, columns, strange, int(steps[0]))
+    steps = _different(columns["step"])
+    kept = _taken(columns, _evenly(steps)) if len(steps) > MOST_STEPS else columns
+    return Rows(tensor, kept, _chosen(columns, _is_strange(columns)), int(steps[0]))
+
+
+def _is_strange(columns: Columns) -> Mask:
+    strange: Mask = columns["nans"] + columns["infs"] > 0
+    return strange
+
+
+def _different(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return each of the steps, which are in order, once."""
+    return steps[np.append(True, steps[1:] != steps[:-1])] if len(steps) else steps
+
+
+def _evenly(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    at = np.arange(len(steps)) if len(steps) <= MOST_STEPS else np.linspace(0, len(steps) - 1, MOST_STEPS)
+    chosen: NDArray[np.int64] = steps[at.astype("<i8")]
+    return chosen
+
+
+def _taken(columns: Columns, steps: NDArray[np.int64]) -> Columns:
+    """Return the rows of these steps."""
+    return _chosen(columns, np.isin(columns["step"], steps))
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _chosen(columns: Columns, which: NDArray[Any]) -> Columns:

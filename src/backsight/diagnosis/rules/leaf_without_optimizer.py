@@ -9,7 +9,7 @@ from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, listed, shaped
-from backsight.tape import Leaf, modules_in, registered
+from backsight.tape import Leaf, parameters_in
 from backsight.tracing.steps import parameters
 
 
@@ -57,8 +57,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
 def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
     """Say that the optimizers hold nothing but what goes into the models; empty if they hold a parameter of one."""
     held = {id(p) for optimizer in scene.optimizers.values() for p in parameters(optimizer)}
-    modules = [module for model in scene.models.values() for _, module in modules_in(model)]
-    own = {id(p) for module in modules for p in registered(module, "_parameters").values()}
+    own = {id(p) for model in scene.models.values() for p in parameters_in(model)}
     if held & own or not {id(leaf.tensor()) for leaf in parameter_leaves} <= own:
         return ""
     owned = [leaf for leaf in scene.graph.leaves if leaf.owner]

@@ -20,22 +20,26 @@ def parameter_not_reached(scene: Scene) -> Iterator[Finding]:
     """An optimizer some of whose parameters are leaves of the loss also holds trainable ones that are not.
 
     A model may well have parts that a step does not use: experts, dropped layers, the head of another task, a pooler
-    that nobody asked for. So this is a note, unless it shows that what they compute is cut off from the loss.
+    that nobody asked for. So this is a note, unless it shows that what they compute is cut off from the loss, or the
+    caller has given optimizers to go with the loss, and it reaches nothing of them.
     """
     if any(kind.kind == "checkpoint" for kind in scene.graph.types):
         return  # reentrant checkpointing hides what runs inside of it: the graph cannot tell
     reached = scene.reached()
-    for name, optimizer in scene.involved().items():
+    involved = scene.involved()
+    in_vain = scene.chosen and not involved
+    for name, optimizer in (scene.optimizers if in_vain else involved).items():
         trained = [p for p in parameters(optimizer) if p.requires_grad]
         missing = [p for p in trained if id(p) not in reached]
-        if missing and len(missing) < len(trained):  # an optimizer with none reached serves another loss
+        if missing and (in_vain or len(missing) < len(trained)):  # else, with none reached, it serves another loss
             yield _finding(scene, name, missing, len(trained))
 
 
 def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], total: int) -> Finding:
     names = scene.names(missing)
     other = _of_other_losses(scene.optimizers[optimizer], missing)
-    cut = None if other else severing(scene, {id(p) for p in missing}, names)
+    in_vain = len(missing) == total
+    cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
     one = len(missing) == 1
     evidence = f"No path leads from the loss to {listed(names)}: {len(missing)} of its {total} trainable parameters."
     if cut is not None:
@@ -47,6 +51,15 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
             "leave them out of the optimizer.",
             source=str(cut.place),
+        )
+    if in_vain:
+        return Finding(
+            "BS102",
+            "warning",
+            f"{optimizer} learns nothing from this loss.",
+            (evidence,),
+            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
+            "is dropped; or give audit() the optimizer that goes with this loss.",
         )
     trains = f"{'It has' if one else f'{other} of them have'} a gradient or a past step, from another loss or batch."
     return Finding(

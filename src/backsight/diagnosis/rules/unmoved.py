@@ -11,6 +11,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, listed
 from backsight.naming import search
+from backsight.tape.rows import dtype_name
 from backsight.tracing.moves import Unmoved
 from backsight.tracing.steps import parameters
 
@@ -72,7 +73,7 @@ def _reason(name: str, first: Unmoved, is_zero: bool, is_rounded: bool) -> tuple
             "Look at the scheduler: a warm-up that divides whole numbers, or a rate that has decayed to 0; to freeze "
             "{them}, requires_grad_(False) saves the work.",
         )
-    kind = str(first.parameter.dtype).removeprefix("torch.")
+    kind = dtype_name(first.parameter.dtype)
     if is_rounded:
         bits = 8 if first.parameter.dtype is torch.bfloat16 else 11
         return (

@@ -13,7 +13,7 @@ from backsight.tape.caption import size
 from backsight.tape.rows import dimensions, dtype_name
 
 
-def model_explorer(graph: Graph, name: str = "backward") -> str:
+def model_explorer(graph: Graph) -> str:
     """Return `graph` as a graph collection of Model Explorer, leaves as operands of what consumes them.
 
     ```python
@@ -21,7 +21,7 @@ def model_explorer(graph: Graph, name: str = "backward") -> str:
     ```
     """
     nodes = [_node(graph, node) for node in reversed(graph.nodes) if node.leaf is None]
-    return json.dumps({"label": name, "graphs": [{"id": name, "nodes": nodes}]}, ensure_ascii=False)
+    return json.dumps({"label": "backward", "graphs": [{"id": "backward", "nodes": nodes}]}, ensure_ascii=False)
 
 
 def _node(graph: Graph, node: Node) -> dict[str, Any]:

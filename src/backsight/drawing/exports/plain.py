@@ -10,6 +10,9 @@ from backsight.drawing.scene import Box, Scene
 
 VERSION = 1
 
+_NUMBERS = ("index", "parent", "node")
+"""Of which 0 is one like any other."""
+
 
 def json_text(scene: Scene) -> str:
     """Return `scene` as JSON: `boxes` in forward order, closed groups with all that is in them, and `links`.
@@ -18,7 +21,7 @@ def json_text(scene: Scene) -> str:
     json.loads(json_text(scene))["boxes"][0]["op"]      # "Embedding"
     ```
 
-    Fields that are empty are left out.
+    Fields of a box that are empty or zero are left out, but for its numbers: `index`, `parent` and `node`.
     """
     plain = {
         "format": "backsight.scene",
@@ -33,5 +36,4 @@ def json_text(scene: Scene) -> str:
 
 
 def _box(box: Box) -> dict[str, Any]:
-    empty = ("", (), None, False)
-    return {key: value for key, value in asdict(box).items() if value not in empty or key == "parent"}
+    return {key: value for key, value in asdict(box).items() if value or key in _NUMBERS}

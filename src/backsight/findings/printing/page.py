@@ -39,7 +39,7 @@ border-radius:6px;padding:12px 16px;margin:4px 0;max-width:72em;font:14px/1.5 sy
 .backsight .where,.backsight .number,.backsight .from{{color:var(--soft)}}
 .backsight p code{{background:var(--panel);color:inherit;border-radius:3px;padding:0 3px}}
 .backsight pre{{margin:8px 0 0;padding:6px 0;background:var(--panel);color:var(--ink);border:1px solid var(--edge);
-border-radius:6px;overflow-x:auto;white-space:pre}}
+border-radius:6px;overflow-x:auto;white-space:pre;word-break:normal}}
 .backsight pre .row,.backsight pre .says{{display:block;padding:0 12px;min-width:max-content}}
 .backsight pre .where{{display:block;padding:0 12px 4px}}
 .backsight pre .context{{color:var(--soft)}}

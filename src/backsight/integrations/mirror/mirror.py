@@ -136,14 +136,14 @@ class Mirror:
 
     def _steps(self, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the steps that are whole, with the times at which they ended: of all ranks, but for the newest one."""
-        steps, times = self.run.times()
+        times = self.run.times
+        steps = self.run.steps[: len(times)]  # there may be more by now
         if is_last or not len(steps):
             return steps, times
         bound = int(steps[-1])
         if self.run.world > 1:
-            newest = [self.run.latest(rank=rank, as_="numpy")["step"] for rank in self.run.ranks]
-            there = len(newest) == self.run.world and all(len(each) for each in newest)
-            bound = min(int(each[-1]) for each in newest) if there else 0
+            ends = [-1 if end is None else end for end in self.run.last_steps.values()]
+            bound = min(ends) if len(ends) == self.run.world else -1
         whole = steps < bound
         return steps[whole], times[whole]
 

@@ -10,7 +10,6 @@ from backsight.recording._torch import (
     backward_number,
     drop_empty_hooks,
     gradient_hooks,
-    in_backward,
     new_hook_key,
     version,
     when_backward_ends,
@@ -20,6 +19,7 @@ from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
+from backsight.tape import in_backward
 
 SMALL = 64 * 1024
 """Bytes of a gradient that may wait for the end of the backward pass, to be read together with others."""

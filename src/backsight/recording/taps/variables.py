@@ -13,6 +13,7 @@ from backsight.recording.nested import tensors_in
 from backsight.recording.notebook import Notebook
 from backsight.recording.page import Page, Slot
 from backsight.recording.taps.tap import Tap
+from backsight.tape import is_leaf
 
 Variables = Mapping[str, Callable[[], Any]] | Iterable[str]
 
@@ -47,7 +48,7 @@ class VariableTap(Tap):
 
     def _note(self, page: Page, name: str, tensor: torch.Tensor) -> None:
         page.note(self._slot(name, "variable"), 0, tensor)
-        if tensor.is_leaf and tensor.requires_grad and tensor.grad is not None:
+        if is_leaf(tensor) and tensor.grad is not None:
             page.note(self._slot(name, "grad"), 0, tensor.grad)
 
     def _slot(self, name: str, kind: str) -> Slot:

@@ -18,8 +18,8 @@ class WeightTap(Tap):
 
     Those of a model that comes in the midst of the step are taken when it comes.
 
-    Where no such call is seen (compiled, not tapped), they are taken before the optimizer steps. So are sharded ones:
-    FSDP puts them together for the forward, and a rank records its own shard.
+    Where no such call is seen (compiled, not tapped), they are taken before the optimizer steps. So are weights where
+    some are sharded: FSDP puts them together for the forward, and a rank records its own shard.
     """
 
     name = "weight"
@@ -29,6 +29,7 @@ class WeightTap(Tap):
         self.observed = observed
         self._places: list[tuple[Slot, Place]] = []
         self._taken: Page | None = None
+        self._buffers_taken: Page | None = None
         self._sharded = False
 
     def survey(self) -> None:
@@ -39,19 +40,25 @@ class WeightTap(Tap):
             for place in self.observed.places(table)
         ]
         self._sharded = any((tensor := place.tensor()) is not None and is_sharded(tensor) for _, place in self._places)
-        if self._taken is not None and self._taken is self.notebook.page:
-            self._read(self._taken, [each for each in self._places if (each[0].name, each[0].kind) not in had])
+        page = self.notebook.page
+        if page is not None and page in (self._taken, self._buffers_taken):
+            new = [each for each in self._places if (each[0].name, each[0].kind) not in had]
+            self._read(page, new if self._taken is page else _buffers(new))
 
     def first_call(self, page: Page) -> None:
         """Called with the first module call of a step."""
         if not self._sharded:
             self.take(page)
+        elif self._taken is not page:
+            self._buffers_taken = page
+            self._read(page, _buffers(self._places))
 
     def take(self, page: Page) -> None:
         """Take them, unless they are on this page already."""
         if self._taken is not page:
             self._taken = page
-            self._read(page, self._places)
+            done = self._buffers_taken is page
+            self._read(page, (each for each in self._places if not (done and each[0].kind == "buffer")))
 
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
         self.take(page)
@@ -59,3 +66,7 @@ class WeightTap(Tap):
     @staticmethod
     def _read(page: Page, places: Iterable[tuple[Slot, Place]]) -> None:
         page.note_all([(slot, 0, tensor) for slot, place in places if (tensor := place.tensor()) is not None])
+
+
+def _buffers(places: Iterable[tuple[Slot, Place]]) -> list[tuple[Slot, Place]]:
+    return [each for each in places if each[0].kind == "buffer"]

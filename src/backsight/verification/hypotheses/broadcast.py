@@ -7,11 +7,10 @@ from itertools import combinations
 
 import torch
 
+from backsight.tape.rows import dimensions
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import shape
-
-_CHAIN = "An entry that is used many times gets a gradient from each use, and they add up."
+from backsight.verification.hypotheses.wording import ADDED_UP
 
 
 def missing_sum(case: Case) -> Explanation | None:
@@ -23,10 +22,11 @@ def missing_sum(case: Case) -> Explanation | None:
     if how is None:
         return None
     along = _dimensions(spread)
+    own, whole = dimensions(case.input.shape), dimensions(case.draws[0].u.shape)
     evidence = (
-        f"`{case.argument}` ({shape(case.input)}) is broadcast to the output ({shape(case.draws[0].u)}): each entry is "
-        f"used {copies(case)} times. Backward {how}.",
-        "An entry that is used many times gets a gradient from each use, and they add up.",
+        f"`{case.argument}` ({own}) is broadcast to the output ({whole}): each entry is used {copies(case)} times. "
+        f"Backward {how}.",
+        ADDED_UP,
     )
     return Explanation(
         f"{case.subject} lacks the sum over broadcast {along} in the gradient of `{case.argument}`.",

@@ -41,7 +41,7 @@ def out_of_time(wrong: Wrong, why: Exception) -> Explanation:
     operation = wrong.pull.point.operation
     argument = operation.argument(wrong.pull.point.wanted[wrong.number])
     return Explanation(
-        f"the backward of {operation.name} returns a wrong gradient for `{argument}`.",
+        f"{operation.backward} returns a wrong gradient for `{argument}`.",
         (
             f"Along a random direction it says {number(wrong.found)} where forward changes by "
             f"{number(wrong.slope.value)}. How it is wrong was not looked into: {why}.",

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+ADDED_UP = "An entry that is used many times gets a gradient from each use, and they add up."
+
 _WORDS = {Fraction(1, 2): "half", Fraction(2): "twice", Fraction(3): "three times", Fraction(1, 3): "a third of"}
 
 
@@ -28,16 +30,6 @@ def times(factor: float, *, words: bool = True) -> str:
         if fraction.denominator > 1:
             return f"{fraction}{' times' * words}"
     return f"{factor:.6g}{' times' * words}"
-
-
-def shape(tensor: torch.Tensor) -> str:
-    """Return `4×3`."""
-    return "×".join(map(str, tensor.shape)) or "()"
-
-
-def short(dtype: torch.dtype) -> str:
-    """Return `float32`."""
-    return str(dtype).removeprefix("torch.")
 
 
 def listed(names: list[str]) -> str:

@@ -11,15 +11,9 @@ from collections.abc import Callable, Iterator
 import torch
 
 from backsight.tape._torch import input_metadata
-from backsight.verification.live.telling import (
-    dtype_name,
-    finding,
-    grad_name,
-    number,
-    outside_of_product,
-    percent,
-    the_backward,
-)
+from backsight.tape.rows import dtype_name
+from backsight.verification.hypotheses.wording import number
+from backsight.verification.live.telling import finding, grad_name, outside_of_product, percent, the_backward
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
 

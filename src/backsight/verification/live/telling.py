@@ -12,8 +12,6 @@ from backsight.verification.custom import body_of, place_of, returned
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
 
-_PYTORCH = "This is PyTorch's own backward: it loses digits at the values that it saved, or it has a bug."
-
 
 def finding(
     trial: Trial,
@@ -61,20 +59,10 @@ def grad_name(trial: Trial) -> str:
     return next(iter([*touched, *real, *came]))
 
 
-def number(value: torch.Tensor) -> str:
-    """Return one value in four digits."""
-    return f"{complex(value):.4g}" if value.is_complex() else f"{float(value):.4g}"
-
-
 def percent(by: torch.Tensor) -> str:
     """Return the largest of relative differences."""
     largest = 100 * float(by.max())
     return f"{largest:.0f} %" if largest >= 10 else f"{largest:.2g} %"
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """Return `float32`."""
-    return str(dtype).removeprefix("torch.")
 
 
 def outside_of_product(trial: Trial, grad: str) -> tuple[str, str, str] | None:

@@ -13,13 +13,12 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
-from torch.utils._pytree import tree_leaves
 
 from backsight.tape._torch import grad_fn
 from backsight.tape.walk import walk
 from backsight.verification.directions import drawn
 from backsight.verification.errors import CannotTest
-from backsight.verification.operation import Kept, Operation, flattened
+from backsight.verification.operation import Kept, Operation, flattened, tensors_of
 from backsight.verification.point import Point
 
 
@@ -76,8 +75,7 @@ def argument(operation: Operation, position: int) -> str:
 
 def differentiable(result: Any) -> list[torch.Tensor]:
     """Return the tensors of a result that carry a gradient."""
-    found = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
-    return [each for each in found if each.requires_grad and each.layout is torch.strided]
+    return [each for each in tensors_of(result) if each.requires_grad and each.layout is torch.strided]
 
 
 def differentiable_of(point: Point) -> list[torch.Tensor]:

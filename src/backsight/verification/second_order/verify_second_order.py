@@ -12,11 +12,10 @@ from backsight.verification.errors import CannotTest, raised
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import Verification
-from backsight.verification.running import tested
+from backsight.verification.running import Options, tested
 from backsight.verification.second_order.pullback import pullback
 from backsight.verification.second_order.telling import told
 from backsight.verification.trial import tried
-from backsight.verification.verify import SECONDS, SEED, refuse
 
 
 def verify_second_order(
@@ -55,13 +54,8 @@ def verify_second_order(
         TypeError: if `function` cannot be called, or has a parameter of the name of an option that is given.
         Exception: what the function itself raises.
     """
-    options = {"seconds": seconds, "seed": seed, "progress": progress}
-    try:
-        refuse(function, {name for name, given in options.items() if given is not None})
-    except TypeError as error:
-        raise TypeError(str(error).replace("verify(", "verify_second_order(")) from None
-    seconds, seed = SECONDS if seconds is None else seconds, SEED if seed is None else seed
-    return tested(twice_checked, function, inputs, keywords, seconds, seed, progress, claim="second derivative")
+    options = Options("verify_second_order", seconds, seed, progress)
+    return tested(twice_checked, function, inputs, keywords, options, claim="second derivative")
 
 
 def twice_checked(operation: Operation, clock: Clock, generator: torch.Generator) -> Outcome | None:

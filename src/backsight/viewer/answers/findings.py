@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from backsight.diagnosis import audit_run
 from backsight.runs import Run
 from backsight.viewer.question import Answer, Asked, question
+
+Progress = Callable[[int, int], None]
 
 
 @question("findings")
 def findings(run: Run, asked: Asked) -> Answer:
-    """Look for what went wrong; this reads the run."""
-    report = run.audit()
+    """Look for what went wrong; this reads the run. (A viewer does it as `searching.py` says.)"""
+    return findings_of(run)
+
+
+def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
+    """Look for what went wrong, and tell how many tensors have been read, and of how many."""
+    report = audit_run(run, progress)
     names = sorted({(each.name, each.kind) for each in run.tensors}, key=lambda key: -len(key[0]))
     return {
         "looked_at": report.looked_at,
@@ -35,6 +44,7 @@ def _where(text: str, names: list[tuple[str, str]]) -> Answer:
     """Return the first step that a text speaks of, and the first tensor: the longest name, as others begin alike."""
     step = re.search(r"\bsteps? (\d[\d,]*)", text)
     spoken = [(found.start(), name, kind) for name, kind in names if (found := _said(name, text))]
+    spoken = [each for each in spoken if each[2] in _KINDS.get(_word_before(text, each[0]), (each[2],))] or spoken
     first = min((start for start, _, _ in spoken), default=0)
     here = [(name, kind) for start, name, kind in spoken if start == first]
     return {"step": int(step[1].replace(",", "")) if step else None, "tensors": [list(key) for key in here[:8]]}
@@ -42,3 +52,11 @@ def _where(text: str, names: list[tuple[str, str]]) -> Answer:
 
 def _said(name: str, text: str) -> re.Match[str] | None:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?![\w]|\.\w)", text) if name else None
+
+
+_KINDS = {"gradient of": ("grad", "output_grad"), "gradients of": ("grad", "output_grad"), "update of": ("update",)}
+"""What is meant of the tensors of one name, by the words before it."""
+
+
+def _word_before(text: str, start: int) -> str:
+    return " ".join(text[:start].lower().split()[-2:])

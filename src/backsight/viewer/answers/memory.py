@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from backsight.memory import StepMemory
-from backsight.memory.page import about, timeline
+from backsight.memory.page import timeline
+from backsight.memory.table import about
 from backsight.runs import Run
 from backsight.tape.cells import harmless
 from backsight.viewer.packing import plain

@@ -32,8 +32,8 @@ def rows(run: Run, asked: Asked) -> Answer:
 
 @question("marks")
 def marks(run: Run, asked: Asked) -> Answer:
-    """If wanted `columns`: each tag that is a number, as a line over the steps; the others by the step they change."""
-    numbers, words = run.tags()
+    """If wanted `columns` and `rank`: each tag that is a number, as a line over the steps; the others by the step they change."""
+    numbers, words = run.tags(asked.rank)
     columns = asked.columns(600)
     return {
         "lines": {name: _line(steps, values, columns) for name, (steps, values) in numbers.items()},

@@ -44,6 +44,8 @@ function drawTop(state, info) {
       info ? h("span", { class: `state ${stateOf(info)}` }, info.state) : null,
       h("nav", { "aria-label": "views" }, views.map(([page, text]) => link({ page, run: state.run }, text, { "aria-current": state.page === page || (page === "heatmap" && state.page === "tensor") ? "page" : null })))] : null,
     info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null);
+  const shown = top_.querySelector("[aria-current]"), nav = top_.querySelector("nav");
+  if (shown) nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth; // where it is narrow
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -80,7 +82,7 @@ async function show() {
       else fill(main, PAGES[state.page](state, info, app));
     } catch (error) {
       if (error.name === "AbortError" || mine !== turn) return;
-      fill(main, failed(error), LIVE ? h("p", { class: "center" }, link({ page: "runs" }, "All runs")) : null);
+      fill(main, failed(error, LIVE ? link({ page: "runs" }, "All runs") : null));
     }
   }
   scrollTo(0, 0);

@@ -4,8 +4,8 @@ function comparePage(state, info, app) {
   const page = h("section", { class: "page narrow" }, place);
   askRuns(app.signal).then(async (answer) => {
     const others = answer.runs.map((run) => run.name).filter((name) => name !== state.run);
-    const chooser = h("div", { class: "bar" }, h("h2", {}, state.run), h("span", { class: "soft" }, "beside"),
-      others.length ? select("another run", [["", "choose a run"], ...others.map((n) => [n, n])], state.with || "", (name) => app.go({ ...state, with: name || undefined })) : null);
+    const chooser = h("div", { class: "bar" }, h("h2", {}, state.run),
+      others.length ? select("beside", [["", "choose a run"], ...others.map((n) => [n, n])], state.with || "", (name) => app.go({ ...state, with: name || undefined })) : null);
     const found = h("div", {});
     fill(place, chooser, found);
     if (!others.length) { fill(found, empty("There is no other run in this folder")); return; }
@@ -25,8 +25,14 @@ function drawComparison(answer, state) {
   return [
     h("p", { class: "soft" }, `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.`),
     parting("First difference, to the bit", answer.exact, "There is none: every number of both is the same."),
-    parting(`First difference of a norm by more than ${num(100 * answer.tolerance)} %`, answer.near, answer.exact ? "There is none: the runs differ by rounding only." : "There is none."),
+    alike(answer.exact, answer.near) ? h("p", { class: "parting" }, `It is also the first in which a norm differs by more than ${num(100 * answer.tolerance)} %.`)
+      : parting(`First difference of a norm by more than ${num(100 * answer.tolerance)} %`, answer.near, answer.exact ? "There is none: the runs differ by rounding only." : "There is none."),
     answer.settings.length ? h("article", { class: "parting" }, h("h3", {}, "Settings and surroundings that differ"), h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ["", state.run, state.with].map((t) => h("th", {}, t)))), h("tbody", {}, answer.settings.map(([name, a, b]) => h("tr", {}, h("td", {}, name), h("td", {}, said(a)), h("td", {}, said(b)))))))) : null,
     only(answer.tensors.only_one, state.run), only(answer.tensors.only_other, state.with)];
 }
-const said = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
+const alike = (a, b) => a && b && ["tensor", "kind", "step", "call"].every((key) => a[key] === b[key]);
+const said = (value) => {
+  if (value === null || value === undefined || value === "") return "–";
+  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) return value.length ? value.join(", ") : "none";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+};

@@ -1,4 +1,8 @@
-// Elements: every text goes in as text, so that no name can become markup.
+// Elements: every text goes in as text, so that no name can become markup; and what would turn the writing around or is
+// not seen at all is spelt out, as in a terminal.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const harmless = (text) => String(text).replace(UNSEEN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const parts = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : harmless(child)));
 function h(tag, given, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(given || {})) {
@@ -6,12 +10,13 @@ function h(tag, given, ...children) {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "class") element.className = value;
     else if (key === "value") element.value = value;
-    else element.setAttribute(key, value === true ? "" : value);
+    else element.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? harmless(value) : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...parts(children));
   return element;
 }
-const fill = (element, ...children) => { element.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)); return element; };
+const fill = (element, ...children) => { element.replaceChildren(...parts(children)); return element; };
+const seen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // what is drawn by now
 const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
 
 function select(label, options, chosen, change) {
@@ -24,7 +29,7 @@ function segments(label, options, chosen, change) {
     h("button", { role: "radio", "aria-checked": String(value === chosen), class: value === chosen ? "on" : "", onclick: () => change(value) }, text)));
 }
 const empty = (title, ...lines) => h("div", { class: "empty" }, h("h2", {}, title), lines.map((line) => h("p", {}, line)));
-const failed = (error) => h("div", { class: "empty bad", role: "alert" }, h("h2", {}, "This did not work"), h("p", {}, error.message));
+const failed = (error, way) => h("div", { class: "empty bad", role: "alert" }, h("h2", {}, "This did not work"), h("p", {}, error.message), way ? h("p", {}, way) : null);
 const busy = (text) => h("div", { class: "busy", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), text);
 
 // A canvas that is as sharp as the screen, and is drawn again when its size or the colours change.
@@ -54,6 +59,7 @@ const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans
 
 // Text that is cut in the middle, where names of tensors are most alike.
 function shortened(pen, text, room) {
+  text = harmless(text);
   if (pen.measureText(text).width <= room) return text;
   let keep = Math.min(text.length, 200);
   const cut = () => `${text.slice(0, keep >> 1)}…${text.slice(text.length - (keep - (keep >> 1)))}`;

@@ -1,9 +1,19 @@
 // What the rules found, the gravest first, each with a link to the tensor and the step that show it.
 const LONG_RUN = 40000;
+const WAIT = 400; // ms
+async function searched(run, signal, progress = () => {}) {
+  for (;;) {
+    const answer = await ask(run, "findings", LIVE ? { patience: WAIT } : {}, signal);
+    if (!answer.pending) return answer;
+    progress(...answer.pending);
+  }
+}
 function findingsPage(state, info, app) {
-  const place = h("div", { class: "findings" }, busy(info.steps.count > LONG_RUN ? `looking through ${count(info.steps.count)} steps; this takes a while` : "looking through the run"));
+  const waiting = busy("looking through the run"), place = h("div", { class: "findings" }, waiting);
+  const progress = (read, of) => fill(waiting, h("progress", { max: of || 1, value: read, "aria-label": "tensors looked through" }),
+    of ? `looked through ${count(read)} of ${plural(of, "tensor")}, ${plural(info.steps.count, "step")}` : "looking through the run");
   app.refreshed = async () => {
-    const answer = await ask(state.run, "findings", {}, app.signal);
+    const answer = await searched(state.run, app.signal, progress);
     if (!answer.findings.length) { fill(place, empty("Nothing was found", `Looked at ${answer.looked_at || "the whole run"}.`)); return; }
     const counts = ["error", "warning", "note"].map((s) => [s, answer.findings.filter((f) => f.severity === s).length]).filter(([, n]) => n);
     fill(place, h("p", { class: "soft" }, `${counts.map(([s, n]) => plural(n, s)).join(", ")}${answer.looked_at ? ` in ${answer.looked_at}` : ""}`),

@@ -53,7 +53,7 @@ function graphPage(state, info, app) {
   let player = null;
   app.refreshed = async () => {
     // The graph is that of one step: while a run is recorded only its colours are read again.
-    const [picture, heat, marks] = await Promise.all([player ? null : ask(state.run, "graph", asked, app.signal), info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null, ask(state.run, "marks", {}, app.signal)]);
+    const [picture, heat, marks] = await Promise.all([player ? null : ask(state.run, "graph", asked, app.signal), info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null, ask(state.run, "marks", { rank: state.rank }, app.signal)]);
     if (player) { player.update(heat, marks); return; }
     if (picture.svg === null) {
       const why = picture.why ? `It was left out: ${picture.why}.` : info.state === "recording" && !info.steps.count ? "It will be here after the first step." : "The graph is captured in the first recorded step; this run was recorded without it.";
@@ -75,7 +75,7 @@ function graphBar({ state, info, kind, stat, stats, picture, go }) {
     segments("kind", there.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]), kind, (k) => go({ kind: k, stat: undefined })),
     more.length ? select("more kinds", [["", "more…"], ...more.map((k) => [k, KIND_NAMES[k] || k])], more.includes(kind) ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
     select("statistic", stats.map((s) => [s, STAT_NAMES[s] || s]), stat, (s) => go({ stat: s })),
-    info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
+    LIVE && info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
     LIVE ? select("repetitions", [["0", "one by one"], ["1", "folded"]], picture.fold ? "1" : "0", (fold) => go({ fold, open: undefined })) : null,
     state.open || state.tensor ? h("button", { onclick: () => go({ open: undefined, tensor: undefined }) }, state.tensor ? "unmark" : "as at first") : null,
     h("span", { class: "grow" }), state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box to open it")];

@@ -53,18 +53,17 @@ function heatmapPage(state, info, app) {
       segments("kind", info.kinds.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]), kind, (k) => go({ kind: k, stat: undefined })),
       info.kinds.length > 5 ? select("more", [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])], info.kinds.indexOf(kind) > 4 ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
       select("statistic", stats.map((s) => [s, STAT_NAMES[s] || s]), stat, (s) => go({ stat: s })),
-      info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
+      LIVE && info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
       find,
       zoomed ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : h("span", { class: "hint" }, "drag to zoom, click to open")),
     place, below);
   let read = null;
   const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
   app.refreshed = async () => {
-    const answer = await ask(state.run, "heatmap", given, app.signal), tags = ask(state.run, "marks", {}, app.signal);
-    const late = new Promise((done) => setTimeout(done, 120, false));
-    const arrived = await Promise.race([tags, late]);
-    if (!read && !arrived) { read = [answer, { lines: {} }]; draw(); } // a million tags take longer than a picture
-    read = [answer, await tags];
+    const answered = ask(state.run, "heatmap", given, app.signal);
+    // The picture of a long run does not wait for its tags: a million of them take longer than it.
+    if (!read && info.steps.count > LONG_RUN) { read = [await answered, { lines: {} }]; draw(); await seen(); }
+    read = await Promise.all([answered, ask(state.run, "marks", { rank: state.rank }, app.signal)]);
     draw();
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
@@ -72,7 +71,7 @@ function heatmapPage(state, info, app) {
 }
 
 const HEAT_STATS = ["l2", "std", "mean", "absmax", "min", "max", "zero_fraction", "nonfinite"];
-const STAT_NAMES = { l2: "norm", zero_fraction: "share of zeros", absmax: "largest magnitude", nonfinite: "NaN and ∞", std: "standard deviation", min: "least", max: "greatest" };
+const STAT_NAMES = { l2: "norm", zero_fraction: "share of zeros", absmax: "largest magnitude", nonfinite: "NaN and ∞", std: "standard deviation", min: "least", max: "greatest", m2: "spread (m2)", nans: "NaN", infs: "infinite", count: "elements" };
 const KIND_NAMES = { grad: "gradients", weight: "weights", output: "outputs", input: "inputs", state: "optimizer state", update: "updates", output_grad: "output gradients", buffer: "buffers", variable: "variables" };
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
@@ -90,7 +89,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   off.width = wide;
   off.height = rows.length;
   const painter = off.getContext("2d"), image = painter.createImageData(wide, rows.length), found = new Float32Array(rows.length * wide), marked = new Uint8Array(rows.length * wide);
-  const zero = channels(ink("zero"));
+  const pixels = new Uint32Array(image.data.buffer), shades = pixelsOf(scale.kind), zero = pixel(...channels(ink("zero")));
   members.forEach((inside, row) => {
     for (let c = 0; c < wide; c++) {
       let v = NaN, wrong = 0;
@@ -103,8 +102,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       found[k] = v;
       marked[k] = wrong ? 1 : 0;
       if (Number.isNaN(v)) continue;
-      const t = TABLES[scale.kind], from = 3 * Math.round(scale.share(v) * 255), rgb = v === 0 && scale.log ? zero : [t[from], t[from + 1], t[from + 2]];
-      image.data.set([...rgb, 255], 4 * k);
+      pixels[k] = v === 0 && scale.log ? zero : shades[Math.round(scale.share(v) * 255)];
     }
   });
   painter.putImageData(image, 0, 0);
@@ -123,13 +121,13 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   const paint = (pen, width, height) => {
     pen.clearRect(0, 0, width, height);
     pen.imageSmoothingEnabled = false;
-    const from = Math.floor(scroll.scrollTop / ROW), to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
+    const strange = ink("nonfinite"), from = Math.floor(scroll.scrollTop / ROW), to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
     for (let row = from; row < to; row++) {
       const y = row * ROW - scroll.scrollTop;
       if (!members[row].length) continue;
       const [top, high] = rows[row].group !== undefined && !rows[row].closed ? [y + 7, 4] : [y, ROW - 1];
       pen.drawImage(off, 0, row, wide, 1, 0, top, width, high);
-      pen.fillStyle = ink("nonfinite");
+      pen.fillStyle = strange;
       for (let c = 0; c < wide; c++) {
         if (!marked[row * wide + c]) continue;
         let end = c + 1;
@@ -199,14 +197,14 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       const top = cursor.row * ROW;
       if (top < scroll.scrollTop) scroll.scrollTop = top;
       if (top + ROW > scroll.scrollTop + room()) scroll.scrollTop = top + ROW - room();
-      said.textContent = saidOf(cursor.row, cursor.column).filter(Boolean).join(", ");
+      fill(said, saidOf(cursor.row, cursor.column).filter(Boolean).join(", "));
       redraw();
     } else if (event.key === "Enter" && cursor.row >= 0) open(cursor.row, cursor.column);
     else if (event.key === "Escape" && (state.first !== undefined || state.last !== undefined)) go({ first: undefined, last: undefined });
   });
   const shared = newCursor(null);
   const name = Object.keys(marks.lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(marks.lines)[0];
-  const line = name && { name, color: "line1", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
+  const line = name && { name, color: "line3", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
   const axis = canvas(22, (pen, width) => { pen.clearRect(0, 0, width, 22); timeAxis(pen, width, 22, answer.first, lastSeen, { left: 0, right: 0, top: 0, bottom: 20 }); }, "steps");
   board.addEventListener("wheel", (event) => { if (!event.ctrlKey) return; event.preventDefault(); const c = cell(event)[1], zoom = event.deltaY < 0 ? 0.5 : 2, width = Math.max(8, wide * zoom); const a = Math.round(c - (c / wide) * width), b = Math.round(a + width); go({ first: Math.max(info.steps.first, answer.first + a * answer.stretch), last: Math.min(info.steps.last, answer.first + b * answer.stretch) }); }, { passive: false });
   scroll.addEventListener("scroll", redraw);

@@ -117,6 +117,7 @@ function drawMemory(answer) {
   });
   say();
   const where = answer.where.charAt(0).toUpperCase() + answer.where.slice(1);
-  return [h("div", { class: "memory" }, h("h2", {}, where), h("ul", { class: "held" }, answer.held.map((part) => h("li", {}, part))), h("p", { class: "soft" }, `Step ${count(answer.step)}, ${answer.about}`)),
-    h("figure", { class: "panel" }, board, h("p", { class: "hint" }, "Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click or Escape for all. A click on a kind hides it.")), keys, title, table];
+  return [h("div", { class: "memory" }, h("h2", {}, where), h("p", { class: "soft" }, `Step ${count(answer.step)}, ${answer.about}`)), keys,
+    h("figure", { class: "panel" }, board, h("p", { class: "hint" }, "Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click or Escape for all. A click on a kind hides it.")),
+    h("details", { class: "memory" }, h("summary", {}, "What the peak is made of"), h("ul", { class: "held" }, answer.held.map((part) => h("li", {}, part)))), title, table];
 }

@@ -1,7 +1,6 @@
 // Colours of numbers. The ramp grows lighter all the way, so that it reads without colour vision and in print.
 const RAMP = ["#1b1032", "#2c2a6b", "#2a5583", "#237d8a", "#35a27a", "#8cc152", "#f4e04d"];
 const SIGNED = ["#0b4f8a", "#4a90c2", "#a9cbe2", "#e8e8e6", "#efb99a", "#d6704a", "#9a2c16"];
-const LINES = ["--line1", "--line2", "--line3", "--line4", "--line5", "--line6"];
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 function table(ramp) {
@@ -12,6 +11,9 @@ function table(ramp) {
   }
   return out;
 }
+// A pixel of an image as one number: the bytes red, green, blue and opaque, in the order of all machines with a browser.
+const pixel = (r, g, b) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
+const pixelsOf = (kind) => Uint32Array.from({ length: 256 }, (_, k) => pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3)));
 const TABLES = { ramp: table(RAMP), signed: table(SIGNED) };
 const color = (kind, share) => {
   const at = 3 * clamp(Math.round(share * 255), 0, 255), t = TABLES[kind];

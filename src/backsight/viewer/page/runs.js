@@ -2,8 +2,22 @@
 function runsPage(state, app) {
   const title = h("h2", {}), folder = h("span", { class: "soft path" }), list = h("div", { class: "list" }, busy("looking for runs"));
   const chosen = new Set();
-  let answer = null;
-  const draw = () => answer && drawRuns({ title, folder, list, compare }, answer, state, chosen);
+  const found = new Map(), places = new Map(), signal = app.signal;
+  let answer = null, looking = false;
+  const draw = () => answer && drawRuns({ title, folder, list, compare, places, found }, answer, state, chosen);
+  // What was found in each run, one run after the other; for those that take long, its own page asks.
+  const look = async () => {
+    if (looking) return;
+    looking = true;
+    try {
+      for (const run of answer.runs) {
+        if (found.has(stampOf(run)) || !run.steps || run.steps > LONG_RUN || run.state === "recording") continue;
+        found.set(stampOf(run), (await searched(run.name, signal)).findings.map((each) => each.severity));
+        if (places.has(run.name)) fill(places.get(run.name), foundIn(run, found));
+      }
+    } catch { /* it was removed, or the reader has left; the next turn tries again */ }
+    looking = false;
+  };
   const find = h("input", { type: "search", placeholder: "find a run ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => {
     state.find = find.value || undefined;
     app.note(state);
@@ -14,13 +28,20 @@ function runsPage(state, app) {
     const before = answer;
     answer = await askRuns(app.signal);
     if (JSON.stringify(before) !== JSON.stringify(answer)) draw();
+    look();
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(list, failed(error)));
   return h("section", { class: "page runs" }, h("div", { class: "bar" }, title, folder, h("span", { class: "grow" }), find, compare), list);
 }
 
+const stampOf = (run) => `${run.name} ${run.bytes} ${run.steps}`;
+function foundIn(run, found) {
+  const severities = found.get(stampOf(run)), worst = severities && ["error", "warning", "note"].find((each) => severities.includes(each));
+  if (!severities) return h("span", { class: "soft", title: "not looked for yet" }, "–");
+  return worst ? link({ page: "findings", run: run.name }, plural(severities.filter((each) => each === worst).length, worst), { class: `severity ${worst}` }) : h("span", { class: "soft" }, "none");
+}
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
-function drawRuns({ title, folder, list, compare }, answer, state, chosen) {
+function drawRuns({ title, folder, list, compare, places, found }, answer, state, chosen) {
   const words = (state.find || "").toLowerCase().split(/\s+/).filter(Boolean);
   const runs = answer.runs.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
   title.textContent = plural(runs.length, "run");
@@ -30,14 +51,15 @@ function drawRuns({ title, folder, list, compare }, answer, state, chosen) {
   counted();
   if (!answer.runs.length) { fill(list, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
   if (!runs.length) { fill(list, empty("No run is called so")); return; }
+  const placeOf = (run) => { const place = h("td", {}, foundIn(run, found)); places.set(run.name, place); return place; };
   fill(list, h("div", { class: "table" }, h("table", {},
-    h("thead", {}, h("tr", {}, ["", "run", "state", "started", "steps", "tensors", "ranks", "size", ""].map((t, k) => h("th", { class: [4, 5, 7].includes(k) ? "right" : "" }, t)))),
+    h("thead", {}, h("tr", {}, [["", ""], ["run", ""], ["state", ""], ["started", "roomy"], ["steps", "right"], ["findings", ""], ["tensors", "right roomy"], ["ranks", "right roomy"], ["size", "right roomy"], ["", ""]].map(([t, c]) => h("th", { class: c }, t)))),
     h("tbody", {}, runs.map((run) => h("tr", {},
-      h("td", {}, h("input", { type: "checkbox", "aria-label": `choose ${run.name}`, checked: chosen.has(run.name), onchange: (event) => choose(run.name, event.target.checked) })),
+      h("td", { class: "tick" }, h("input", { type: "checkbox", "aria-label": `choose ${run.name}`, checked: chosen.has(run.name), onchange: (event) => choose(run.name, event.target.checked) })),
       h("td", { class: "first" }, link({ page: "heatmap", run: run.name }, run.name), run.damage !== "none" ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`) : null),
-      h("td", {}, h("span", { class: `state ${stateOf(run)}` }, run.state)),
-      h("td", { class: "soft" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), h("td", { class: "right" }, count(run.tensors)),
-      h("td", {}, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft" }, bytes(run.bytes)),
+      h("td", {}, h("span", { class: `state ${stateOf(run)}`, title: run.state }, run.state)),
+      h("td", { class: "soft roomy" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), placeOf(run), h("td", { class: "right roomy" }, count(run.tensors)),
+      h("td", { class: "right roomy" }, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft roomy" }, bytes(run.bytes)),
       h("td", { class: "spark" }, run.spark ? spark(run.spark) : null)))))));
 }
 
@@ -46,7 +68,7 @@ function spark({ name, values: packed, last }) {
   const board = canvas(26, (pen, width, height) => {
     pen.clearRect(0, 0, width, height);
     if (!finite.length) return;
-    pen.strokeStyle = ink("line1");
+    pen.strokeStyle = ink("line3");
     pen.lineWidth = 1.4;
     pen.beginPath();
     values.forEach((v, k) => { if (Number.isFinite(v)) pen.lineTo((k / Math.max(values.length - 1, 1)) * (width - 4) + 2, height - 3 - ((v - low) / (high - low || 1)) * (height - 6)); });

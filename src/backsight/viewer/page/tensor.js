@@ -6,7 +6,7 @@ function tensorPage(state, info, app) {
   const body = h("div", { class: "stack" }, busy("reading"));
   const page = h("section", { class: "page" }, h("div", { class: "bar title" }, h("h2", {}, tensor), h("span", { class: "tag" }, KIND_NAMES[kind] || kind)), body);
   app.refreshed = async () => {
-    const [answer, related, marks] = await Promise.all([ask(state.run, "lines", given, app.signal), ask(state.run, "related", { tensor, kind }, app.signal), ask(state.run, "marks", {}, app.signal)]);
+    const [answer, related, marks] = await Promise.all([ask(state.run, "lines", given, app.signal), ask(state.run, "related", { tensor, kind }, app.signal), ask(state.run, "marks", { rank: state.rank }, app.signal)]);
     const others = related.same.filter(([n, k]) => n !== tensor || k !== kind);
     const norms = await Promise.all(others.slice(0, 5).map(async ([n, k]) => {
       const asked = { ...given, tensor: n, kind: k, stat: LIVE ? "l2" : undefined };
@@ -15,6 +15,14 @@ function tensorPage(state, info, app) {
     drawTensor(page, body, answer, related, marks, norms.filter(Boolean), { state, info, app });
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(body, failed(error)));
+  // The step of all charts, by the keyboard.
+  app.keys = (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !info.steps.count) return;
+    event.preventDefault();
+    const from = state.step === undefined ? info.steps.last + (by < 0 ? 1 : 0) : Number(state.step);
+    app.go({ ...state, step: clamp(from + by * (event.shiftKey ? 10 : 1), info.steps.first, info.steps.last) });
+  };
   return page;
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,12 +11,11 @@ import torch
 
 from backsight.diagnosis._torch import ENGINE_CALLS
 from backsight.diagnosis.evidence.failure import Failure, follow
-from backsight.diagnosis.evidence.memory import storage_of
+from backsight.diagnosis.evidence.memory import is_module, storage_of
 from backsight.diagnosis.wording import shaped
 from backsight.naming import search
-from backsight.naming.plain import namespace
 from backsight.snapshot import Survey
-from backsight.tape import Leaf, Node, Saved, tensors_in
+from backsight.tape import Leaf, Node, Saved, parameters_in, tensors_in
 from backsight.tape.ops import op_name
 
 _DETAILS = re.compile(
@@ -119,25 +118,9 @@ class Case:
         return small and any(storage_of(each) == self.saved.storage for each in tensors_in(value))
 
 
-def modules_in(path: str, module: object) -> Iterator[tuple[str, object]]:
-    """Yield a module and all inside of it, by path; `named_modules` may be overridden."""
-    stack, seen = [(path, module)], {id(module)}
-    for at, outer in stack:  # grows as we go
-        yield at, outer
-        for name, inner in _table(outer, "_modules"):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                stack.append((f"{at}.{name}", inner))
-
-
 def owns(module: object, weight: object) -> bool:
     """Whether `weight` is a parameter of `module`, or of one inside of it."""
-    return any(held is weight for _, each in modules_in("", module) for _, held in _table(each, "_parameters"))
-
-
-def _table(module: object, name: str) -> list[tuple[str, object]]:
-    held = (namespace(module) or {}).get(name) if issubclass(type(module), torch.nn.Module) else None
-    return [(key, value) for key, value in held.items() if value is not None] if type(held) is dict else []
+    return is_module(module) and any(held is weight for held in parameters_in(module))
 
 
 def said_by(message: str) -> Said | None:

@@ -6,7 +6,6 @@ from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import below, node_of, results_in
 from backsight.source import Place
-from backsight.tape import Graph
 
 
 def detachable(case: Case, level: Level, owner: str) -> tuple[str, Place] | None:
@@ -23,23 +22,10 @@ def detachable(case: Case, level: Level, owner: str) -> tuple[str, Place] | None
     for name, ancestor in case.ancestors(level).items():
         tensors = results_in(level.value(name))
         node = node_of(graph, tensors[0]) if len(tensors) == 1 else None
-        if node is None or not leaves & set(below(graph, node)) <= mine:
+        if node is None or not leaves & set(below(graph, [node])) <= mine:
             continue
-        around = _above(graph, node)
+        around = set(below(graph, [root for root, _ in graph.root_edges], without={node}))
         if not mine & around and others & around:
             found.append((node, name, ancestor.read))
     nearest = min(found, key=lambda each: each[0], default=None)  # consumers come before producers
     return nearest[1:] if nearest else None
-
-
-def _above(graph: Graph, without: int) -> set[int]:
-    """The nodes that the roots still depend on when `without` is cut away."""
-    start, inputs = graph.columns.start.tolist(), graph.columns.inputs.tolist()
-    queue = [node for node, _ in graph.root_edges if node != without]
-    seen = {without, *queue}
-    for i in queue:  # grows as we go
-        for j in inputs[start[i] : start[i + 1]]:
-            if j >= 0 and j not in seen:
-                seen.add(j)
-                queue.append(j)
-    return seen - {without}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backsight.diagnosis.errors.modified.case import Case, modules_in, said_by
+from backsight.diagnosis.errors.modified.case import Case, said_by
 from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
 from backsight.diagnosis.evidence.written import works_in_place
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import class_name
+from backsight.tape import modules_in
 from backsight.tape.ops import op_name
 
 
@@ -53,7 +54,7 @@ def _writers(case: Case) -> set[str]:
 
 
 def _in_place(case: Case) -> Iterator[tuple[str, object]]:
-    every = (each for name, model in case.survey.models.items() for each in modules_in(name, model))
+    every = (each for name, model in case.survey.models.items() for each in modules_in(model, name))
     return ((path, module) for path, module in every if works_in_place(module))
 
 

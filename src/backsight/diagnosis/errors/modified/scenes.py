@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from backsight.diagnosis.errors.modified.case import Case, modules_in, owns
+from backsight.diagnosis.errors.modified.case import Case, owns
 from backsight.diagnosis.evidence.failure import function_of, method
-from backsight.diagnosis.evidence.sections import MOST, Section, arguments, held_by, sections
+from backsight.diagnosis.evidence.sections import MOST, Section, arguments, held_by, results_of, sections
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
+from backsight.tape import modules_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +96,14 @@ def _forwards(case: Case) -> Iterator[Section]:
 
     A module may be called through what the text does not name: `for block in self.blocks`.
     """
-    every = (each for model in case.survey.models.values() for _, each in modules_in("", model))
+    every = (each for model in case.survey.models.values() for _, each in modules_in(model))
     for module in (*case.modules, *every):
         function = function_of(module)
         body = _own_body(function)
         if body is not None:
-            found = [each.value for each in statements(body.node) if isinstance(each, ast.Return) and each.value]
-            goals = tuple((body.text(value), value.lineno) for value in found)
             own = function.__code__.co_varnames
-            yield Section(
-                body, goals, dict(zip(own[:1], [module], strict=False)), function.__globals__, own=frozenset(own)
-            )
+            held = dict(zip(own[:1], [module], strict=False))
+            yield Section(body, results_of(body), held, function.__globals__, own=frozenset(own))
 
 
 def _called_for_effect(case: Case, scene: Scene) -> Iterator[Scene]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from backsight.diagnosis.errors.modified.case import modules_in
+from backsight.diagnosis.evidence.memory import is_module
 from backsight.naming.plain import class_name
 from backsight.source.body import callee, dotted, expressions
+from backsight.tape import modules_in
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -52,7 +53,8 @@ def _words(statement: ast.stmt, value: Callable[[str], object]) -> set[str]:
             name = dotted(node.func)
             found.add(_plain((dotted(receiver) or "").split(".")[-1] if method == "apply" else method))
             called = value(name) if name else None
-            found |= {_plain(class_name(type(each))) for _, each in modules_in("", called)}
+            inside = [module for _, module in modules_in(called)] if is_module(called) else [called]
+            found |= {_plain(class_name(type(each))) for each in inside}
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             found.add("copyslices")
     return found

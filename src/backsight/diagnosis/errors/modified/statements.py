@@ -165,7 +165,7 @@ def _finding(case: Case, likely: Sequence[Change]) -> Finding:
     inside = through or case.in_container(first.scene.section.value(first.name))
     lines = [_saving(case, first, name if inside else outer)]
     if first.saver != first.place:
-        lines += [shown(each.place, _says(case, each)) for each in likely]
+        lines += [shown(each.place, _says(each)) for each in likely]
     if case.failure.user:
         lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
     exact = first.sure and (len(likely) == 1 or len(likely) == case.changes)
@@ -206,7 +206,7 @@ def _is_of_module(case: Case, change: Change) -> bool:
     return change.scene.function == "forward" and any(case.modules[0] is each for each in held)
 
 
-def _says(case: Case, change: Change) -> str:
+def _says(change: Change) -> str:
     scene, name = change.scene, change.name
     later = change.saver and not scene.caller and change.saver.line > change.place.line
     again = "iteration" if loop_facts(scene.section.body, change.place.line) else "call"

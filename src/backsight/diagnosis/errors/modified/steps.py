@@ -11,6 +11,7 @@ from backsight.diagnosis.errors.modified.case import Case, owns
 from backsight.diagnosis.errors.modified.detachable import detachable
 from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.second_backward import case as second
+from backsight.diagnosis.errors.second_backward.carried import detached, first_read
 from backsight.diagnosis.evidence.evaluated import value_of
 from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import results_in
@@ -138,7 +139,7 @@ def _carried(steps: second.Case) -> tuple[str, Place, int] | None:
                     return name, read, len(results_in(level.value(name)))
         for name, each in names.items():
             assigned = assignments(level.body, name) if level.body and "." in name and each.entering else ()
-            read = min([each.read, *assigned], key=lambda place: place.line)
+            read = first_read(each, assigned)
             if assigned and steps.carries(level, name, read):
                 return name, read, len(results_in(level.value(name)))
     return None
@@ -158,14 +159,13 @@ def _through_history(
         shown(level.place, f"goes back into that history: it needs {weight} as it was, but {case.since}."),
         _SEEN.format(case.node.name) if watched else _UNSEEN,
     ]
-    cut = f"{name} = tuple(h.detach() for h in {name})" if tensors > 1 else f"{name} = {name}.detach()"
+    cut = detached(name, tensors) if carried else "hidden = hidden.detach(), for what is carried over"
     return Finding(
         "BS202",
         "error",
         f"{name} leads this backward into an earlier iteration, whose weights {optimizer}.step() has changed since.",
         tuple(lines),
-        f"Cut the history after each step: {cut if carried else 'hidden = hidden.detach(), for what is carried over'}. "
-        "Then backward needs no retain_graph=True either.",
+        f"Cut the history after each step: {cut}. Then backward needs no retain_graph=True either.",
         source=str(read or place),
         exact=watched,
     )

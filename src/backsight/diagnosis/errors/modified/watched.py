@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from backsight.diagnosis.errors.modified.case import Case, modules_in
+from backsight.diagnosis.errors.modified.case import Case
 from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
 from backsight.diagnosis.evidence.written import without_inplace, works_in_place
 from backsight.diagnosis.finding import Finding
@@ -19,6 +19,7 @@ from backsight.naming.plain import class_name
 from backsight.source import statement_at
 from backsight.source.body import Body, body_around, callee, dotted
 from backsight.source.out_of_place import OPERATORS, out_of_place
+from backsight.tape import modules_in
 from backsight.tracing import Change, Line, current
 
 _READ = "(Read from the source text"
@@ -107,7 +108,7 @@ def _module(case: Case, change: Change) -> tuple[str, str]:
     if not change.via.endswith(".forward"):
         return "", ""
     reading = [node.module for node, edge in case.survey.graph.edges if edge.node.index == case.node.index]
-    every = [pair for name, model in case.survey.models.items() for pair in modules_in(name, model)]
+    every = [pair for name, model in case.survey.models.items() for pair in modules_in(model, name)]
     found = [(path, class_name(type(each))) for path, each in every if works_in_place(each)]
     for path, kind in found:
         if any(inner and (path == inner or path.endswith(f".{inner}")) for inner in reading):

@@ -31,17 +31,11 @@ def _cure(suspect: Suspect) -> str:
     expression, function = suspect.cut.expression, _function(suspect.cut.expression)
     match suspect.cut.kind:
         case "index":
-            return (
-                f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} "
-                "for the accuracy."
-            )
+            return of_positions(operand, function)
         case "comparison":
-            return (
-                f"Compute the loss from {operand} before it is compared: a comparison jumps from 0 to 1 and has no "
-                "slope to follow. Where a soft step is meant, use torch.sigmoid."
-            )
+            return of_comparison(operand)
         case "integer":
-            return f"Keep {operand} in floating point here; integers are for labels and indices."
+            return of_integers(operand)
         case "detach":
             return (
                 f"Use {operand} without {_dotted(function)} here; keep that for logging, and for what must not be "
@@ -53,12 +47,38 @@ def _cure(suspect: Suspect) -> str:
                 f"{expression}."
             )
         case "copy":
-            return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+            return of_copy(operand, expression)
         case "gradient":
             return "Pass create_graph=True where that gradient is computed, so that it has a history of its own."
         case "number":
             return _of_number(operand, function)
     return f"Compute the loss without {expression}."
+
+
+def of_positions(operand: str, function: str) -> str:
+    """What to do instead of taking the position of the largest, and the like."""
+    return (
+        f"Compute the loss from {operand} itself, as F.cross_entropy does for class scores; keep {function} for the "
+        "accuracy."
+    )
+
+
+def of_comparison(operand: str) -> str:
+    """What to do instead of comparing."""
+    return (
+        f"Compute the loss from {operand} before it is compared: a comparison jumps from 0 to 1 and has no slope to "
+        "follow. Where a soft step is meant, use torch.sigmoid."
+    )
+
+
+def of_integers(operand: str) -> str:
+    """What to do instead of casting."""
+    return f"Keep {operand} in floating point here; integers are for labels and indices."
+
+
+def of_copy(operand: str, expression: str) -> str:
+    """What to do instead of making a new tensor of values."""
+    return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
 
 
 def leaves_pytorch(suspect: Suspect) -> bool:

@@ -9,6 +9,7 @@ from backsight.diagnosis.wording import shown
 from backsight.naming.plain import namespace
 from backsight.source import Place
 from backsight.source.body import callee, is_constant, keyword
+from backsight.tape import modules_in
 
 CODE = "BS203"
 _SILENT = "use_reentrant=True records nothing where no input of the checkpointed function requires grad, as here."
@@ -47,14 +48,6 @@ def _call(scene: Scene) -> Place | None:
 def _checkpointing_model(scene: Scene) -> str | None:
     """A model of the transformers library that checkpoints its layers."""
     for name, module in scene.sources.modules.items():
-        stack, seen = [module], {id(module)}
-        for each in stack:  # grows as we go
-            inside = namespace(each) or {}
-            if inside.get("gradient_checkpointing") is True:
-                return name
-            children = inside.get("_modules")
-            for child in children.values() if type(children) is dict else ():
-                if child is not None and id(child) not in seen:
-                    seen.add(id(child))
-                    stack.append(child)
+        if any((namespace(each) or {}).get("gradient_checkpointing") is True for _, each in modules_in(module)):
+            return name
     return None

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.trained import parameters
 from backsight.diagnosis.evidence.failure import Failure
+from backsight.diagnosis.evidence.memory import is_module
 from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import Place, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import dotted
 from backsight.source.leaf_last import asks_for_gradient
+from backsight.tape import parameters_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,12 @@ class Source:
 class Sources:
     """The modules that were called on the way to the loss, by name, and the tensors with real numbers that went in."""
 
-    modules: dict[str, object]
+    modules: dict[str, torch.nn.Module]
     tensors: tuple[Source, ...]
 
     @property
     def parameters(self) -> list[torch.Tensor]:
-        return list({id(p): p for module in self.modules.values() for p in parameters(module)}.values())
+        return list({id(p): p for module in self.modules.values() for p in parameters_in(module)}.values())
 
     @property
     def are_frozen(self) -> bool:
@@ -48,17 +49,13 @@ class Sources:
 
 def sources(failure: Failure) -> Sources:
     """Find what the loss was computed from, as far as the names in the text lead."""
-    modules: dict[str, object] = {}
+    modules: dict[str, torch.nn.Module] = {}
     tensors: dict[int, Source] = {}
     for section in sections(failure):
         for call, _ in section.calls():
             name = dotted(call.func)
             value = section.value(name) if name else None
-            if (
-                name
-                and issubclass(type(value), torch.nn.Module)
-                and not any(value is each for each in modules.values())
-            ):
+            if name and is_module(value) and not any(value is each for each in modules.values()):
                 modules[name] = value
         for source in _tensors(section):
             tensors.setdefault(id(source.tensor), source)
@@ -84,12 +81,12 @@ def _maker(section: Section, tensor: torch.Tensor, ancestor: Ancestor) -> Place 
     return None
 
 
-def _outermost(modules: dict[str, object]) -> dict[str, object]:
+def _outermost(modules: dict[str, torch.nn.Module]) -> dict[str, torch.nn.Module]:
     """Leave out modules whose parameters are all in one that was called before."""
-    kept: dict[str, object] = {}
+    kept: dict[str, torch.nn.Module] = {}
     seen: set[int] = set()
     for name, module in modules.items():
-        own = {id(p) for p in parameters(module)}
+        own = {id(p) for p in parameters_in(module)}
         if own - seen:
             kept[name] = module
             seen |= own

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import replace
 
-from backsight.diagnosis.errors.no_grad.cures import silenced
+from backsight.diagnosis.errors.no_grad.cures import of_comparison, of_copy, of_integers, of_positions, silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
@@ -111,18 +111,15 @@ def _cure(cut: Severed, block: Place | None) -> str:
     expression = cut.line.segment if cut.line and cut.line.segment else cut.op
     match cut.by:
         case "integer" if cut.op.startswith("arg") or cut.op in _POSITIONS:
-            return f"Compute the loss from {operand} itself, as F.cross_entropy does; keep {cut.op} for the accuracy."
+            return of_positions(operand, cut.op)
         case "integer" if cut.dtype == "bool":
-            return (
-                f"Compute the loss from {operand} before it is compared: a comparison jumps from 0 to 1 and has no "
-                "slope to follow. Where a soft step is meant, use torch.sigmoid."
-            )
+            return of_comparison(operand)
         case "integer":
-            return f"Keep {operand} in floating point here; integers are for labels and indices."
+            return of_integers(operand)
         case "detach" | "data":
             return f"Use {operand} itself in place of {expression}; keep that for what must not be trained."
         case "rewrapped":
-            return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+            return of_copy(operand, expression)
         case "no_grad" | "inference" if block is not None:
             return (
                 f"Compute {expression} outside of that block, `{block.text.rstrip(':')}`, wherever it is to be trained."

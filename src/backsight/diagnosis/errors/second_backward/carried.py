@@ -34,7 +34,7 @@ def carried_by_loop(case: Case) -> Finding | None:
                 if not case.carries(level, name, read):
                     continue
                 if name == case.receiver:
-                    return _running_sum(case, level, name, facts)
+                    return _running_sum(level, name, facts)
                 return _finding(case, level, name, read, assigned, "iteration")
     return None
 
@@ -46,7 +46,7 @@ def carried_by_function(case: Case) -> Finding | None:
         for name, ancestor in case.ancestors(level).items():
             if level.body and ("." in name or name in outliving) and ancestor.entering:
                 assigned = assignments(level.body, name)
-                read = _first_read(ancestor, assigned)
+                read = first_read(ancestor, assigned)
                 if assigned and case.carries(level, name, read):
                     return _finding(case, level, name, read, assigned[-1], "call")
     return None
@@ -73,7 +73,8 @@ def _declared(body: Body) -> set[str]:
     }
 
 
-def _first_read(ancestor: Ancestor, assigned: tuple[Place, ...]) -> Place:
+def first_read(ancestor: Ancestor, assigned: tuple[Place, ...]) -> Place:
+    """Return the first of the statements that have to do with a name: that is where its old value comes in."""
     return min([ancestor.read, *assigned], key=lambda place: place.line)
 
 
@@ -113,7 +114,11 @@ def _finding(
         ]
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     value = results_in(level.value(name))
-    cure = _kept(level, leaf, name, assigned) if leaf else f"{_cut(inner, len(value))} {_why_not_retain(case)}"
+    cure = (
+        _kept(level, leaf, name, assigned)
+        if leaf
+        else f"Cut the history after each step: {detached(inner, len(value))}. {_why_not_retain(case)}"
+    )
     shape = f", a tensor of shape {shaped(value[0].shape)}," if len(value) == 1 else ""
     return Finding(
         "BS201",
@@ -130,9 +135,9 @@ def _finding(
     )
 
 
-def _cut(name: str, tensors: int) -> str:
-    cut = f"{name} = tuple(h.detach() for h in {name})" if tensors > 1 else f"{name} = {name}.detach()"
-    return f"Cut the history after each step: {cut}."
+def detached(name: str, tensors: int) -> str:
+    """Return the statement that cuts the history of a variable which holds so many tensors."""
+    return f"{name} = tuple(h.detach() for h in {name})" if tensors > 1 else f"{name} = {name}.detach()"
 
 
 def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
@@ -151,7 +156,7 @@ def _why_not_retain(case: Case) -> str:
     return "retain_graph=True is no cure: every iteration would go back through all iterations before it."
 
 
-def _running_sum(case: Case, level: Level, name: str, facts: LoopFacts) -> Finding:
+def _running_sum(level: Level, name: str, facts: LoopFacts) -> Finding:
     read, assigned = facts.carried[name]
     return Finding(
         "BS201",

@@ -13,11 +13,12 @@ import torch
 from backsight.diagnosis.evidence.failure import Failure, Level, function_of
 from backsight.diagnosis.evidence.holders import border, results_in
 from backsight.diagnosis.evidence.memory import maker_of, shape_of
+from backsight.diagnosis.evidence.sections import results_of
 from backsight.snapshot import Survey
 from backsight.source import LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions, statements
+from backsight.source.body import dotted, expressions
 from backsight.tape import Graph, Node
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tracing import Backward, Watch, current
@@ -142,13 +143,9 @@ def _cuts_off(level: Level, call: ast.Call) -> bool:
     """Whether the function that is called returns something detached."""
     function = function_of(level.value(dotted(call.func) or ""))
     body = function_at(function.__code__) if function is not None else None
-    returned = (each for each in statements(body.node) if isinstance(each, ast.Return)) if body else ()
-    return any(
-        cut.kind == "detach"
-        for each in returned
-        if body is not None and each.value is not None
-        for cut in cuts(body, body.text(each.value), each.lineno)
-    )
+    if body is None:
+        return False
+    return any(cut.kind == "detach" for value, line in results_of(body) for cut in cuts(body, value, line))
 
 
 def names_read(level: Level) -> list[str]:

@@ -25,10 +25,10 @@ def same_loss(case: Case) -> Finding | None:
         for name in [name for name in names_read(level) if _is_root(case, level, name)]:
             before = _earlier_call(level, name)
             if before is not None:
-                return _called_twice(case, level, name, before)
+                return _called_twice(level, name, before)
             for facts in loops(level):
                 if name not in facts.assigned:
-                    return _once_before_loop(case, level, name, facts.loop)
+                    return _once_before_loop(level, name, facts.loop)
     return None
 
 
@@ -68,7 +68,7 @@ def _retains(place: Place) -> bool:
     return "retain_graph=True" in place.text or "create_graph=True" in place.text
 
 
-def _called_twice(case: Case, level: Level, name: str, before: Place) -> Finding:
+def _called_twice(level: Level, name: str, before: Place) -> Finding:
     return Finding(
         "BS201",
         "error",
@@ -80,7 +80,7 @@ def _called_twice(case: Case, level: Level, name: str, before: Place) -> Finding
     )
 
 
-def _once_before_loop(case: Case, level: Level, name: str, loop: Place) -> Finding:
+def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
     made = assignments(level.body, name, before=loop.line) if level.body else ()
     where = shown(made[-1], "computes it, before the loop.") if made else f"{level.function} is given it once."
     return Finding(

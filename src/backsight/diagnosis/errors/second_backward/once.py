@@ -60,7 +60,7 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
                 shown(ancestor.read, "uses all of it again."),
                 shown(level.place, "runs into what the iteration before has freed."),
             ),
-            f"Empty {name} at the start of each iteration, or add {_detached(name)} to it.",
+            f"Empty {name} at the start of each iteration, or add results after .detach() to it.",
             source=str(filled[0]),
         )
     origin = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
@@ -105,7 +105,3 @@ def _otherwise(case: Case) -> str:
 def _given(level: Level, name: str) -> str:
     known = name.split(".")[0] in level.variables
     return f"{level.function} is given {name}, computed before." if known else f"{name} was computed before."
-
-
-def _detached(name: str) -> str:
-    return "results after .detach()"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from backsight.verification.hypotheses.wording import number
 from backsight.verification.manual.hypotheses.registry import hypothesis
 from backsight.verification.manual.mistake import Mistake, Told
 
@@ -56,7 +57,7 @@ def _worst(mistake: Mistake) -> str:
     for k in order:
         place = ", ".join(map(str, (int(i) for i in torch.unravel_index(torch.tensor(k), mistake.right.shape))))
         given, right = mistake.given.flatten()[k], mistake.right.flatten()[k]
-        lines.append(f"  [{place}] is {_number(given)}, right is {_number(right)}{_ratio(given, right)}")
+        lines.append(f"  [{place}] is {number(given)}, right is {number(right)}{_ratio(given, right)}")
     return "\n".join(["The worst:", *lines])
 
 
@@ -64,7 +65,3 @@ def _ratio(given: torch.Tensor, right: torch.Tensor) -> str:
     if given.is_complex() or not float(right):
         return ""
     return f" ({float(given / right):.3g} times)"
-
-
-def _number(value: torch.Tensor) -> str:
-    return f"{complex(value):.4g}" if value.is_complex() else f"{float(value):.4g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from backsight.verification.hypotheses.wording import number
 from backsight.verification.manual.hypotheses.registry import hypothesis
 from backsight.verification.manual.mistake import Mistake, Told, close
 
@@ -127,5 +128,4 @@ def of_one_sample(mistake: Mistake) -> Told | None:
 
 def _extreme(tensor: torch.Tensor) -> str:
     flat = tensor.flatten()
-    value = flat[flat.abs().argmax()]
-    return f"{complex(value):.4g}" if value.is_complex() else f"{float(value):.4g}"
+    return number(flat[flat.abs().argmax()])

@@ -1,0 +1,109 @@
+"""Run the benchmarks that docs/performance.md shows, and keep what they say.
+
+    python bench/performance.py                  # all of them: about half an hour of one processor
+    python bench/performance.py capture naming   # these
+    python docs/pages.py                         # then fills in the page
+
+Each writes `bench/results/NAME.json`, one object: `command`, `date`, `machine` and `versions` say what was measured
+where, `parts` is what `_measure.report` has printed, in order: tables, `{"title", "columns", "rows"}`, all text as on
+the terminal, and lines, `{"note"}`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "imports": (),
+    "capture": ("--quick",),
+    "naming": (),
+    "explain": ("--quick",),
+    "watch": ("--quick",),
+    "nonfinite": ("--quick",),
+    "live_graphs": ("--quick",),
+    "drawing": ("--quick",),
+    "verify": ("--quick",),
+    "recording": ("--rounds", "5", "--threads", "1"),
+    "tensor_statistics": (),
+    "release": ("--models", "perceptron", "layers", "--rounds", "9"),
+    "measuring": ("--quick",),
+    "forecast": ("--quick",),
+    "profiling": ("--quick",),
+}
+"""What each benchmark is given, so that all together take a coffee and not a day."""
+
+PEERS = ("torchviz", "torchview", "torchlens", "torchvista", "wandb", "tensorboard", "torch-optimi", "lomo-optim")
+
+
+def measured(name: str) -> dict[str, object]:
+    """Run a benchmark, and return what it said, with where and when."""
+    words = ["bench/" + name + ".py", *COMMANDS[name]]
+    began = datetime.datetime.now(datetime.timezone.utc)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder, "kept.jsonl")
+        subprocess.run(
+            [sys.executable, *words], cwd=HERE.parent, env={**os.environ, "BENCH_KEPT": str(kept)}, check=True
+        )
+        parts = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    load = os.getloadavg()[1] if hasattr(os, "getloadavg") else None
+    return {
+        "command": " ".join(["python", *words]),
+        "date": began.date().isoformat(),
+        "machine": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "system": platform.system(),
+            "load": None if load is None else round(load, 1),
+        },
+        "versions": {"python": platform.python_version(), **versions("torch", "backsight"), **versions(*PEERS)},
+        "parts": parts,
+    }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of the packages that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def processor() -> str:
+    """Return what the processor calls itself."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=list(COMMANDS), metavar="NAME", help="all, if none is given")
+    names = parser.parse_args().names
+    unknown = [name for name in names if name not in COMMANDS]
+    if unknown:
+        parser.error(f"no benchmark of the page: {', '.join(unknown)}; there are {', '.join(COMMANDS)}")
+    RESULTS.mkdir(exist_ok=True)
+    for name in names:
+        print(f"\n{name}\n")
+        text = json.dumps(measured(name), ensure_ascii=False, indent=1)
+        (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Fill in the figures that pages show, from `bench/results`. See bench/performance.py for what is in there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent.parent / "bench" / "results"
+
+_MARKED = re.compile(r"(<!-- bench: (\w+)(?: (\d+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """Return the text of a page with its figures: all that a benchmark has said, or the table of that number."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{_shown(found[2], found[3])}\n\n{found[4]}", text)
+
+
+def _shown(name: str, number: str | None) -> str:
+    result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    parts = [part for part in result["parts"] if number is None or "columns" in part]
+    chosen = parts if number is None else [parts[int(number)]]
+    return "\n\n".join(filter(None, [*map(_part, chosen), _where(result)]))
+
+
+def _part(part: dict[str, Any]) -> str:
+    if "columns" not in part:
+        return ""
+    first = part["rows"][0]
+    rule = ["--:" if cell[:1].isdigit() or cell[:1] in ("+", "-") else "---" for cell in first]
+    rows = [part["columns"], rule, *part["rows"]]
+    table = "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
+    return f"{part['title']}:\n\n{table}" if part["title"].strip() else table
+
+
+def _cell(text: str) -> str:
+    escaped = re.sub(r"([|*_<])", r"\\\1", text.strip())
+    return escaped.replace("\n", "<br>") or " "
+
+
+def _where(result: dict[str, Any]) -> str:
+    """Say by what this was measured, where and when."""
+    machine, versions = result["machine"], result["versions"]
+    packages = {name: version for name, version in versions.items() if name not in ("python", "torch", "backsight")}
+    used = [f"{name} {version}" for name, version in packages.items() if name in json.dumps(result["parts"])]
+    words = [
+        f"`{result['command']}`, {result['date']}: {machine['processor']}, {machine['cores']} cores",
+        f"Python {versions['python']}, PyTorch {versions['torch']}",
+        *used,
+    ]
+    busy = machine["load"] is not None and machine["load"] > machine["cores"]
+    after = f". The machine was busy (load {machine['load']})" if busy else ""
+    return f"<small>{', '.join(words)}{after}.</small>"

@@ -1,0 +1,85 @@
+"""What `forecast` says of a step that it cannot imagine, or that is none."""
+
+import pytest
+import torch
+from steps import CNN, GPT, MLP, mlp, words
+from torch import nn
+from torch.nn import functional as F
+
+from backsight.memory import CannotForecast, NotAStep, forecast
+
+
+def test_a_step_that_reads_a_value_is_refused_with_the_line_and_the_cure():
+    model, batch = mlp()
+
+    def step():
+        loss = model(*batch)
+        if loss.item() > 1:
+            loss.backward()
+
+    with pytest.raises(
+        CannotForecast, match=r"needs the values of tensors.*at `if loss.item\(\) > 1:`, test_forecast_refusals.py:\d+"
+    ):
+        forecast(step)
+
+
+def test_a_model_whose_shapes_depend_on_values_is_refused():
+    class Sparse(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.layer(x[x.nonzero()[:, 0]]).sum()
+
+    with pytest.raises(CannotForecast, match="nonzero"):
+        forecast(Sparse(), torch.randn(4, 8))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (lambda: (mlp()[0],), "needs a batch"),
+        (lambda: (3,), "and this is a int"),
+        (lambda: (lambda x: x,), "needs x"),
+        (lambda: (lambda: mlp()[0],), "Return a batch too"),
+        (lambda: (lambda: 3,), "made no tensor"),
+        (lambda: (lambda: 3, torch.randn(3)), "The model is a int"),
+        (lambda: (nn.Linear(8, 8), torch.randn(2, 8)), r"tensors of shape \(2, 8\), and a step needs a loss"),
+        (lambda: (*mlp(), 3), "The optimizer is a int"),
+        (lambda: (*mlp(), torch.optim.LBFGS), r"LBFGS.step\(\) takes a closure"),
+        (lambda: (lambda: MLP(64, 64), mlp()[1], torch.optim.SGD(mlp()[0].parameters())), "Give its class"),
+        (lambda: (lambda: {"model": mlp()[0], "batches": 3},), "Not known: batches"),
+    ],
+)
+def test_what_is_no_step_is_refused_with_the_reason(arguments, said):
+    with pytest.raises(NotAStep, match=said):
+        forecast(*arguments())
+
+
+@pytest.mark.parametrize(("option", "said"), [("release", "no optimizer"), ("checkpointing", "no model")])
+def test_what_is_asked_of_a_step_that_shows_nothing_is_refused(option, said):
+    def step():
+        model, batch = mlp()
+        model(*batch).backward()
+
+    with pytest.raises(NotAStep, match=said):
+        forecast(step, **{option: True})
+
+
+def test_a_loss_needs_a_target():
+    with pytest.raises(NotAStep, match="the batch is a pair"):
+        forecast(CNN(), torch.randn(2, 3, 32, 32), loss=F.cross_entropy)
+
+
+def test_checkpointing_names_modules_that_are_there():
+    with pytest.raises(NotAStep, match=r"no module 'block.0' to checkpoint"):
+        forecast(GPT(), words(), checkpointing="block.0")
+    with pytest.raises(NotAStep, match="repeats no block"):
+        forecast(*mlp(), checkpointing=True)
+
+
+@pytest.mark.parametrize("option", [{"dtype": "int"}, {"autocast": "bananas"}, {"device": "mps"}, {"steps": 0}])
+def test_options_that_make_no_sense_are_refused(option):
+    with pytest.raises(ValueError, match=r"floating-point|cuda|at least one step"):
+        forecast(*mlp(), **option)
