@@ -6,8 +6,10 @@ import sys
 
 import pytest
 from failures import at, written
+from torch import nn
 
 import backsight as bs
+from backsight.diagnosis.evidence.idle import trainable
 
 START = """
 import torch
@@ -124,6 +126,12 @@ def test_with_the_search_for_unused_parameters_on():
     assert finding.code == "BS211"
     assert "does not see a result that leaves forward and is not used after" in finding.cure
     assert not finding.exact
+
+
+def test_a_weight_that_two_modules_share_is_counted_once():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    assert list(trainable(model)) == ["0.weight", "0.bias", "1.bias"]
 
 
 def test_frozen_and_shared_parameters_are_counted_as_ddp_counts_them(said):

@@ -47,6 +47,33 @@ for _ in range(2):
         ]
         assert finding.cure.startswith("Compute cache['codes'] anew in each iteration, inside the loop that uses it.")
 
+    def test_a_backward_that_ended_before_the_graph_began_has_not_freed_it(self):
+        source = f"""{SETUP}
+def regularize(features):
+    features.mean().backward()  # here
+for again in (False, True):
+    h = torch.tanh(model(x))
+    if again:
+        regularize(h)
+    head(h).sum().backward()
+"""
+        assert f"{at(source)}  features.mean().backward()\n    freed that graph." in watched(source).evidence
+
+    @pytest.mark.parametrize(("condition", "loop"), [("again", "for again in (False, True):"), ("True", "if True:")])
+    def test_what_the_same_pass_has_made_is_not_said_to_need_computing_in_each_iteration(self, condition, loop):
+        source = f"""{SETUP}
+def regularize(features):
+    features.mean().backward()
+{loop}
+    h = torch.tanh(model(x))
+    if {condition}:
+        regularize(h)
+    head(h).sum().backward()
+"""
+        assert watched(source).cure == (
+            "Add the losses and call backward once, or compute h a second time for the second backward()."
+        )
+
     def test_without_a_watch_nothing_is_claimed(self):
         finding = bs.explain(failing(self.HELD))
         assert not finding.exact

@@ -143,6 +143,11 @@ class TestExcerpts:
             " 12     return a",
         ]
 
+    def test_two_lines_between_are_shown_and_three_are_left_out(self, tmp_path):
+        source = "".join(f"{n} + n\n" for n in range(1, 10))
+        near, far = (rows(tmp_path, source, (1, 1, "one"), (end, end, "two")) for end in (8, 9))
+        assert ("⋮" in near, "⋮" in far) == (False, True)
+
     def test_numbers_a_story_that_is_not_told_in_the_order_of_lines(self, tmp_path):
         told = rows(tmp_path, "a\nb\nc\n", (3, 3, "first"), (1, 1, "second"))
         assert told == ["•1 a", "-- 2. second", " 2 b", "•3 c", "-- 1. first"]

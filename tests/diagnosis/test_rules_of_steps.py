@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 import torch
@@ -118,11 +119,12 @@ class TestStaleGradient:
                 optimizer.step()
         assert [codes(report) for report in reports] == [[], [], ["BS103"]]
 
-    def test_before_the_step_the_backward_has_run_already(self) -> None:
+    @pytest.mark.parametrize("level", ["calls", "exact"])
+    def test_before_the_step_the_backward_has_run_already(self, level: Literal["calls", "exact"]) -> None:
         model = mlp()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         reports = []
-        with bs.watch():
+        with bs.watch(level=level):
             for x in batches(3):
                 loss = model(x).mean()
                 loss.backward(retain_graph=True)

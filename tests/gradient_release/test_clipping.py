@@ -156,6 +156,16 @@ def test_auto_passes_twice_where_most_gradients_would_stay_dense(small):
         assert len(passes) == expected
 
 
+@pytest.mark.parametrize(("norms", "expected"), [(0, 1), (1, 2)])
+def test_auto_counts_what_the_factors_themselves_take(norms, expected):
+    model, passes = nn.Sequential(nn.Linear(30, 30), *[nn.LayerNorm(30)] * norms), []
+    model[0].bias.register_hook(lambda gradient: passes.append(1) and None)
+    release = gradient_release.release(torch.optim.SGD(model.parameters(), lr=0.1), bucket=0)
+    release.clip(1.0)
+    release.backward(model(torch.randn(7, 30)).sum())  # factors of nearly half of the weight's gradient
+    assert len(passes) == expected
+
+
 def test_two_reentrant_checkpoints_of_one_layer_are_refused_by_two_passes_and_exact_with_factors():
     def run(layer, backward):
         given = torch.ones(1, 30, requires_grad=True)

@@ -116,7 +116,7 @@ def test_mlflow_gets_a_run_of_its_own_with_the_steps_of_the_recording(run, mlflo
     history = client.get_metric_history(made.info.run_id, "weight_norm/all")
     assert [each.step for each in history] == list(range(STEPS))
     assert history[40].value == pytest.approx(norm(run, 40))
-    assert history[40].timestamp == int(run.times[40] * 1000)
+    assert history[40].timestamp == int(run.times()[1][40] * 1000)
     assert {"gradient_norm/0", "gradient_norm/2", "output_rms/2", "mark/loss"} <= made.data.metrics.keys()
 
 

@@ -1,8 +1,13 @@
 """BS114 under `backsight run`: a loss that does not depend on what the model was given."""
 
 import re
+import sys
 
 import pytest
+import torch
+from torch import nn
+
+from backsight.launch.outputs import Outputs
 
 TRAINING = """
 import torch
@@ -74,3 +79,20 @@ def test_what_depends_on_its_input_is_left_in_peace(bench, loss, begin):
 
 def test_a_step_now_and_then_without_the_model_is_in_order(bench):
     assert found(bench, f"loss = {PENALTY} if _ % 3 else (model(x) - y).square().mean()") == ""
+
+
+def told(alike):
+    """The codes of what is said of a model whose rows were all alike, or not, in each of these steps."""
+    outputs, model, x = Outputs(), nn.Linear(4, 1), torch.arange(32.0).reshape(8, 4)
+    for same in alike:
+        outputs.returned(model, (x,), torch.ones(8, 1) if same else x[:, :1])
+        outputs.heard()
+        outputs.stepping(sys._getframe())
+    return [finding.code for finding in outputs.findings]
+
+
+def test_rows_may_be_alike_at_first_and_are_compared_once_the_training_has_settled():
+    assert told([True] * 4 + [False] * 4) == []
+    assert told([True] * 6) == []
+    assert told([True] * 7) == ["BS114"]
+    assert told([False] * 4 + [True, True, False, True, True]) == [], "three in a row"

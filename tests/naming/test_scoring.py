@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import pickle
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import torch
 from hiding import tensor
 
-from backsight.naming import Name, Search, search
+from backsight.naming import Name, Search, search, walk
 
 
 def net() -> torch.nn.Sequential:
@@ -64,6 +65,18 @@ def test_a_wrapper_lends_its_name_only_when_nothing_else_does() -> None:
     assert paths(target)[0] == "model.0.weight"
     del model
     assert paths(target)[0] == "wrapped.module.0.weight"
+
+
+def test_a_wrapper_makes_no_claim_on_what_it_wraps() -> None:
+    models = [net()]
+    wrapped = torch.nn.DataParallel(models[0])  # noqa: F841  # a name is wanted
+    assert paths(weakref.ref(models[0]))[0] == "models[0]"
+
+
+def test_a_module_is_remembered_beside_however_many_other_holders() -> None:
+    trainer = types.SimpleNamespace(task=types.SimpleNamespace(model=net()))
+    groups = [[trainer.task.model[0].weight] for _ in range(walk.HOLDERS + 1)]
+    assert paths(lambda: groups[0][0])[0] == "trainer.task.model.0.weight"
 
 
 def test_the_callers_word_for_a_module_wins_over_self() -> None:

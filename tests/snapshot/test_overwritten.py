@@ -69,6 +69,13 @@ def test_an_operand_on_the_right_can_be_the_lost_leaf() -> None:
     assert [each.name for each in backsight.graph(loss).leaves] == ["scale", "delta (overwritten)"]
 
 
+def test_a_variable_three_operations_away_lends_its_name() -> None:
+    delta = leaf()
+    delta = delta.sin().cos().sin()
+    loss = delta.sum()
+    assert only_leaf(loss).name == "delta (overwritten)"
+
+
 def test_a_variable_far_away_does_not_lend_its_name() -> None:
     delta = leaf()
     delta = delta.sin().cos().sin().cos()

@@ -125,6 +125,8 @@ class TestCarried:
             "if x: h = 1\n    elif y: h = 2",
             "try: h = f(x)\n    except ValueError: pass",
             "match x:\n        case 1: h = 1",
+            "match x:\n        case 1: h = 1\n        case _ if y: h = 2",
+            "match x:\n        case 1: h = 1\n        case 2 as y: h = 2",
             "def g(): h = 1",
             "[h for h in x]",
             "g = lambda h: h",

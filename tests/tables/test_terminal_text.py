@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from backsight.tables import sparkline as lines
 from backsight.tables import text
 from backsight.tables.sparkline import BARS, GAP, sparkline
+from backsight.tape.cells import printable
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -43,7 +44,7 @@ def test_sizes(count: int, said: str) -> None:
 
 @given(st.text())
 def test_a_name_prints_in_one_line_whatever_it_holds(name: str) -> None:
-    said = text.printable(name)
+    said = printable(name)
     assert said.isprintable() or not said
     assert said == name or not name.isprintable()
 

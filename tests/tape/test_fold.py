@@ -75,6 +75,12 @@ def test_a_row_behind_may_consume_all_repetitions():
     assert folded(stacked, folds).inputs[-1] == (3, 3, 3, 3)
 
 
+def test_one_row_behind_may_consume_all_repetitions_and_another_any_row_of_the_last():
+    for row in (10, 11, 12):
+        inputs = [*chain(13), (3, 6, 9, 12), (row,)]
+        assert fold("x" + "abc" * 4 + "sy", inputs) == (Fold(1, 3, 4),)
+
+
 def test_a_root_within_an_inner_repetition_keeps_it_visible():
     assert fold("x" + "abc" * 4, chain(13), roots=[12]) == (Fold(1, 3, 4),)
     assert fold("x" + "abc" * 4, chain(13), roots=[5]) != (Fold(1, 3, 4),)

@@ -15,12 +15,12 @@ from backsight.gradient_release.clipping import Method, backward, clip
 from backsight.gradient_release.errors import GradientGone, NotReleasable, ReleaseError
 from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import norms_of, total_norm
+from backsight.gradient_release.own_step import OwnStep
 from backsight.gradient_release.placeholder import Placeholder
-from backsight.gradient_release.stepping import Stepping
 from backsight.tape import in_backward
 
 
-class Release(Stepping):
+class Release(OwnStep):
     """Steps an optimizer inside of the backward pass, a bucket at a time, until it is removed; made by `release`.
 
     An exception inside of a backward pass leaves the parameters named by `stepped` with this step taken, and the others

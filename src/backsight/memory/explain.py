@@ -72,7 +72,7 @@ _PASS = {
     "optimizer": "optimizer's step",
 }
 
-NOUNS = {
+NOUNS: dict[Kind, str] = {
     "parameters": "parameter",
     "gradients": "gradient",
     "saved for backward": "saved for backward",
@@ -198,20 +198,10 @@ def _tells(held: Held, peak: Peak) -> bool:
 def _phrase(held: Held) -> str:
     """Return a group in words: `3 × 823 MB of shape (4096, 50257): logits, log_softmax (saved for backward) ...`."""
     shape = f" of shape {held.shape}" if held.shape else ""
-    kind = f", {_PLURAL[held.kind]}" if held.kind and _PLURAL[held.kind] else ""
+    kind = f", {NOUNS[held.kind]}" if held.kind and NOUNS[held.kind] else ""
     count = f"{held.count} × " if held.count > 1 else ""
     return f"{count}{amount(held.each)}{shape}{kind}: {names_of(held, 3)}"
 
 
 _NUMBER = re.compile(r"(?<=[. ])\d+(?=[., ]|$)")
 """A number in a path: `blocks.0.fc` and `blocks.1.fc` are told as `blocks.*.fc`."""
-
-_PLURAL: dict[Kind, str] = {
-    "saved for backward": "saved for backward",
-    "temporaries": "temporary",
-    "other": "",
-    "parameters": "",
-    "gradients": "",
-    "optimizer state": "",
-    "inputs": "",
-}

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backsight.profiling.row import Row
+from backsight.tape.cells import printable
 from backsight.tape.stdout import for_stdout
 
 if TYPE_CHECKING:
@@ -110,13 +111,13 @@ def _layouts(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[tuple[Column
     share = {"share": [_share(row.share) for row in shown]}
     times = _times(rows, shown)
     if any(row.kind == "sum" for row in rows):
-        names = {"": [_module(row) or _printable(row.op) for row in shown]}
+        names = {"": [_module(row) or printable(row.op) for row in shown]}
         yield names, {**times, **share}
     else:
-        ops = {"": [_printable(row.op) for row in shown]}
+        ops = {"": [printable(row.op) for row in shown]}
         modules = {"module": [_module(row) for row in shown]}
-        leaves = {"gradient of": [_printable(", ".join(row.parameters)) for row in shown]}
-        both = {"module, gradient of": [_printable(", ".join(row.parameters)) or _module(row) for row in shown]}
+        leaves = {"gradient of": [printable(", ".join(row.parameters)) for row in shown]}
+        both = {"module, gradient of": [printable(", ".join(row.parameters)) or _module(row) for row in shown]}
         calls = {"calls": [str(row.calls) for row in shown]}
         yield _filled({**ops, **modules, **leaves}), {**calls, **times, **share}
         names = _filled({**ops, **both})
@@ -173,7 +174,7 @@ def _fitted(cells: list[str], room: int) -> list[str]:
 def _module(row: Row) -> str:
     if row.module is None:
         return ""
-    return _printable(row.module) or "(model)"
+    return printable(row.module) or "(model)"
 
 
 def _literal(cell: str) -> Any:
@@ -181,10 +182,6 @@ def _literal(cell: str) -> Any:
     from rich.text import Text
 
     return Text(cell)
-
-
-def _printable(name: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in name)
 
 
 def _unit(largest: float) -> tuple[str, float]:

@@ -129,11 +129,6 @@ class Run(Outward):
         return newest(joined("S", found), ("step",))["step"]
 
     @property
-    def times(self) -> NDArray[np.float64]:
-        """When each of `steps` ended, on the rank that was first, in seconds since 1970."""
-        return self._ranks.times()[1]
-
-    @property
     def last_steps(self) -> dict[int, int | None]:
         """The newest step of each rank, None for one that has none: what tells which was killed, or lags behind."""
         return {number: rank.last_step() for number, rank in self._ranks.now().items()}
@@ -142,6 +137,10 @@ class Run(Outward):
     def marks(self) -> tuple[Mark, ...]:
         """The tags, by step."""
         return journal.marks(self._ranks.now())
+
+    def times(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return `steps`, and when each ended on the rank that was first, in seconds since 1970."""
+        return self._ranks.times()
 
     def tags(
         self, rank: int | None = None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from backsight.tables.sparkline import sparkline
 from backsight.tables.step import STATS, Row, Step
-from backsight.tables.text import fraction, number, printable
+from backsight.tables.text import fraction, number
 from backsight.tables.tree import Module, base, in_order, short
+from backsight.tape.cells import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

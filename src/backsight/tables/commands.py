@@ -17,8 +17,9 @@ from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open
 from backsight.tables import board, listing, summary
 from backsight.tables.printing import output, show
 from backsight.tables.step import read_step
-from backsight.tables.text import command, counted, printable, size
+from backsight.tables.text import command, counted, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
+from backsight.tape.cells import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

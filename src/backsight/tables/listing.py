@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from backsight.runs import Damage, Run
-from backsight.tables.text import ago, moment, printable, size
+from backsight.tables.text import ago, moment, size
+from backsight.tape.cells import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

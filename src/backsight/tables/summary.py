@@ -10,8 +10,9 @@ from backsight.tables.board import HEADINGS, STYLE
 from backsight.tables.listing import listed
 from backsight.tables.problems import KINDS, Problem
 from backsight.tables.step import RMS, Row, Step
-from backsight.tables.text import command, counted, moment, number, printable, size
+from backsight.tables.text import command, counted, moment, number, size
 from backsight.tables.tree import Module
+from backsight.tape.cells import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -72,8 +72,3 @@ def command(line: str) -> Text:
     from rich.text import Text
 
     return Text(f"  {line}", no_wrap=True)
-
-
-def printable(name: str) -> str:
-    """Return a name in one line, whatever it holds: what does not print is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in name)

@@ -26,7 +26,11 @@ _LONGEST = 300
 @lru_cache(maxsize=65536)
 def harmless(text: str) -> str:
     """Return `text` with control, direction and other invisible characters spelt out: `\\x1b`, `\\n`, `\\u202e`."""
-    text = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return printable(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
+
+
+def printable(text: str) -> str:
+    """Return `text` as `harmless` does, however long it is."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

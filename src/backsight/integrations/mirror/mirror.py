@@ -136,8 +136,7 @@ class Mirror:
 
     def _steps(self, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the steps that are whole, with the times at which they ended: of all ranks, but for the newest one."""
-        times = self.run.times
-        steps = self.run.steps[: len(times)]  # there may be more by now
+        steps, times = self.run.times()
         if is_last or not len(steps):
             return steps, times
         bound = int(steps[-1])

@@ -13,7 +13,7 @@ from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_h
 from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown, were
-from backsight.source import Body, Place, statement_at
+from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.body import body_around, callee, dotted, expressions, statements
 from backsight.tape import Node
 from backsight.tracing import Line
@@ -120,7 +120,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
         "error",
         f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
         (*lines, *_freed(case), *doubt),
-        _cure(joint, name, container, put),
+        _cure(case, joint, name, container, put),
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
@@ -141,7 +141,7 @@ def _freed(case: Case) -> Iterator[str]:
         yield shown(level.place, "needs it again.")
 
 
-def _cure(joint: Joint, name: str, container: str, put: Place | None) -> str:
+def _cure(case: Case, joint: Joint, name: str, container: str, put: Place | None) -> str:
     if put is not None:
         return f"Put it into {container} without its history: append x.detach(), not x."
     if joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint):
@@ -149,10 +149,25 @@ def _cure(joint: Joint, name: str, container: str, put: Place | None) -> str:
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and "
             "__init__ runs only once."
         )
+    if _is_of_this_pass(case, joint, name):
+        return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
     return (
         f"Compute {name} anew in each iteration, inside the loop that uses it. If what computes it is not meant to be "
         "trained here, compute it once under torch.no_grad()."
     )
+
+
+def _is_of_this_pass(case: Case, joint: Joint, name: str) -> bool:
+    """Whether it was made in the very pass that failed, and another backward of this pass has freed it."""
+    level = case.failure.user
+    if level is None or level.body is None or case.watch is None:
+        return False
+    *before, failed = case.watch.backwards
+    marks = [each.mark for each in before if (each.line, each.thread) == (failed.line, failed.thread)]
+    if marks:
+        return max(marks) <= (joint.old.sequence or 0)
+    facts = loop_facts(level.body, level.line)
+    return name in facts.assigned if facts is not None else bool(assignments(level.body, name))
 
 
 def _is_module(joint: Joint) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -25,79 +25,69 @@ ACTIVATIONS = (
 )
 
 
+NORMALISATIONS = (nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+Slope = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+"""A derivative that somebody may have taken for that of a module, of its input and output."""
+
+
 @hypothesis("BS416", 4)
 def activation_left_out(mistake: Mistake) -> Told | None:
     """Right if the derivative of an activation were 1."""
-    for name, module in _modules(mistake, ACTIVATIONS):
-
-        def identity(each: nn.Module, x: torch.Tensor, y: torch.Tensor, module: nn.Module = module) -> torch.Tensor:
-            return _with_slope(x, y, torch.ones_like(x)) if each is module else y
-
-        if mistake.is_given(mistake.would_be(replace=identity)):
-            kind = type(module).__name__
-            return Told(
-                f"lacks the derivative of {kind}",
-                f"It is right for a layer whose {kind}{name} has the derivative 1: the error signal went through "
-                "without being multiplied by it.",
-                f"Multiply grad_out by the derivative of {kind} before it goes on: {_derivative(module)}.",
-            )
-    return None
+    found = _right_with(mistake, ACTIVATIONS, lambda module, x, y: torch.ones_like(x))
+    if found is None:
+        return None
+    kind, name, module = found
+    return Told(
+        f"lacks the derivative of {kind}",
+        f"It is right for a layer whose {kind}{name} has the derivative 1: the error signal went through without being "
+        "multiplied by it.",
+        f"Multiply grad_out by the derivative of {kind} before it goes on: {_derivative(module)}.",
+    )
 
 
 @hypothesis("BS400", 4)
 def derivative_of_the_output(mistake: Mistake) -> Told | None:
     """Right if the derivative of an activation were taken at its output."""
-    for name, module in _modules(mistake, ACTIVATIONS):
-
-        def elsewhere(each: nn.Module, x: torch.Tensor, y: torch.Tensor, module: nn.Module = module) -> torch.Tensor:
-            return _with_slope(x, y, _slope(module, y)) if each is module else y
-
-        if mistake.is_given(mistake.would_be(replace=elsewhere)):
-            kind = type(module).__name__
-            return Told(
-                f"takes the derivative of {kind} in the wrong place",
-                f"It is right for the derivative of {kind}{name} at the output of {kind}; it has to be taken at its "
-                "input.",
-                f"Keep the input of {kind} in forward: {_derivative(module)}.",
-            )
-    return None
+    found = _right_with(mistake, ACTIVATIONS, lambda module, x, y: _slope(module, y))
+    if found is None:
+        return None
+    kind, name, module = found
+    return Told(
+        f"takes the derivative of {kind} in the wrong place",
+        f"It is right for the derivative of {kind}{name} at the output of {kind}; it has to be taken at its input.",
+        f"Keep the input of {kind} in forward: {_derivative(module)}.",
+    )
 
 
 @hypothesis("BS415", 4)
 def statistics_left_out(mistake: Mistake) -> Told | None:
     """Right if mean and variance of a normalisation did not depend on its input."""
-    for name, module in _modules(mistake, (nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
-
-        def constant(each: nn.Module, x: torch.Tensor, y: torch.Tensor, module: nn.Module = module) -> torch.Tensor:
-            return _with_slope(x, y, _scale(module, x)) if each is module else y
-
-        if mistake.is_given(mistake.would_be(replace=constant)):
-            kind = type(module).__name__
-            return Told(
-                f"takes the mean and the variance of {kind} for constants",
-                f"It is grad_out * weight / std: right if {kind}{name} divided by numbers. But each input changes the "
-                "mean and the variance, and by them every output.",
-                "Subtract what comes through mean and variance.",
-            )
-    return None
+    found = _right_with(mistake, NORMALISATIONS, lambda module, x, y: _scale(module, x))
+    if found is None:
+        return None
+    kind, name, _ = found
+    return Told(
+        f"takes the mean and the variance of {kind} for constants",
+        f"It is grad_out * weight / std: right if {kind}{name} divided by numbers. But each input changes the mean and "
+        "the variance, and by them every output.",
+        "Subtract what comes through mean and variance.",
+    )
 
 
 @hypothesis("BS415", 4)
 def cross_terms_left_out(mistake: Mistake) -> Told | None:
     """Right if each output of a softmax depended on its own input alone."""
-    for name, module in _modules(mistake, (nn.Softmax,)):
-
-        def diagonal(each: nn.Module, x: torch.Tensor, y: torch.Tensor, module: nn.Module = module) -> torch.Tensor:
-            return _with_slope(x, y, y * (1 - y)) if each is module else y
-
-        if mistake.is_given(mistake.would_be(replace=diagonal)):
-            return Told(
-                "lacks the cross terms of Softmax",
-                f"It is grad_out * y * (1 - y), the diagonal of the Jacobian of Softmax{name}. Every output depends on "
-                "every input, since they sum to one: dy[i]/dx[j] = -y[i] y[j].",
-                "Multiply by the whole Jacobian: y * (grad_out - (grad_out * y).sum(dim, keepdim=True)).",
-            )
-    return None
+    found = _right_with(mistake, (nn.Softmax,), lambda module, x, y: y * (1 - y))
+    if found is None:
+        return None
+    kind, name, _ = found
+    return Told(
+        f"lacks the cross terms of {kind}",
+        f"It is grad_out * y * (1 - y), the diagonal of the Jacobian of {kind}{name}. Every output depends on every "
+        "input, since they sum to one: dy[i]/dx[j] = -y[i] y[j].",
+        "Multiply by the whole Jacobian: y * (grad_out - (grad_out * y).sum(dim, keepdim=True)).",
+    )
 
 
 @hypothesis("BS406", 4)
@@ -133,11 +123,22 @@ def flipped(mistake: Mistake) -> Told | None:
     )
 
 
-def _modules(mistake: Mistake, kinds: tuple[type[nn.Module], ...]) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules of these kinds in the layer, each with ` "1"`, its name, where it is not the layer itself."""
+def _right_with(
+    mistake: Mistake, kinds: tuple[type[nn.Module], ...], slope: Slope
+) -> tuple[str, str, nn.Module] | None:
+    """Return the first module in the layer whose derivative was taken for `slope`: its class, name and itself.
+
+    The name is ` "1"`, and empty for the layer itself.
+    """
     for name, module in mistake.layer.named_modules():
         if isinstance(module, kinds):
-            yield (f' "{name}"' if name else ""), module
+
+            def other(each: nn.Module, x: torch.Tensor, y: torch.Tensor, module: nn.Module = module) -> torch.Tensor:
+                return _with_slope(x, y, slope(module, x, y)) if each is module else y
+
+            if mistake.is_given(mistake.would_be(replace=other)):
+                return type(module).__name__, f' "{name}"' if name else "", module
+    return None
 
 
 def _with_slope(x: torch.Tensor, y: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
