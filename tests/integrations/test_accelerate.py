@@ -86,6 +86,8 @@ def test_clipping_belongs_to_release(plain):
         optimizer.step()
         norms.append(release.grad_norm())
         optimizer.zero_grad()
+    release.remove()
+    assert hooks(model, optimizer.optimizer) == []
     assert torch.allclose(torch.stack(norms), torch.stack(ordinary), rtol=1e-4)
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(model.parameters(), clipped, strict=True))
 

@@ -22,6 +22,7 @@ with warnings.catch_warnings():
     from lightning.pytorch.plugins.precision import MixedPrecision
 
     from backsight.integrations.lightning import Backsight
+from backsight.integrations.mirror import Sink
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning", "ignore::DeprecationWarning")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -104,7 +105,7 @@ def test_a_fit_is_recorded_and_its_weights_are_those_of_a_fit_without(fit, tmp_p
     steps, losses = run.tags()[0]["loss"]
     assert steps.tolist() == list(range(8))
     assert losses[-1] < losses[0]
-    assert run.tags()[0]["val_loss"][0].tolist() == [4, 8]
+    assert run.tags()[0]["val_loss"][0].tolist() == [3, 7]
     assert {each.name for each in run.tensors if each.kind == "grad"} >= {"layers.0.weight", "layers.4.bias"}
     assert run.graph.root_names == ("loss",)
     assert len(list((tmp_path / "tensorboard" / "run").iterdir())) == 1
@@ -242,12 +243,23 @@ def test_a_failure_of_ours_is_a_line_and_no_failure_of_the_fit(fit, tmp_path, mo
         assert hooks(model, *trainer.optimizers) == []
 
 
+def test_a_mirror_that_cannot_begin_is_a_line_and_the_recording_goes_on(fit, tmp_path, capfd):
+    class Refuses(Sink):
+        def start(self, run):
+            raise PermissionError("no such project")
+
+    fit(Backsight(str(tmp_path / "run"), mirror=Refuses()))
+    assert "backsight: the recording is not mirrored: PermissionError: no such project\n" in capfd.readouterr().err
+    assert len(bs.open_run(tmp_path / "run").steps) == 8
+
+
 def test_a_callback_serves_one_fit_after_another(fit, tmp_path):
-    watching = Backsight(str(tmp_path / "run"))
+    watching = Backsight(str(tmp_path / "run"), mirror="tensorboard")
     fit(watching, max_epochs=1)
     with pytest.warns(bs.RecordingWarning, match="recording into .*run-2 instead"):
         fit(watching, max_epochs=1)
     assert [len(run.steps) for run in bs.runs_in(tmp_path)] == [4, 4]
+    assert {each.name for each in (tmp_path / "tensorboard").iterdir()} == {"run", "run-2"}
 
 
 def test_settings_that_need_what_was_not_asked_for_are_refused():
@@ -255,3 +267,5 @@ def test_settings_that_need_what_was_not_asked_for_are_refused():
         Backsight(clip=1.0)
     with pytest.raises(ValueError, match=r"mirror= shows what is recorded"):
         Backsight(record=False, mirror="wandb")
+    with pytest.raises(ValueError, match=r"there is no sink 'comet'"):
+        Backsight(mirror=["wandb", "comet"])

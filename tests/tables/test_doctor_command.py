@@ -104,6 +104,7 @@ def test_the_kernel_is_missing_or_broken_and_the_program_goes_on_without(package
 
 
 def test_a_package_that_an_integration_needs_is_named_with_its_extra(monkeypatch):
+    monkeypatch.delitem(sys.modules, "lightning.pytorch", raising=False)
     monkeypatch.setitem(sys.modules, "lightning", None)
     with pytest.raises(ImportError, match=r'^This needs lightning, which is not installed: pip install "backsight\[l'):
         needed("lightning.pytorch")

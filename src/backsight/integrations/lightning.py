@@ -31,7 +31,7 @@ class Backsight(Observing, _pytorch.Callback):  # type: ignore[misc]  # which ma
     backsight.open_run("runs/first").audit()
     ```
 
-    Losses are marked, and so are the numbers that a validation has logged, for the step that comes next. The
+    Losses are marked, and so are the numbers that a validation has logged, for the step before. The
     explanation is a note of the exception, below its traceback. Arguments and attributes are those of `Observing`.
 
     With release, automatic and manual optimization are bit-identical to a fit without, or refused: what the Trainer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 import torch
 
 from backsight.integrations.mirror import Mirror, Sinks
+from backsight.integrations.mirror.mirror import chosen
 from backsight.launch.voice import failed, say, show
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Observing:
         self.releases: tuple[Release, ...] = ()
         self._record, self._audit, self._bucket, self._clip = record, audit, release, clip
         self._watch = watch
-        self._sinks = mirror
+        self._sinks = chosen(mirror)
         self._mirror: Mirror | None = None
         self._steps: FirstSteps | None = None
         self._explaining: explaining | None = None
@@ -109,17 +110,24 @@ class Observing:
         from backsight.launch.first_steps import FirstSteps
         from backsight.recording import record
 
-        self._told, self._report = 0, None
+        self._told, self._report, self.recorder = 0, None, None
         if self._audit:
             self._steps = FirstSteps(self._watch)
         if self._record:
             # Of several, the one that ends a step is found as they step: the order in which a host has them tells not.
             alone = optimizers[0] if len(optimizers) == 1 else None
             self.recorder = record(model, alone, run=self.run, every=self.every, config=config)
-            if self._sinks and _is_first():
-                self._mirror = Mirror(self.recorder, self._sinks)
+            if self._sinks and _is_first() and not self.recorder.closed:
+                self._mirror = self._mirrored(self.recorder)
         self._explaining = explaining()
         self._explaining.__enter__()
+
+    def _mirrored(self, recorder: Recorder) -> Mirror | None:
+        try:
+            return Mirror(recorder, self._sinks)
+        except Exception as failure:  # what is recorded is worth as much without
+            failed("the recording is not mirrored", failure)
+            return None
 
     def _release(self, optimizers: Sequence[torch.optim.Optimizer], **options: Any) -> None:
         """Release the optimizers if that was asked for.

@@ -26,7 +26,7 @@ class Backsight(Observing, _trainer_callback.TrainerCallback):  # type: ignore[m
         Trainer(model, arguments, train_dataset=data, callbacks=[watching]).train()
     ```
 
-    What the Trainer logs is marked, for the step that comes next. The explanation is a note of the exception, below
+    What the Trainer logs is marked, for the step that has just ended. The explanation is a note of the exception, below
     its traceback. Arguments and attributes are those of `Observing`.
 
     With release, the training is bit-identical to one without, or refused. A Trainer clips by default:

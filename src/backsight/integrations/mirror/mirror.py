@@ -65,7 +65,7 @@ class Mirror:
     def __init__(self, run: Recorder | Run | str | os.PathLike[str], to: Sinks, *, pause: float = PAUSE):
         self.run = run if isinstance(run, Run) else open_run(run.run if isinstance(run, Recorder) else run)
         self._flush: Callable[[], None] = run.flush if isinstance(run, Recorder) else _nothing
-        self._sinks = [_made(each) for each in ([to] if isinstance(to, (str, Sink)) else to)]
+        self._sinks = [SINKS[each]() if isinstance(each, str) else each for each in chosen(to)]
         self._digest = Digest(self.run)
         self._voice = Voice()
         self._pause = pause
@@ -141,9 +141,8 @@ class Mirror:
             return steps, times
         bound = int(steps[-1])
         if self.run.world > 1:
-            newest = [self.run.latest(rank=rank, as_="numpy")["step"] for rank in self.run.ranks]
-            there = len(newest) == self.run.world and all(len(each) for each in newest)
-            bound = min(int(each[-1]) for each in newest) if there else 0
+            ends = [-1 if end is None else end for end in self.run.last_steps.values()]
+            bound = min(ends) if len(ends) == self.run.world else -1
         whole = steps < bound
         return steps[whole], times[whole]
 
@@ -182,12 +181,17 @@ class Mirror:
                 )
 
 
-def _made(given: str | Sink) -> Sink:
-    if isinstance(given, Sink):
-        return given
-    if given not in SINKS:
-        raise ValueError(f"there is no sink {given!r}; the sinks are {', '.join(SINKS)}.")
-    return SINKS[given]()
+def chosen(to: Sinks) -> list[str | Sink]:
+    """Return the sinks that were given, one or several.
+
+    Raises:
+        ValueError: if there is none of a name.
+    """
+    sinks = [to] if isinstance(to, (str, Sink)) else list(to)
+    for each in sinks:
+        if isinstance(each, str) and each not in SINKS:
+            raise ValueError(f"there is no sink {each!r}; the sinks are {', '.join(SINKS)}.")
+    return sinks
 
 
 def _name(sink: Sink) -> str:

@@ -29,19 +29,18 @@ class MLflow(Sink):
     """
 
     def __init__(self, run_id: str | None = None, *, experiment: str = "Default", tracking_uri: str | None = None):
-        self._id, self._experiment, self._uri = run_id, experiment, tracking_uri
-        self._is_own = False
+        self._given, self._experiment, self._uri = run_id, experiment, tracking_uri
 
     def start(self, run: Run) -> None:
         mlflow = needed("mlflow")
         self._client = mlflow.MlflowClient(self._uri)
         self._metric = mlflow.entities.Metric
         active = mlflow.active_run()
-        if self._id is None and active is not None:
+        self._is_own = self._given is None and active is None
+        if self._given is not None or active is None:
+            self._id = self._given or self._client.create_run(self._experiment_id(), run_name=run.name).info.run_id
+        else:
             self._id = active.info.run_id
-        if self._id is None:
-            self._is_own = True
-            self._id = self._client.create_run(self._experiment_id(), run_name=run.name).info.run_id
 
     def charts(self, charts: Sequence[Chart]) -> None:
         metrics: list[Any] = [

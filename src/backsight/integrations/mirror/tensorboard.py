@@ -27,8 +27,7 @@ class TensorBoard(Sink):
 
     def start(self, run: Run) -> None:
         # Not into the run itself, which is a folder of ranks and nothing else.
-        self.folder = self.folder or run.path.parent / "tensorboard" / run.name
-        self._events = EventFile(self.folder, run.created)
+        self._events = EventFile(self.folder or run.path.parent / "tensorboard" / run.name, run.created)
 
     def charts(self, charts: Sequence[Chart]) -> None:
         for name, steps, times, values in charts:

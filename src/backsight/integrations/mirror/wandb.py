@@ -30,17 +30,15 @@ class WandB(Sink):
     """
 
     def __init__(self, run: Any = None, **init: Any):
-        self._run, self._init = run, init
-        self._is_own = False
-        self._sections: set[str] = set()
+        self._given, self._init = run, init
 
     def start(self, run: Run) -> None:
         wandb = needed("wandb")
-        if self._run is None:
-            self._run = wandb.run
-        if self._run is None:
-            self._is_own = True
+        self._run = self._given if self._given is not None else wandb.run
+        self._is_own = self._run is None
+        if self._is_own:
             self._run = wandb.init(**{"name": run.name, "config": run.config, **self._init})
+        self._sections: set[str] = set()
         self._histogram = wandb.Histogram
         self._run.define_metric(STEP, hidden=True)
 
