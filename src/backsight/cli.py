@@ -111,9 +111,8 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument(
         "--watch",
         choices=("exact", "lines", "calls"),
-        default="exact",
         help="how closely the script is watched, for explanations: every call into PyTorch (exact, if not given: some "
-        "2 µs each), the lines that run, or only modules and optimizers",
+        "2 µs each), the lines that run (of several ranks, if not given), or only modules and optimizers",
     )
     run.add_argument("--leaks", action="store_true", help="look for graphs that pile up, and for what holds them")
     run.add_argument("--nonfinite", action="store_true", help="find where NaN or infinity is born: reads every result")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -32,3 +33,11 @@ def test_of_the_micro_batches_of_a_step_the_first_is_audited() -> None:
 
 def test_a_backward_is_audited_in_its_first_steps_and_then_left_alone() -> None:
     assert audits(steps=PASSES + 2, micro_batches=2) == PASSES
+
+
+@pytest.mark.parametrize(("processes", "level"), [("1", "exact"), ("4", "lines")])
+def test_ranks_are_watched_by_their_lines(monkeypatch: pytest.MonkeyPatch, processes: str, level: str) -> None:
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    watching = FirstSteps()
+    watching.stop()
+    assert watching.watch.level == level

@@ -41,7 +41,7 @@ class Observing:
         every: int = 1,
         record: bool = True,
         audit: bool = True,
-        watch: Level = "exact",
+        watch: Level | None = None,
         release: bool | int | float | str = False,
         clip: float | None = None,
         mirror: Sinks = (),
@@ -56,7 +56,7 @@ class Observing:
             audit: whether to audit the first steps, and to tell what was found. Without, errors are explained from
                 their tracebacks alone, in which a host has left out the functions that computed the loss.
             watch: how closely operations are watched meanwhile, for explanations, as by `backsight run --watch`:
-                "exact" costs some 2 µs each, "calls" next to nothing.
+                "exact" costs some 2 µs each, "calls" next to nothing. If not given, exactly; by lines of several ranks.
             release: whether the optimizers step inside of backward: True, or the size of a bucket, such as "16MB".
             clip: the norm to which released gradients are clipped, in place of the host's own clipping.
             mirror: where else what is recorded goes: "tensorboard", "wandb", "mlflow", a `Sink`, or several.

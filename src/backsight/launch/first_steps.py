@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.rules.unmoved import told_unmoved
 from backsight.launch.outputs import Outputs
+from backsight.launch.ranks import ranks
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours
@@ -60,6 +61,17 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
+def closest() -> Level:
+    """Return how closely a training is watched that was not told how: exactly, and by its lines if it has several ranks.
+
+    A collective keeps the modes of the thread that called it. At the end a thread of gloo waits for Python's lock to let
+    go of them, while the process group waits for that thread and holds the lock: two of nine trainings with DDP never
+    ended (PyTorch 2.13, `SafePyObject` in `ThreadLocalState`, and `~ProcessGroupGloo`).
+    """
+    several = (torch.distributed.is_available() and torch.distributed.is_initialized()) or ranks() > 1
+    return "lines" if several else "exact"
+
+
 class FirstSteps:
     """Watches a training and audits the first passes of every backward in its first steps.
 
@@ -69,11 +81,11 @@ class FirstSteps:
     noted.
     """
 
-    def __init__(self, level: Level = "exact", *, nonfinite: bool = False) -> None:
+    def __init__(self, level: Level | None = None, *, nonfinite: bool = False) -> None:
         self.findings: dict[tuple[str, str], Finding] = {}
         self.failed = False
         self.looked_at = ""
-        self.watch = watch(level=level, nonfinite=nonfinite)
+        self.watch = watch(level=level or closest(), nonfinite=nonfinite)
         self.watch.__enter__()
         self._auditing = True
         self._passes: dict[Site, list[int]] = {}

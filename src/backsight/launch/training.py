@@ -31,10 +31,10 @@ class TrainingObserver:
         notes: bool = False,
         leaks: bool = False,
         nonfinite: bool = False,
-        level: Level = "exact",
+        level: Level | None = None,
     ):
         self.quiet, self.notes, self.leaks = quiet, notes, leaks
-        self._level: Level = level
+        self._level = level
         self.nonfinite = nonfinite
         self._leaks: LeakWatch | None = None
         self._births: BirthWatch | None = None
