@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import backsight as bs
+from backsight.runs import RunWriter
 from backsight.viewer import Library
 from backsight.viewer.library import NoSuchThing
 from backsight.viewer.question import QUESTIONS, BadQuestion
@@ -67,6 +68,17 @@ def test_the_lines_of_a_tensor_are_its_series(library, runs):
     for stat, line in answer["lines"].items():
         expected = run.series("head.weight", stat, kind="grad").values.astype("f4")
         np.testing.assert_array_equal(numbers(line), expected)
+
+
+def test_the_tags_of_one_rank_may_be_asked_for(tmp_path):
+    for rank in range(2):
+        with RunWriter(tmp_path / "run", rank=rank, world=2) as writer:
+            for step in range(3):
+                writer.mark(step, loss=10.0 * rank + step)
+    library = Library(tmp_path)
+    for rank in range(2):
+        line = library.ask("run", "marks", {"rank": str(rank)})["lines"]["loss"]
+        assert numbers(line["values"]).tolist() == [10.0 * rank + step for step in range(3)]
 
 
 def test_a_window_may_be_asked_for(library):

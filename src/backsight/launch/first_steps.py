@@ -62,11 +62,11 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
 
 
 def closest() -> Level:
-    """Return how closely a training is watched that was not told how: exactly, and by its lines if it has several ranks.
+    """Return how closely a training is watched that was not told how: exactly, or by its lines if it has several ranks.
 
-    A collective keeps the modes of the thread that called it. At the end a thread of gloo waits for Python's lock to let
-    go of them, while the process group waits for that thread and holds the lock: two of nine trainings with DDP never
-    ended (PyTorch 2.13, `SafePyObject` in `ThreadLocalState`, and `~ProcessGroupGloo`).
+    A collective keeps the modes of the thread that called it. At the end a thread of gloo waits for Python's lock to
+    let go of them, while the process group waits for that thread and holds the lock: two of nine trainings with DDP
+    never ended (PyTorch 2.13, `SafePyObject` in `ThreadLocalState`, and `~ProcessGroupGloo`).
     """
     several = (torch.distributed.is_available() and torch.distributed.is_initialized()) or ranks() > 1
     return "lines" if several else "exact"

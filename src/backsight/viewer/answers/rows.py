@@ -32,7 +32,7 @@ def rows(run: Run, asked: Asked) -> Answer:
 
 @question("marks")
 def marks(run: Run, asked: Asked) -> Answer:
-    """If wanted `columns` and `rank`: each tag that is a number, as a line over the steps; others where they change."""
+    """If wanted `columns`, `rank`: each tag that is a number, as a line over steps; the others where they change."""
     numbers, words = run.tags(asked.rank)
     columns = asked.columns(600)
     return {
