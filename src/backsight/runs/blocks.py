@@ -74,10 +74,10 @@ def block_at(data: memoryview, offset: int) -> Block:
     return Block(letter.decode("latin-1"), rows, offset, HEADER + length, columns_held, payload)
 
 
-def scan(data: bytes, start: int = 0) -> Iterator[Block | Skipped]:
+def scan(data: bytes) -> Iterator[Block | Skipped]:
     """Yield every whole block in the order of the file, and the stretches between them that are none."""
     view = memoryview(data)
-    offset, bad = start, start
+    offset = bad = 0
     while offset < len(data):
         try:
             block = block_at(view, offset)
