@@ -71,6 +71,13 @@ def test_the_exit_status_says_whether_the_step_fits(capsys):
     assert "no " in capsys.readouterr().out
 
 
+def test_checkpointing_is_of_the_modules_that_are_named_or_of_all_blocks_that_repeat(capsys):
+    assert main(["forecast", "training_program:make", "--checkpoint", "layers.0", "layers.1"]) == 0
+    assert "checkpointed, ordinary" in capsys.readouterr().out
+    assert main(["forecast", "training_program:make", "--checkpoint"]) == 2
+    assert "Net repeats no block that could be checkpointed." in capsys.readouterr().err
+
+
 def test_a_function_that_trains_by_itself_is_forecast_as_it_is(capsys):
     assert main(["forecast", "training_program:step"]) == 0
     assert "as the step makes its optimizer itself" in " ".join(capsys.readouterr().out.split())

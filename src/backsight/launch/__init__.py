@@ -1,4 +1,4 @@
-"""Run an unmodified program exactly as ``python`` would, with an observer beside it."""
+"""Run an unmodified program exactly as `python` would, with an observer beside it."""
 
 from backsight.launch.observer import Observer, Together
 from backsight.launch.program import run_module, run_script

@@ -9,21 +9,21 @@ from typing import Protocol
 class Observer(Protocol):
     """What watches a program from its first line to its end.
 
-    A process that dies by a signal, ``os._exit`` or ``os.exec*`` is not finished: it has no moment left to do it in.
-    In a child made by ``os.fork`` nothing is called.
+    A process that dies by a signal, `os._exit` or `os.exec*` is not finished: it has no moment left to do it in.
+    In a child made by `os.fork` nothing is called.
     """
 
     def start(self) -> None:
-        """Called before the program's first line; ``sys.argv``, ``sys.path`` and ``__main__`` are its own by then."""
+        """Called before the program's first line; `sys.argv`, `sys.path` and `__main__` are its own by then."""
 
     def error(self, error: BaseException) -> None:
         """Called with an uncaught exception, its frames alive, once Python's own traceback has been printed.
 
-        ``SystemExit`` is no error; but if the program exits with a failure while it handles an error, that one is.
+        `SystemExit` is no error; but if the program exits with a failure while it handles an error, that one is.
         """
 
     def finish(self) -> None:
-        """Called last: after the program's other threads and its ``atexit`` callbacks, its ``__main__`` still whole.
+        """Called last: after the program's other threads and its `atexit` callbacks, its `__main__` still whole.
 
         By then Python starts no new threads (3.12 and later).
         """

@@ -1,4 +1,4 @@
-"""Run a script or a module in this process as ``python`` would have run it.
+"""Run a script or a module in this process as `python` would have run it.
 
 What CPython does in C before and after the program (Modules/main.c, Python/pythonrun.c) is done here in Python, because
 the objects and frames of a failed program must stay alive until they have been explained. Three things are left to
@@ -6,13 +6,13 @@ Python itself, since nothing else does them exactly:
 
 - a script that cannot be read or compiled is handed to a fresh interpreter: nothing of it has run, and only the
   interpreter's file tokenizer words these errors (Parser/tokenizer.c);
-- ``SystemExit`` leaves ``run_script`` and ``run_module`` and reaches the interpreter, which prints its text, cuts its
-  status to a byte and honours ``python -i`` (Python/pythonrun.c, ``handle_system_exit``);
-- so does ``KeyboardInterrupt``, once reported, because the process has to die by SIGINT after it was finalised.
+- `SystemExit` leaves `run_script` and `run_module` and reaches the interpreter, which prints its text, cuts its
+  status to a byte and honours `python -i` (Python/pythonrun.c, `handle_system_exit`);
+- so does `KeyboardInterrupt`, once reported, because the process has to die by SIGINT after it was finalised.
 
-What still differs from plain Python: the stack is a few frames deeper, which recursion limits, ``inspect.stack()`` and
-a ``stacklevel`` beyond the program can see; ``sys.orig_argv`` tells how the process was really started; ``__file__``
-is still there when ``atexit`` callbacks run.
+What still differs from plain Python: the stack is a few frames deeper, which recursion limits, `inspect.stack()` and
+a `stacklevel` beyond the program can see; `sys.orig_argv` tells how the process was really started; `__file__`
+is still there when `atexit` callbacks run.
 """
 
 import atexit
@@ -37,12 +37,15 @@ _run_module_as_main: Callable[[str, bool], Any] = runpy._run_module_as_main  # t
 
 
 def run_script(path: str, argv: list[str], observer: Observer) -> int:
-    """Run a script, or the ``__main__.py`` of a folder or zip archive, as ``python PATH ARGV...`` would.
+    """Run a script, or the `__main__.py` of a folder or zip archive, as `python PATH ARGV...` would; return its status.
 
-        sys.exit(run_script("train.py", ["--epochs", "3"], observer))
+    ```python
+    sys.exit(run_script("train.py", ["--epochs", "3"], observer))
+    ```
 
-    Returns the exit status. Raises the program's own ``SystemExit``, or ``KeyboardInterrupt`` to die by SIGINT: the
-    caller lets both pass.
+    Raises:
+        SystemExit: the program's own; the caller lets it pass.
+        KeyboardInterrupt: to die by SIGINT; the caller lets it pass.
     """
     filename = _absolute(path)
     if get_importer(filename) is not None:
@@ -61,11 +64,13 @@ def run_script(path: str, argv: list[str], observer: Observer) -> int:
 
 
 def run_module(name: str, argv: list[str], observer: Observer) -> int:
-    """Run a module, or a package's ``__main__``, as ``python -m NAME ARGV...`` would.
+    """Run a module, or a package's `__main__`, as `python -m NAME ARGV...` would; return its status.
 
-        sys.exit(run_module("project.train", ["--epochs", "3"], observer))
+    ```python
+    sys.exit(run_module("project.train", ["--epochs", "3"], observer))
+    ```
 
-    Returns and raises what `run_script` does.
+    Raises what `run_script` does.
     """
     _become(["-m", *argv])  # runpy puts the file in the place of "-m" once it has found it
     _set_first_path(os.getcwd())
@@ -122,7 +127,7 @@ def _execute(code: CodeType, namespace: dict[str, Any]) -> None:
 
 
 def _absolute(path: str) -> str:
-    """The absolute path of a program, not normalised. Source: CPython, Python/fileutils.c, ``_Py_abspath``."""
+    """The absolute path of a program, not normalised. Source: CPython, Python/fileutils.c, `_Py_abspath`."""
     if path == "." and sys.version_info >= (3, 11):
         return os.getcwd()
     return os.path.join(os.getcwd(), path)
@@ -137,7 +142,7 @@ def _flush() -> None:
 
 
 def _become(argv: list[str]) -> ModuleType:
-    """Put a fresh ``__main__`` in place, with what the interpreter gives it at its start, and the arguments."""
+    """Put a fresh `__main__` in place, with what the interpreter gives it at its start, and the arguments."""
     main = ModuleType("__main__")
     if "__annotations__" in vars(sys.modules["__main__"]):  # where this Python gives one, so that a script may read it
         main.__annotations__ = {}
@@ -148,11 +153,11 @@ def _become(argv: list[str]) -> ModuleType:
 
 
 def _set_first_path(entry: str, always: bool = False) -> None:
-    """Put the program's entry at the head of ``sys.path``, in the place of the one that python made for backsight.
+    """Put the program's entry at the head of `sys.path`, in the place of the one that python made for backsight.
 
-    With ``-P`` or ``-I`` python adds none, except for a folder or an archive.
+    With `-P` or `-I` python adds none, except for a folder or an archive.
 
-    Source: CPython, Modules/main.c, ``pymain_run_python``.
+    Source: CPython, Modules/main.c, `pymain_run_python`.
     """
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):  # safe_path: Python 3.11
         sys.path[0] = entry
@@ -176,7 +181,7 @@ def _compile(filename: str) -> CodeType | None:
 def _show(warning: warnings.WarningMessage) -> None:
     """Show a warning of the compiler's as the interpreter does, which keeps the blanks at the end of the line.
 
-    With `-W` it has Python do it, which takes them away. Source: CPython, Python/_warnings.c, ``show_warning``.
+    With `-W` it has Python do it, which takes them away. Source: CPython, Python/_warnings.c, `show_warning`.
     """
     import linecache  # here, because a program whose compilation warns of nothing should not pay for it
 

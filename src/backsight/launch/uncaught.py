@@ -6,12 +6,12 @@ from typing import NoReturn
 
 
 def report(error: BaseException) -> None:
-    """Print an uncaught exception as the interpreter would, through the program's own ``sys.excepthook``.
+    """Print an uncaught exception as the interpreter would, through the program's own `sys.excepthook`.
 
-    Called outside any ``except`` block, so that the hook finds ``sys.exc_info()`` empty and what it raises has no
-    context, both as under plain Python. Raises the hook's ``SystemExit``, which then decides the exit status.
+    Called outside any `except` block, so that the hook finds `sys.exc_info()` empty and what it raises has no
+    context, both as under plain Python. Raises the hook's `SystemExit`, which then decides the exit status.
 
-    Source: CPython, Python/pythonrun.c, ``_PyErr_PrintEx``.
+    Source: CPython, Python/pythonrun.c, `_PyErr_PrintEx`.
     """
     _remember(error)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
@@ -30,11 +30,11 @@ def report(error: BaseException) -> None:
 
 
 def die_of_interrupt(error: BaseException) -> NoReturn:
-    """Leave the process by SIGINT, as Python does after a ``KeyboardInterrupt`` that was uncaught and is now reported.
+    """Leave the process by SIGINT, as Python does after a `KeyboardInterrupt` that was uncaught and is now reported.
 
-    The signal has to come after threads, ``atexit`` callbacks and open files were finished, which only the interpreter
-    can do (Modules/main.c, ``exit_sigint``), and it does so only for an exception that reaches it. So one is raised;
-    the hook that would print it once more instead restores the program's own, before any ``atexit`` callback runs.
+    The signal has to come after threads, `atexit` callbacks and open files were finished, which only the interpreter
+    can do (Modules/main.c, `exit_sigint`), and it does so only for an exception that reaches it. So one is raised;
+    the hook that would print it once more instead restores the program's own, before any `atexit` callback runs.
     """
     hook = getattr(sys, "excepthook", sys.__excepthook__)
 
@@ -66,7 +66,7 @@ def traceback_of(error: BaseException) -> TracebackType | None:
 
 
 def _remember(error: BaseException) -> None:
-    """Leave the exception where ``pdb.pm()`` and other post-mortem tools look for it."""
+    """Leave the exception where `pdb.pm()` and other post-mortem tools look for it."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback_of(error)
     if sys.version_info >= (3, 12):
         sys.last_exc = error
