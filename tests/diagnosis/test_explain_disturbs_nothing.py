@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 import torch
 from failures import at, explained, failing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import backsight as bs
@@ -190,6 +190,7 @@ class TestAnyText:
         "grad can be implicitly created only for real scalar outputs but got",
     )
 
+    @settings(max_examples=40)
     @given(before=st.text(), pattern=st.sampled_from(PATTERNS), after=st.text())
     def test_around_what_is_known_does_no_harm(self, before, pattern, after):
         finding = bs.explain(RuntimeError(f"{before}{pattern}{after}"))
