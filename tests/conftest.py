@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -15,10 +16,25 @@ hypothesis.settings.register_profile("no deadline", deadline=None)  # no test as
 hypothesis.settings.load_profile("no deadline")
 
 
-def pytest_collection_finish():
-    """Keep the collector away from seven thousand tests: each of its rounds took half a second."""
+def pytest_collection_finish(session):
+    """Keep what was collected out of sight of the collector, and of searches for names, which look into all modules.
+
+    With seven thousand tests in the process each of those would take half a second.
+    """
+    for module in {item.module for item in session.items}:
+        sys.modules.pop(module.__name__, None)
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    sys.modules[item.module.__name__] = item.module
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    sys.modules.pop(item.module.__name__, None)
 
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

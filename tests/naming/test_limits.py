@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import weakref
 from typing import Any
 
@@ -67,3 +69,15 @@ def test_a_thousand_nested_modules() -> None:
         net = outer
     del outer
     assert search([target()]).names[0][0].path.startswith("net.inner.inner")
+
+
+def test_what_imported_a_module_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    def imported() -> weakref.ref[torch.Tensor]:
+        module = types.ModuleType("made_up")
+        module.__loader__ = types.SimpleNamespace(session=[torch.ones(1)])  # as pytest's, which holds the session
+        module.held = torch.ones(1)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "made_up", module)
+        return weakref.ref(module.__loader__.session[0])
+
+    assert path_of(imported()) == ""
+    assert path_of(weakref.ref(vars(sys.modules["made_up"])["held"])) == "held"

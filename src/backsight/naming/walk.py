@@ -18,6 +18,9 @@ PATIENCE = 50_000  # objects still visited for the module of a parameter, once a
 LARGE = 4_096  # from this many children or objects of a level on, data that leads nowhere is told apart in one go
 FOLLOWED_PER_VISIT = 16  # the budget counts objects; this many references may be followed for each
 
+MACHINERY = ("__loader__", "__spec__")
+"""What a module holds of its import, which has no variables in it. That of pytest leads to all tests, and back."""
+
 
 class Walk:
     """What one search has seen: objects in the order met, and the first holder of each (-1 for a root)."""
@@ -41,6 +44,7 @@ class Walk:
         self._patience = budget
         self._gradients = True
         self._barren = Barren(self.referents, targets)
+        self._passed: list[object] = []
 
     def explore(self, roots: Iterable[Root], to_the_end: bool, gradients: bool = True) -> None:
         """Visit what `roots` lead to; unless `to_the_end`, stop at the end of the level on which all was found.
@@ -63,12 +67,19 @@ class Walk:
         return len(self.objects) > self._patience
 
     def _plant(self, root: Root) -> int:
+        if root.scope.kind == "global":
+            self._pass_over([dict.get(root.namespace, name) for name in MACHINERY])
         at = len(self.objects)
         self.objects.append(root.namespace)
         self.holder.append(-1)
         self.index[id(root.namespace)] = at
         self.roots[at] = root
         return at
+
+    def _pass_over(self, objects: list[object]) -> None:
+        self._passed += objects
+        for each in objects:
+            self.index.setdefault(id(each), -1)
 
     def _visit(self, level: list[int]) -> list[int]:
         """Visit the objects of one level; submodules join the level of their module."""
