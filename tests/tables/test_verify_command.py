@@ -231,3 +231,12 @@ def test_the_command_as_it_is_typed(folder):
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=120)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("backsight: the backward of the operation tested is right: Twice\n")
+
+
+def test_a_file_that_reads_its_arguments_is_given_none_of_ours(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "train.py"
+    file.write_text("import argparse\nargparse.ArgumentParser().parse_args()\n" + LAYERS)
+    monkeypatch.setattr(sys, "argv", given := ["backsight", "verify", str(file)])
+    assert main(["verify", f"{file}:Kept"]) == 0
+    assert sys.argv is given
+    assert "is right" in capsys.readouterr().out
