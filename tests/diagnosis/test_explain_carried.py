@@ -71,6 +71,38 @@ for step in range(3):
 """
         assert "state = tuple(h.detach() for h in state)" in explained(source).cure
 
+    @pytest.mark.parametrize(
+        ("kept", "read", "cure"),
+        [
+            ("[h, h + 1]", "state[0]", "[h.detach() for h in state]"),
+            ("{'k': h, 'v': h + 1}", "state['k']", "{key: h.detach() for key, h in state.items()}"),
+            ("[(h, h + 1), (h, h)]", "state[0][0]", "[tuple(h.detach() for h in each) for each in state]"),
+            ("{0: (h, h)}", "state[0][0]", "{key: tuple(h.detach() for h in each) for key, each in state.items()}"),
+            ("({'k': h},)", "state[0]['k']", "tuple({key: h.detach() for key, h in each.items()} for each in state)"),
+        ],
+    )
+    def test_a_cache_is_detached_as_it_is_built(self, kept, read, cure):
+        source = f"""{SETUP}
+cell, state = nn.RNNCell(4, 8), None
+for step in range(3):
+    h = cell(x, None if state is None else {read})
+    state = {kept}
+    loss = head(h).mean()
+    loss.backward()
+"""
+        assert f"Cut the history after each step: state = {cure}. " in explained(source).cure
+
+    def test_a_cache_that_no_line_detaches(self):
+        source = f"""{SETUP}
+cell, state = nn.RNNCell(4, 8), None
+for step in range(3):
+    h = cell(x, None if state is None else state[0])
+    state = [h, None]
+    loss = head(h).mean()
+    loss.backward()
+"""
+        assert "after each step: detach() every tensor that state holds. " in explained(source).cure
+
     def test_a_running_sum(self):
         source = f"""{SETUP}
 total = 0.0

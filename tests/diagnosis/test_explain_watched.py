@@ -47,6 +47,27 @@ for _ in range(2):
         ]
         assert finding.cure.startswith("Compute cache['codes'] anew in each iteration, inside the loop that uses it.")
 
+    def test_a_cache_for_each_stream_is_carried_by_its_element(self):
+        source = f"""{SETUP}
+def decode(x, cache):
+    keys = model(x) if cache is None else torch.cat([cache["k"], model(x)])
+    return torch.tanh(keys).sum(), {{"k": keys[-8:]}}
+caches = [None, None]
+for step in range(3):
+    for stream in range(2):
+        loss, caches[stream] = decode(x, caches[stream])  # here
+        loss.backward()
+"""
+        finding = watched(source, "exact")
+        assert finding.title == (
+            "caches[stream] carries the graph of one iteration into the next, and backward() has freed that graph."
+        )
+        assert finding.source == at(source)
+        assert not finding.exact
+        assert finding.cure.startswith(
+            "Cut the history after each step: detach() every tensor that caches[stream] holds. retain_graph=True is no"
+        )
+
     def test_a_backward_that_ended_before_the_graph_began_has_not_freed_it(self):
         source = f"""{SETUP}
 def regularize(features):

@@ -54,6 +54,34 @@ class TestNonFinite:
         assert finding.evidence[1].startswith("What the module was given was finite (largest magnitude ")
         assert finding.evidence[1].endswith(", so it was born inside.")
 
+    def test_between_two_modules_it_is_no_matter_of_the_data(self, tmp_path: Path) -> None:
+        class Attention(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scores, self.out = nn.Linear(8, 8), nn.Linear(8, 1)
+
+            def forward(self, x: torch.Tensor, masked: bool) -> torch.Tensor:
+                scores = self.scores(x)
+                return self.out(scores.masked_fill(torch.tensor(masked), -math.inf).softmax(-1))
+
+        class Block(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.attn = Attention()
+
+            def forward(self, x: torch.Tensor, masked: bool) -> torch.Tensor:
+                return self.attn(x, masked)
+
+        model = Block()
+        report = train(tmp_path / "run", model, lambda step: model(torch.randn(4, 8), step == 12).square().mean())
+        finding = one(report, "BS301")
+        assert finding.title == "attn.out.input came to hold NaN at step 12."
+        assert finding.cure == (
+            "Look into the forward of attn: what attn was given is finite, and so is what the modules in it returned "
+            "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
+            "half precision, or a row that is masked as a whole. backsight run --nonfinite names the line."
+        )
+
     @pytest.mark.parametrize("marks", [True, False])
     def test_a_derivative_that_is_not_finite_is_found_at_the_end_of_the_model(
         self, tmp_path: Path, marks: bool

@@ -21,7 +21,7 @@ TWICE_CURE = (
 )
 ORIGIN_CURE = (
     "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or non-finite "
-    "input data."
+    "input data. backsight run --nonfinite names the line."
 )
 
 
@@ -190,6 +190,14 @@ class TestNonFinite:
             "just before.",
         )
         assert finding.cure == ORIGIN_CURE
+
+    def test_what_a_checkpoint_has_packed_may_be_its_origin(self) -> None:
+        model, x = mlp(), torch.randn(3, 4)
+        scores = checkpoint(lambda x: model(x).abs() / torch.zeros(1), x, use_reentrant=False)
+        assert one(bs.audit(scores.exp().mean()), "BS108").evidence == (
+            "ExpBackward0 saved it as `result`: the only such tensor, so it was born there or before. (What a "
+            "checkpoint or another hook has packed before it was not looked at.)",
+        )
 
     def test_a_variable_that_holds_it_is_named(self) -> None:
         weight = torch.zeros(3, requires_grad=True)

@@ -297,3 +297,30 @@ for step in range(8):
         assert "at train.py:7\n  cure: Cut it at the beginning of each step: average = average.detach().\n" in said(
             ended
         )
+
+
+LOST = LOOP.replace("range(5)", "range(9)").replace(
+    "    optimizer.zero_grad", "    loss = loss * (1.0 if step < 6 else torch.nan)\n    optimizer.zero_grad"
+)
+
+
+@pytest.mark.parametrize(("inside", "what"), [(False, "model.0.weight and 3 more hold"), (True, "Weights hold")])
+def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, inside, what):
+    body = "".join(f"    {line}\n" for line in LOST.strip().splitlines())
+    found = said(observed(bench, f"def main():\n{body}\nmain()\n" if inside else LOST))
+    assert found == (
+        f"warning BS108  {what} NaN at the end.\n"
+        "  The audits of the first steps saw none: it came later.\n"
+        "  cure: Run it again with backsight run --nonfinite: it names the line where the first NaN is born.\n"
+    )
+
+
+def test_and_not_where_their_origin_was_told(bench):
+    assert "BS108" not in observed(bench, LOST, "--nonfinite").err
+    early = observed(bench, LOST.replace("step < 6", "step < 1")).err
+    assert "BS108" in early and "at the end" not in early
+
+
+def test_infinite_weights_and_those_of_no_optimizer_may_be_meant(bench):
+    assert observed(bench, LOOP + "model[0].bias.data[0] = -torch.inf\n").err == QUIET
+    assert observed(bench, LOOP + "table = torch.full((3,), torch.nan)\n").err == QUIET

@@ -46,6 +46,14 @@ def test_a_model_whose_shapes_depend_on_values_is_refused():
         (lambda: (lambda: 3,), "made no tensor"),
         (lambda: (lambda: 3, torch.randn(3)), "The model is a int"),
         (lambda: (nn.Linear(8, 8), torch.randn(2, 8)), r"tensors of shape \(2, 8\), and a step needs a loss"),
+        (
+            lambda: (nn.LSTM(8, 8), torch.randn(2, 8)),
+            r"loss=lambda output, target: torch.nn.functional.cross_entropy\(o",
+        ),
+        (
+            lambda: (lambda x, /, y, *, z=3: x, torch.randn(3)),
+            r"needs x, y\. If it .*: forecast\(lambda: step\(x, y\)\)",
+        ),
         (lambda: (*mlp(), 3), "The optimizer is a int"),
         (lambda: (*mlp(), torch.optim.LBFGS), r"LBFGS.step\(\) takes a closure"),
         (lambda: (lambda: MLP(64, 64), mlp()[1], torch.optim.SGD(mlp()[0].parameters())), "Give its class"),

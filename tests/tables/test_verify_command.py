@@ -231,3 +231,39 @@ def test_the_command_as_it_is_typed(folder):
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=120)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("backsight: the backward of the operation tested is right: Twice\n")
+
+
+def test_a_file_that_reads_its_arguments_is_given_none_of_ours(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "train.py"
+    file.write_text("import argparse\nargparse.ArgumentParser().parse_args()\n" + LAYERS)
+    monkeypatch.setattr(sys, "argv", given := ["backsight", "verify", str(file)])
+    assert main(["verify", f"{file}:Kept"]) == 0
+    assert sys.argv is given
+    assert "is right" in capsys.readouterr().out
+
+
+SCALED = """
+import torch
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad * weight, (grad * x).sum(0)
+"""
+
+
+def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
+    (file := tmp_path / "layers.py").write_text(SCALED)
+    assert main(["verify", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(
+        "backsight: Scaled may be right: tested with made-up inputs (x 4×3, weight 4×3): Scaled.backward returns a "
+        "gradient of the wrong shape for `weight`. It has the shape 3, and `weight` the shape 4×3. Give the shapes of "
+    )
+    assert main(["verify", str(file), "--shape", "4,3", "--shape", "3"]) == 0
+    assert main(["verify", str(file), "--shape", "4,3", "--shape", "4,3"]) == 1

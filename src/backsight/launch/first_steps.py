@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.launch.ending import Ending
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
 from backsight.launch.voice import failed
@@ -27,6 +28,9 @@ from backsight.tracing.moves import LOOKS
 
 PASSES = 3
 """Passes that are audited of each backward in the program: what is left over from step to step shows by the third."""
+
+_NON_FINITE = ("BS108", "BS112")
+"""The findings of which lost weights at the end are a consequence."""
 
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
@@ -95,6 +99,7 @@ class FirstSteps:
         self._forward_hook = register_module_forward_hook(self._forward_done)
         self._unmoved: dict[int, Finding] = {}
         self._outputs = Outputs()
+        self._ending = Ending()
         self._step_hook = register_optimizer_step_pre_hook(self._before_step)
 
     @property
@@ -107,9 +112,12 @@ class FirstSteps:
         """How many optimizer steps there were."""
         return self.watch.steps.count
 
-    def report(self) -> Report:
-        """Return what the audits found, each finding once."""
-        return Report((*self.findings.values(), *self._unmoved.values(), *self._outputs.findings), self.looked_at)
+    def report(self, *, origin_told: bool = False) -> Report:
+        """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
+        found = [*self.findings.values(), *self._unmoved.values(), *self._outputs.findings]
+        known = origin_told or any(each.code in _NON_FINITE for each in found)
+        lost = None if known else self._ending.finding(audited=self.audits > 0)
+        return Report((*found, *([lost] if lost else [])), self.looked_at)
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -164,6 +172,7 @@ class FirstSteps:
     @_guarded
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._unmark()
+        self._ending.stepping(optimizer)
         self._look_at_moves(optimizer)
         if self._auditing:
             self._outputs.stepping(_caller())

@@ -100,8 +100,8 @@ class TrainingObserver:
             if leaks:  # as when a leak ends a program by filling the memory
                 show(Report(leaks), title="backsight found")
             return
-        audited = self._steps.report()
         told = self._births is not None and self._births.told
+        audited = self._steps.report(origin_told=told)
         # Of births those are told that did harm, and at once; what grows is told once, by those who have looked longer.
         grows = {each.source for each in leaks}
         found = [each for each in audited.findings if each.code != "BS110" or each.source not in grows]

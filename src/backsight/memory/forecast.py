@@ -155,9 +155,15 @@ def _subject(
         raise NotAStep(
             f"A forecast is of a model or of a function that does a step, and this is a {type(given).__name__}."
         )
+    needed = _needed(given)
+    if batch is not None and needed:
+        names = ", ".join(needed)
+        raise NotAStep(
+            "With a batch, the first argument is a model or a function without arguments that builds one, and this "
+            f"function needs {names}. If it does a step, call it with them: forecast(lambda: step({names}))."
+        )
     if batch is not None:
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
-    needed = _needed(given)
     if needed:
         raise NotAStep(
             f"A step is called without arguments, and this function needs {', '.join(needed)}. "

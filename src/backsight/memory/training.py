@@ -187,9 +187,12 @@ def loss_in(output: Any) -> torch.Tensor:
         return found  # type: ignore[no-any-return]  # a tensor, as _scalar tells
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors_of(output))
     what = f"tensors of shape {shapes}" if shapes else f"a {type(output).__name__} without a loss"
+    loss = "torch.nn.functional.cross_entropy"
+    if isinstance(output, (tuple, list)):  # a loss is called with all of it
+        loss = f"lambda output, target: {loss}(output[0], target)"
     raise NotAStep(
         f"The model returned {what}, and a step needs a loss of one element. "
-        "Give one: forecast(model, (input, target), loss=torch.nn.functional.cross_entropy); "
+        f"Give one: forecast(model, (input, target), loss={loss}); "
         "or let the model or a function that does the step work it out."
     )
 

@@ -64,5 +64,10 @@ def _run(file: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise TargetNotFound(f"{printable(str(file))} is no Python file.")
     made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    given = sys.argv
+    sys.argv = [str(file)]  # a program that reads its arguments gets none, rather than ours
+    try:
+        spec.loader.exec_module(made)
+    finally:
+        sys.argv = given
     return made

@@ -140,7 +140,10 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
     failed: Exception | None = None
     for case in tried:
         try:
-            return _Told(case, tuple(_reports(case, options)))
+            told = _Told(case, tuple(_reports(case, options)))
+            if case.made_up and (doubted := _doubted(told)):
+                raise _MisshapenError(doubted)
+            return told
         except NothingToVerify:
             raise
         except Exception as error:
@@ -150,11 +153,23 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
         raise failed
     spelt = f"{name}()" if isinstance(target, type) and not _is_function_class(target) else name
     said = next(iter(str(failed).strip().splitlines()), "").rstrip(".:, ")
+    how = "may be right: tested" if isinstance(failed, _MisshapenError) else f"raises {type(failed).__name__}"
     raise NoCase(
-        f"{name} raises {type(failed).__name__} with made-up inputs ({first.made_up}): {said}. Give the shapes of its "
+        f"{name} {how} with made-up inputs ({first.made_up}): {said}. Give the shapes of its "
         "inputs, --shape 4,3 for each; or write a function that returns it with its inputs: def case(): return "
         f"{spelt}, torch.randn(4, 3)"
     )
+
+
+class _MisshapenError(Exception):
+    """A gradient has another shape than an input that was made up: perhaps it is the input's that is wrong."""
+
+
+def _doubted(told: _Told) -> str:
+    """Return what a report says against a gradient's shape: what was made up gives a bias that of its input."""
+    found = (each for report in told.reports for each in report.findings)
+    shapes = (each for each in found if each.code == "BS414" and "wrong shape" in each.title)
+    return next((f"{each.title} {each.evidence[0]}" for each in shapes), "")
 
 
 def _reports(case: Case, options: Options) -> Iterator[Verification]:

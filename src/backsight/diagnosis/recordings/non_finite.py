@@ -24,6 +24,9 @@ _GROWN = 100.0
 
 _CURES = {
     "input": "Look at the data of this step, and at what is done to it before the model gets it.",
+    "between": "Look into the forward of {0}: what {0} was given is finite, and so is what the modules in it returned "
+    "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in half "
+    "precision, or a row that is masked as a whole. backsight run --nonfinite names the line.",
     "output": "Look into the module: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a "
     "row that is masked as a whole.",
     "gradient": "The forward pass was finite, so look for a derivative that is not: sqrt or norm at 0, a power below 1 "
@@ -136,7 +139,20 @@ def _cure(recording: Recording, first: Strange, step: int) -> str:
     if kind in ("grad", "output_grad"):
         finite = _loss_was_finite(recording, step)
         return _CURES["unknown loss" if finite is None else "gradient" if finite else "lost loss"]
+    if kind == "input" and (around := _around(recording, first)):
+        return _CURES["between"].format(around)
     return _CURES.get(kind, _CURES["weight"])
+
+
+def _around(recording: Recording, first: Strange) -> str | None:
+    """Return the module within which the module of an input was called, if its own input is recorded, and so finite."""
+    given = {tensor.module for tensor in recording.kinds.get(first.kind, [])}
+    path = first.module or ""
+    while path:
+        path = path.rpartition(".")[0]
+        if path in given:
+            return path or "the model"
+    return None
 
 
 def _loss_was_finite(recording: Recording, step: int) -> bool | None:

@@ -14,7 +14,7 @@ from backsight.tracing import current
 
 _CURE = (
     "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or "
-    "non-finite input data."
+    "non-finite input data. backsight run --nonfinite names the line."
 )
 
 _RESULTS = frozenset({"result", "result0", "output"})
@@ -95,11 +95,17 @@ def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
     what = scene.name_of_saved(saved) or f"A tensor of shape {shaped(saved.shape)}"
     where = f" in {node.module}" if node.module else ""
     order = f"the first of {count} such tensors in forward order" if count > 1 else "the only such tensor"
+    packed = any(each.state == "hooked" for i, held in scene.graph.saved.items() if i > node.index for each in held)
+    born = (
+        "so it was born there or before. (What a checkpoint or another hook has packed before it was not looked at.)"
+        if packed
+        else "so it was born there or just before."
+    )
     return Finding(
         "BS108",
         "warning",
         f"{what}, saved for backward, holds NaN or infinity.",
-        (f"{node.name}{where} saved it as `{saved.name}`: {order}, so it was born there or just before.",),
+        (f"{node.name}{where} saved it as `{saved.name}`: {order}, {born}",),
         _CURE,
         nodes=(node.index,),
     )

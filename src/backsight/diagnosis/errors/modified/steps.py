@@ -14,7 +14,6 @@ from backsight.diagnosis.errors.second_backward import case as second
 from backsight.diagnosis.errors.second_backward.carried import detached, first_read
 from backsight.diagnosis.evidence.evaluated import value_of
 from backsight.diagnosis.evidence.failure import Level
-from backsight.diagnosis.evidence.holders import results_in
 from backsight.diagnosis.evidence.sections import Section
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
@@ -126,7 +125,7 @@ def _forward(case: Case, level: Level, names: dict[str, Ancestor], step: Place) 
     return None
 
 
-def _carried(steps: second.Case) -> tuple[str, Place, int] | None:
+def _carried(steps: second.Case) -> tuple[str, Place, object] | None:
     """A variable that takes a result with its history from one iteration, or one call, into the next.
 
     With the statement that reads it as it was left, and how many tensors it holds.
@@ -136,22 +135,22 @@ def _carried(steps: second.Case) -> tuple[str, Place, int] | None:
         for facts in second.loops(level):
             for name in names:
                 if name in facts.carried and steps.carries(level, name, read := facts.carried[name][0]):
-                    return name, read, len(results_in(level.value(name)))
+                    return name, read, level.value(name)
         for name, each in names.items():
             assigned = assignments(level.body, name) if level.body and "." in name and each.entering else ()
             read = first_read(each, assigned)
             if assigned and steps.carries(level, name, read):
-                return name, read, len(results_in(level.value(name)))
+                return name, read, level.value(name)
     return None
 
 
 def _through_history(
-    case: Case, steps: second.Case, level: Level, step: tuple[Place, str], carried: tuple[str, Place, int] | None
+    case: Case, steps: second.Case, level: Level, step: tuple[Place, str], carried: tuple[str, Place, object] | None
 ) -> Finding:
     """No step stands between: then the backward reaches an iteration before the last step."""
     assert case.leaf is not None
     weight, (place, optimizer) = case.leaf.label, step
-    name, read, tensors = carried or ("A result of an earlier iteration", None, 0)
+    name, read, held = carried or ("A result of an earlier iteration", None, None)
     watched = case.node.index in steps.old
     lines = [shown(read, f"reads {name} as the iteration before left it, with its history.")] if read else []
     lines += [
@@ -159,7 +158,7 @@ def _through_history(
         shown(level.place, f"goes back into that history: it needs {weight} as it was, but {case.since}."),
         _SEEN.format(case.node.name) if watched else _UNSEEN,
     ]
-    cut = detached(name, tensors) if carried else "hidden = hidden.detach(), for what is carried over"
+    cut = detached(name, held) if carried else "hidden = hidden.detach(), for what is carried over"
     return Finding(
         "BS202",
         "error",

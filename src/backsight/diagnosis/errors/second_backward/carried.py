@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import torch
+
 from backsight.diagnosis.errors.second_backward.case import Case, loops
 from backsight.diagnosis.evidence.failure import Level, method
 from backsight.diagnosis.evidence.holders import results_held, results_in, structure
@@ -113,11 +115,12 @@ def _finding(
             shown(assigned, f"assigns it for the next {span}."),
         ]
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
-    value = results_in(level.value(name))
+    held = level.value(name)
+    value = results_in(held)
     cure = (
         _kept(level, leaf, name, assigned)
         if leaf
-        else f"Cut the history after each step: {detached(inner, len(value))}. {_why_not_retain(case)}"
+        else f"Cut the history after each step: {detached(inner, held)}. {_why_not_retain(case)}"
     )
     shape = f", a tensor of shape {shaped(value[0].shape)}," if len(value) == 1 else ""
     return Finding(
@@ -135,9 +138,29 @@ def _finding(
     )
 
 
-def detached(name: str, tensors: int) -> str:
-    """Return the statement that cuts the history of a variable which holds so many tensors."""
-    return f"{name} = tuple(h.detach() for h in {name})" if tensors > 1 else f"{name} = {name}.detach()"
+def detached(name: str, held: object) -> str:
+    """Return the statement that cuts the history of a variable which holds `held`: a tensor, or containers of some."""
+    if held is None:  # not to be read without running code
+        return f"{name} = {name}.detach()"
+    cut = _without_history(name, held)
+    return f"{name} = {cut}" if cut else f"detach() every tensor that {name} holds"
+
+
+def _without_history(name: str, held: object, inner: str = "each") -> str | None:
+    """Return the expression for `held` without its history; None where it is not one line."""
+    if isinstance(held, torch.Tensor):
+        return f"{name}.detach()"
+    if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
+        return None  # of a class of the user's, whose own code would run
+    values = [*held.values()] if isinstance(held, dict) else [*held]
+    each = "h" if values and isinstance(values[0], torch.Tensor) else inner
+    cuts = {_without_history(each, value, "") for value in values} if each else set()
+    cut = cuts.pop() if len(cuts) == 1 else None
+    if cut is None:
+        return None
+    if type(held) is dict:
+        return f"{{key: {cut} for key, {each} in {name}.items()}}"
+    return f"[{cut} for {each} in {name}]" if type(held) is list else f"tuple({cut} for {each} in {name})"
 
 
 def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:

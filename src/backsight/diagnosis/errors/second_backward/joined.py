@@ -43,7 +43,7 @@ def joined(case: Case) -> Finding | None:
         return None
     joint = _joint(case)
     if joint is not None:
-        return _carried(case, joint) or _kept(case, joint)
+        return _carried(case, joint) or _carried_by_element(case, joint) or _kept(case, joint)
     return _all_of_it(case) if len(case.old) == len(case.graph) - len(case.graph.leaves) else None
 
 
@@ -98,6 +98,42 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
         "grow with every pass.",
         source=str(joint.used),
     )
+
+
+def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
+    """One statement of the loop passes an element on, `out, caches[k] = model(x, caches[k])`; the old one is gone.
+
+    (`carried` finds variables. Of an element the text does not say which it is, so it has to be the only one.)
+    """
+    if joint.holder or joint.used is None:
+        return None
+    for level in case.failure.users:
+        facts = loop_facts(level.body, level.line) if level.body else None
+        if facts is None or level.body is None or level.place.file != facts.loop.file:
+            continue
+        places = [
+            place for each in statements(level.body.node) if (place := level.body.place(each)).line > facts.loop.line
+        ]
+        passed = {place: name for place in places if "[" in (name := _passed_on(level.body, place.line))}
+        if len(passed) != 1 or joint.used.line in {place.line for place in passed}:
+            continue
+        ((place, name),) = passed.items()
+        return Finding(
+            "BS201",
+            "error",
+            f"{name} carries the graph of one iteration into the next, and backward() has freed that graph.",
+            (
+                shown(place, f"reads {name} as the iteration before left it, with its history, and assigns it anew."),
+                shown(joint.used, "computes with it."),
+                *_freed(case),
+                "(Which element it was is read from the source text.)",
+            ),
+            f"Cut the history after each step: detach() every tensor that {name} holds. retain_graph=True is no cure: "
+            "the graph would grow with every pass.",
+            source=str(place),
+            exact=False,
+        )
+    return None
 
 
 def _kept(case: Case, joint: Joint) -> Finding:
@@ -232,8 +268,12 @@ _PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
 def _assigned_and_read(line: Line | None) -> str:
     """The one thing that a statement both assigns and reads, as it writes it: `state["h"]`."""
     body = body_around(line.file, line.line) if line else None
-    statement = statement_at(body, line.line) if body and line else None
-    if body is None or not isinstance(statement, ast.Assign):
+    return _passed_on(body, line.line) if body and line else ""
+
+
+def _passed_on(body: Body, line: int) -> str:
+    statement = statement_at(body, line)
+    if not isinstance(statement, ast.Assign):
         return ""
     targets = _targets(body, statement)
     read = (body.text(node) for node in expressions(statement) if isinstance(getattr(node, "ctx", None), ast.Load))

@@ -1,0 +1,74 @@
+"""Whether the weights of a training were lost after its first steps, which alone are audited."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.evidence.values import is_finite, is_readable
+from backsight.naming import search
+from backsight.snapshot import groups
+from backsight.tape import no_torch_function
+
+_SMALL = 65536
+"""Elements of a parameter that may outlive the training by it."""
+
+
+class Ending:
+    """Looks at the parameters of every optimizer at the end of a program.
+
+    Of an optimizer that is gone by then, as at the end of a function, the values of its smallest parameter are looked
+    at: where one is NaN, a step or two later all are.
+    """
+
+    def __init__(self) -> None:
+        self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
+        self._kept: dict[int, torch.Tensor] = {}
+
+    def stepping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note an optimizer that makes a step."""
+        key = id(groups(optimizer))
+        known = self._optimizers.get(key)
+        if known is not None and known() is optimizer:
+            return
+        self._optimizers[key] = weakref.ref(optimizer)
+        trained = [p for p in _parameters(optimizer) if p.numel() <= _SMALL]
+        if trained:
+            self._kept[key] = min(trained, key=torch.Tensor.numel).detach()
+
+    def finding(self, *, audited: bool) -> Finding | None:
+        """Return what was lost; None if nothing was. `audited`: whether there were audits, which have seen none of it.
+
+        Infinities alone may be meant, and are left alone.
+        """
+        with no_torch_function():
+            alive = {key: optimizer for key, ref in self._optimizers.items() if (optimizer := ref()) is not None}
+            held = {id(p): p for optimizer in alive.values() for p in _parameters(optimizer)}
+            lost = [p for p in held.values() if _is_lost(p)]
+            gone = any(_is_lost(values) for key, values in self._kept.items() if key not in alive)
+        return _told(lost, audited) if lost or gone else None
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
+    held = [p for group in groups(optimizer) for p in group["params"]]
+    return [p for p in held if is_readable(p) and p.numel() and p.layout == torch.strided]
+
+
+def _is_lost(tensor: torch.Tensor) -> bool:
+    given_back = tensor.untyped_storage().size() == 0  # as those of sharded parameters
+    return not given_back and is_finite(tensor) is False and bool(torch.isnan(tensor).any())
+
+
+def _told(lost: list[Any], audited: bool) -> Finding:
+    name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else "Weights"
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return Finding(
+        "BS108",
+        "warning",
+        f"{name}{more} {'hold' if more or not lost else 'holds'} NaN at the end.",
+        ("The audits of the first steps saw none: it came later.",) if audited else (),
+        "Run it again with backsight run --nonfinite: it names the line where the first NaN is born.",
+    )
