@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backsight.memory.advice import sentences
 from backsight.memory.caching_allocator import OutOfDeviceMemory, replay
@@ -167,6 +167,9 @@ class Forecast:
         with console.capture() as held:
             console.print(self)
         return "\n".join(line.rstrip() for line in held.get().rstrip().split("\n"))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what `str` says, as wide as the terminal."""
