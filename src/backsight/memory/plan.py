@@ -163,7 +163,15 @@ class Forecast:
         """Return what it says, as text."""
         from rich.console import Console
 
-        console = Console(width=_PIPED, no_color=True, highlight=False, emoji=False, markup=False)
+        console = Console(
+            width=_PIPED,
+            no_color=True,
+            force_terminal=False,
+            force_jupyter=False,  # which would display it there as well
+            highlight=False,
+            emoji=False,
+            markup=False,
+        )
         with console.capture() as held:
             console.print(self)
         return "\n".join(line.rstrip() for line in held.get().rstrip().split("\n"))
