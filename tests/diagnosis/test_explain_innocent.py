@@ -224,3 +224,6 @@ def test_the_namespace_of_a_cell_is_no_result():
     assert "This code does not compute loss: if it ran before, as a cell run twice does, it freed it then." in evidence(
         said
     )
+    assert said.cure.startswith(
+        "Run what computes loss again, then this. If that does not help, look for a result that is"
+    )

@@ -32,6 +32,14 @@ for step in range(2):
     g_loss.backward()
 """
 
+SHARED = """    out = discriminator(fake)
+    d_loss = out.pow(2).mean()"""
+
+GENERATOR_STEP = """    g_loss = -out.mean()
+    g_optimizer.zero_grad()
+    g_loss.backward()  # here
+    g_optimizer.step()"""
+
 
 class TestTheSameLoss:
     def test_backward_twice_on_one_loss(self):
@@ -96,6 +104,29 @@ class TestTwoLosses:
         assert finding.source == at(GAN)
         assert finding.cure.startswith("Compute d_loss from fake.detach()")
         assert "does not train what made fake" in evidence(finding)
+
+    def test_of_two_optimizers_over_one_forward_pass_are_not_to_be_added(self):
+        source = GAN.replace("    d_loss = discriminator(fake).pow(2).mean()  # here", SHARED)
+        source = source.replace(
+            "    g_loss = -discriminator(fake).pow(2).mean()\n    g_loss.backward()", GENERATOR_STEP
+        )
+        finding = explained(source)
+        assert finding.title.startswith("d_loss.backward() has freed the part of the graph behind out, which g_loss")
+        assert finding.evidence[2] == (
+            "d_optimizer.step() in between trains only a part of what they share: each loss is for an optimizer of its "
+            "own."
+        )
+        assert finding.cure == (
+            "Compute out again for g_loss, after d_optimizer.step(). For d_loss, detach what its optimizer does not "
+            "train. (Adding the losses is no cure: each optimizer would get the gradients of both.)"
+        )
+        assert finding.source == at(source)
+
+    def test_of_which_one_is_trained_by_nobody_are_added(self):
+        source = GAN.replace("    d_loss = discriminator(fake).pow(2).mean()  # here", SHARED)
+        source = source.replace("-discriminator(fake).pow(2).mean()", "-out.mean()")
+        cure = "Add the losses and call backward once: (d_loss + g_loss).backward(). Step the optimizers after that."
+        assert explained(source).cure == cure
 
     def test_that_retain_their_graph_are_not_blamed(self):
         source = TWO_LOSSES.replace("first.backward()", "first.backward(retain_graph=True)")

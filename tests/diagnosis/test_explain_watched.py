@@ -260,3 +260,27 @@ def test_a_watch_that_ended_before_is_not_asked():
     with bs.watch(level="exact"):
         error = failing(source)
     assert bs.explain(error).code == "BS202"
+
+
+class TestChangedByAModule:
+    def test_of_a_model_that_is_an_attribute_of_a_trainer(self):
+        source = """
+from torch import nn
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.act = nn.Linear(4, 4), nn.ReLU(inplace=True)
+    def forward(self, x):
+        gate = torch.sigmoid(self.layer(x))
+        return gate * self.act(gate)  # here
+class Trainer:
+    def __init__(self):
+        self.model = nn.Sequential(Gated(), nn.Linear(4, 1))
+    def step(self):
+        self.model(torch.randn(5, 4)).sum().backward()
+Trainer().step()
+"""
+        finding = watched(source)
+        assert finding.title == "gate was changed in place after sigmoid had saved it for backward."
+        assert finding.source == at(source)
+        assert finding.cure == "Make that ReLU without inplace=True."

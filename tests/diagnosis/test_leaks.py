@@ -222,6 +222,35 @@ def test_a_leak_is_told_with_its_variable_its_statement_and_the_cure(leak: str) 
     assert finding.cure == cure
 
 
+def test_the_cure_asks_no_number_of_the_tuple_that_has_the_tensor_inside() -> None:
+    program = """
+    class Replay:
+        def __init__(self):
+            self.kept = deque(maxlen=1000)
+
+        def push(self, *transition):
+            self.kept.append(transition)  # here
+
+    def train(buffer):
+        for _ in range(10):
+            output = model(torch.randn(4, 8))
+            loss = output.mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            buffer.push(1.0, KEPT)
+    train(Replay())
+    """
+    for kept, way in {"loss": ".item()", "output": ".detach()"}.items():
+        (finding,) = found_in(program.replace("KEPT", kept))
+        assert finding.title == "buffer.kept (local of train) holds the graphs of more and more steps."
+        assert "held by buffer.kept[6][1] (local of train)." in finding.evidence[0]
+        assert finding.source == where(program)
+        assert finding.cure == (
+            f"Put the value into transition without its graph: with {way}, where transition is made."
+        )
+
+
 def test_which_of_several_statements_it_is_shows_by_the_value() -> None:
     program = """
     def train():

@@ -92,3 +92,36 @@ def decay(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 @pytest.mark.parametrize("before_step", [nothing, clip])
 def test_deliberate_accumulation_is_in_order(zero: Between, batches: int, before_step: Between) -> None:
     assert [codes(report) for report in accumulating(zero, batches, before_step)] == [[]] * 4
+
+
+def adversarial(zero: Between) -> list[list[str]]:
+    """Train a GAN, whose two losses both leave gradients in the critic; return the codes of each audit of its loss."""
+    torch.manual_seed(0)
+    generator, critic = mlp(), nn.Linear(1, 1)
+    ours = torch.optim.SGD(generator.parameters(), lr=0.01)
+    theirs = torch.optim.SGD(critic.parameters(), lr=0.01)
+    found: list[list[str]] = []
+    with bs.watch(level="exact"):
+        for _ in range(4):
+            fake = generator(torch.randn(3, 4))
+            zero(critic, theirs)
+            output = critic(fake.detach())
+            loss = output.square().mean() - critic(torch.randn(3, 1)).mean()
+            output.grad_fn.register_prehook(
+                lambda _, loss=loss: found.append(codes(audit_at(("here", 3), (loss,), moment="during backward")))
+            )
+            loss.backward()
+            theirs.step()
+            ours.zero_grad()
+            critic(fake).mean().backward()
+            ours.step()
+    return found
+
+
+def test_a_critic_that_is_never_zeroed_shows_though_two_losses_reach_it() -> None:
+    assert adversarial(nothing) == [[], [], ["BS103"], ["BS103"]]
+
+
+@pytest.mark.parametrize("zero", [zero_grad, zero_in_place, zero_each, zero_data, times_zero, decay])
+def test_what_the_other_loss_leaves_in_the_critic_is_in_order_if_it_is_zeroed(zero: Between) -> None:
+    assert adversarial(zero) == [[]] * 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backsight.memory.advice import sentences
 from backsight.memory.caching_allocator import OutOfDeviceMemory, replay
@@ -163,10 +163,21 @@ class Forecast:
         """Return what it says, as text."""
         from rich.console import Console
 
-        console = Console(width=_PIPED, no_color=True, highlight=False, emoji=False, markup=False)
+        console = Console(
+            width=_PIPED,
+            no_color=True,
+            force_terminal=False,
+            force_jupyter=False,  # which would display it there as well
+            highlight=False,
+            emoji=False,
+            markup=False,
+        )
         with console.capture() as held:
             console.print(self)
         return "\n".join(line.rstrip() for line in held.get().rstrip().split("\n"))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what `str` says, as wide as the terminal."""

@@ -116,6 +116,9 @@ class Profile:
 
         return printed(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
 
 def _saved(seen: Any) -> bytes:
     """Return a trace as PyTorch writes it, which it does only once and only into a file."""

@@ -20,13 +20,15 @@ class Consumed:
     """A gradient as an optimizer step left it: the tensor, weakly, and the version that it had.
 
     `changes` counts how often it was changed since the step before, if it is still that step's tensor; else None.
-    `shared` says that another optimizer's last step had used it already, just as it is.
+    `shared` says that another optimizer's last step had used it already, just as it is. `marks` are the sequence
+    numbers at this optimizer's step before, if it had used a gradient too, and at this step.
     """
 
     grad: weakref.ref[torch.Tensor]
     version: int
     changes: int | None = None
     shared: bool = False
+    marks: tuple[int, ...] = ()
 
     def is_untouched(self, grad: torch.Tensor | None, changes: int = 0) -> bool:
         """Whether `grad` is still this tensor and was changed exactly so often since."""
@@ -61,7 +63,7 @@ class StepLog:
         with no_torch_function():
             self.moves.stepped(optimizer)
             gradients = {
-                id(p): self._consumption(key, id(p), grad, before.get(id(p)))
+                id(p): self._consumption(key, id(p), grad, before.get(id(p)), mark)
                 for p in parameters(optimizer)
                 if (grad := p.grad) is not None
             }
@@ -91,12 +93,15 @@ class StepLog:
         stepped = held() if held is not None else None
         return gradients if stepped is not None and groups(stepped) is of else {}
 
-    def _consumption(self, key: int, parameter: int, grad: torch.Tensor, before: Consumed | None) -> Consumed:
+    def _consumption(
+        self, key: int, parameter: int, grad: torch.Tensor, before: Consumed | None, mark: int
+    ) -> Consumed:
         now = version(grad)
         changes = now - before.version if before is not None and before.grad() is grad else None
         users = self._users.get(parameter, ())
         last = (self._consumed[other][1][parameter] for other in users if other != key)
-        return Consumed(weakref.ref(grad), now, changes, any(used.is_untouched(grad) for used in last))
+        shared = any(used.is_untouched(grad) for used in last)
+        return Consumed(weakref.ref(grad), now, changes, shared, (*(before.marks[-1:] if before else ()), mark))
 
     def is_stale(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int = 0) -> bool:
         """Whether the gradient of `parameter` is still the one that the last two steps consumed, never zeroed between.

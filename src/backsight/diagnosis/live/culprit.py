@@ -33,7 +33,7 @@ def told(leak: Leak) -> Finding:
         "warning",
         _title(leak),
         (_growth(leak), *(shown(keeping.place, says(keeping)) for keeping in where[:_SHOWN])),
-        cure(where, leak.held.newest.shape),
+        cure(where, leak.held.newest.shape, _is_within(leak.held)),
         source=str(where[0].place) if len(where) == 1 else None,
         exact=len(where) == 1,
     )
@@ -54,10 +54,21 @@ def _title(leak: Leak) -> str:
 
 def _list(held: Held) -> str:
     """`log.values['loss'] (local of train)`: what the names of the newest and the oldest graph have in common."""
-    newest, oldest = held.newest.names[0], held.graphs[-1].names[0]
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(newest.path, oldest.path, strict=False))
-    path = "".join(one for one, _ in same).rpartition("[")[0]
+    newest, path = held.newest.names[0], _path_of_list(held)
     return newest.text.replace(newest.path, path, 1) if path else newest.text
+
+
+def _path_of_list(held: Held) -> str:
+    newest, oldest = held.newest.names[0].path, held.graphs[-1].names[0].path
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(newest, oldest, strict=False))
+    return "".join(one for one, _ in same).rpartition("[")[0]
+
+
+def _is_within(held: Held) -> bool:
+    """Whether what is put into the list is no tensor but has it inside: `buffer[9][4]`, `history[9].loss`."""
+    if not held.name or not (path := _path_of_list(held)):
+        return False
+    return not re.fullmatch(r"\[[^\[\]]*\]", held.newest.names[0].path[len(path) :])
 
 
 def _growth(leak: Leak) -> str:
@@ -88,8 +99,8 @@ def _may(keeping: Keeping) -> str:
     return f"may be what keeps it: {keeping.value}." if keeping.value else "may be what keeps it."
 
 
-def cure(where: Sequence[Keeping], shape: Sequence[int]) -> str:
-    """Return how to let the graphs go; `shape` is that of the newest result."""
+def cure(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) -> str:
+    """Return how to let the graphs go; `shape` is that of the newest result, which may be `within` what is kept."""
     if len(where) != 1:
         return "Keep values there instead of tensors that have a graph: .item() of a number, .detach() of a tensor."
     (keeping,) = where
@@ -98,6 +109,9 @@ def cure(where: Sequence[Keeping], shape: Sequence[int]) -> str:
         carried = name if re.fullmatch(r"[\w.]+", name) else keeping.name
         return f"Cut it at the beginning of each step: {carried} = {carried}.detach()."
     scalar = math.prod(shape) == 1
+    if within:
+        what = ".item()" if scalar else ".detach()"
+        return f"Put the value into {keeping.value} without its graph: with {what}, where {keeping.value} is made."
     made = _cut(keeping.value, "item" if scalar else "detach")
     statement = keeping.with_value(made) if made else ""
     if not statement:

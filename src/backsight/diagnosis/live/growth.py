@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backsight.diagnosis.live.graphs import Held, LiveGraphs
 
@@ -50,6 +50,9 @@ class Growth:
         from backsight.diagnosis.live.table import as_text
 
         return as_text(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
 
 def growth(before: LiveGraphs, after: LiveGraphs) -> Growth:

@@ -73,17 +73,24 @@ def _was_only_added_to(
 
     The exact level of a watch sees what is written in place, but for what backwards add. So as many changes as there
     were backwards must have escaped it, and no other: also where several batches are accumulated for each step.
+
+    Of several optimizers, the backwards between the last two steps may be those of either loss, or, as in a GAN whose
+    two losses go through the critic, all since the same optimizer stepped before.
     """
     watch, consumed = current(), steps.consumed(optimizer, parameter)
     if watch is None or watch.level != "exact" or consumed is None or consumed.changes is None:
         return None
-    gradient, backwards = parameter.grad, _backwards_between(watch, steps)
-    if backwards is None or gradient is None or not consumed.is_untouched(gradient, accumulated):
+    gradient, (backwards, own, after) = parameter.grad, _backwards_between(watch, steps, consumed.marks)
+    if backwards is None or gradient is None:
         return None if backwards is None else False
+    expected = {backwards} if consumed.is_untouched(gradient, accumulated) else set()
+    expected |= {own} if own is not None and consumed.is_untouched(gradient, after) else set()
+    if not expected:
+        return False
     since = consumed.version - consumed.changes
     found = [each for each in watch.changes(gradient, since=since) if each.before < consumed.version]
     seen = [each for each in found if each.kind not in ("unseen", "backward")]
-    return all(map(_scales, seen)) and consumed.changes - len(seen) == backwards
+    return all(map(_scales, seen)) and consumed.changes - len(seen) in expected
 
 
 def _scales(change: Change) -> bool:
@@ -91,11 +98,17 @@ def _scales(change: Change) -> bool:
     return change.via.startswith("clip_grad") or change.op == "_amp_foreach_non_finite_check_and_unscale_"
 
 
-def _backwards_between(watch: Watch, steps: StepLog) -> int | None:
-    """Return how many backwards there were between the last two steps of this thread; None if that is not known."""
+def _backwards_between(watch: Watch, steps: StepLog, own: tuple[int, ...]) -> tuple[int | None, int | None, int]:
+    """Return how many backwards there were between the last two steps of this thread; None if that is not known.
+
+    And how many between the two steps at `own`, and since the second of them.
+    """
     thread = threading.get_ident()
-    marks = list(steps.past.get(thread, ()))[-2:]
-    if len(marks) < 2:
-        return None
-    began = (each.marks.get(thread, 0) for each in watch.backwards if each.done)
-    return sum(marks[0] < mark <= marks[1] for mark in began)
+    past = list(steps.past.get(thread, ()))
+    if len(past) < 2:
+        return None, None, 0
+    began = [each.marks.get(thread, 0) for each in watch.backwards if each.done]
+    between = sum(past[-2] < mark <= past[-1] for mark in began)
+    if len(own) < 2 or not set(own) <= set(past):
+        return between, None, 0
+    return between, sum(own[0] < mark <= own[1] for mark in began), sum(own[1] < mark for mark in began)

@@ -66,9 +66,10 @@ class Case:
     @property
     def modules(self) -> tuple[object, ...]:
         """The module that saved the tensor and those around it, innermost first; none where that is not known."""
-        first, *rest = self.module.split(".")
-        chain: list[object] = [self.survey.models.get(first)]
-        for name in rest:
+        whole = self.module
+        held_as = max((each for each in self.survey.models if f"{whole}.".startswith(f"{each}.")), key=len, default="")
+        chain: list[object] = [self.survey.models.get(held_as)]
+        for name in filter(None, whole[len(held_as) :].split(".")):
             chain.append(follow(chain[-1], [name]))
         return tuple(each for each in reversed(chain) if each is not None)
 

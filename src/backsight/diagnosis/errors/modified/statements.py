@@ -203,7 +203,7 @@ def _saving(case: Case, change: Change, name: str) -> str:
 def _is_of_module(case: Case, change: Change) -> bool:
     """Whether the statement stands in the forward of the very module that is said to have run the operation."""
     held = list(change.scene.section.variables.values())
-    return change.scene.function == "forward" and any(case.modules[0] is each for each in held)
+    return change.scene.function == "forward" and any(case.modules[0] is each for each in held if case.modules)
 
 
 def _says(change: Change) -> str:

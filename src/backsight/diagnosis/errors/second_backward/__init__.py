@@ -89,14 +89,16 @@ _NOT_FOUND = "Which variable leads there could not be found out after the fact."
 
 def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
     where = (shown(failure.user.place, "is the call that failed."),) if failure.user else ()
+    elsewhere = tuple(_other_cell(failure.user))
+    again = f"Run what computes {failure.user.receiver} again, then this. " if elsewhere and failure.user else ""
     return Finding(
         CODE,
         "error",
         "backward() reached operations whose saved tensors an earlier backward() had freed.",
-        (*where, *_other_cell(failure.user), *steps, _NOT_FOUND),
-        "Look for a result that is computed once and used in every iteration (compute it anew), one that is carried "
-        "from iteration to iteration (cut it: hidden = hidden.detach()), and two losses over one forward pass "
-        "(add them, and call backward once).",
+        (*where, *elsewhere, *steps, _NOT_FOUND),
+        f"{again}{'If that does not help, look' if again else 'Look'} for a result that is computed once and used in "
+        "every iteration (compute it anew), one that is carried from iteration to iteration (cut it: hidden = "
+        "hidden.detach()), and two losses over one forward pass (add them, and call backward once).",
         source=failure.source,
         exact=False,
     )

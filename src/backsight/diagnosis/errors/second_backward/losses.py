@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 
@@ -135,6 +135,16 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[
         evidence.append(f"The step that follows {other}.backward() does not train what made {through}.")
         cure = f"Compute {other} from {through}.detach(): then its backward stays out of what made {through}."
         return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(read.read))
+    if part := _trains_a_part(case, level, place, shared):
+        evidence.append(
+            f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
+        )
+        again = f"Compute {through} again" if through else "Run the forward pass again"
+        cure = (
+            f"{again} for {loss}, after {part}. For {other}, detach what its optimizer does not train. (Adding the "
+            "losses is no cure: each optimizer would get the gradients of both.)"
+        )
+        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(level.place))
     cure = f"Add the losses and call backward once: ({other} + {loss}).backward()."
     if _steps_between(level, place):
         cure += " Step the optimizers after that."
@@ -153,12 +163,35 @@ def _steps_between(level: Level, place: Place) -> list[Place]:
 
 def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
     """Whether an optimizer steps between the two backwards that trains nothing of what they share."""
-    leaves = {id(leaf.tensor()) for leaf in case.graph.leaves if _feeds(case, leaf.node, shared)}
-    for step in _steps_between(level, place):
-        optimizer = level.value(step.text.partition(".step(")[0])
+    leaves = _shared_leaves(case, shared)
+    return next((not leaves & trained for _, trained in _trained_between(level, place)), False)
+
+
+def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> str:
+    """The step between the two backwards that trains some of what they share, if another optimizer trains the rest."""
+    leaves = _shared_leaves(case, shared)
+    every = [trained for _, trained in _trained_by(level, optimizer_steps(level.body) if level.body else ())]
+    for step, trained in _trained_between(level, place):
+        if leaves & trained and any((leaves - trained) & others for others in every):
+            return step
+    return ""
+
+
+def _trained_between(level: Level, place: Place) -> Iterator[tuple[str, set[int]]]:
+    return _trained_by(level, _steps_between(level, place))
+
+
+def _trained_by(level: Level, steps: Iterable[Place]) -> Iterator[tuple[str, set[int]]]:
+    """Yield the optimizer steps, as they are called, with the parameters that they train."""
+    for step in steps:
+        name = step.text.partition(".step(")[0]
+        optimizer = level.value(name)
         if isinstance(optimizer, torch.optim.Optimizer):
-            return not leaves & {id(parameter) for parameter in parameters(optimizer)}
-    return False
+            yield f"{name}.step()", {id(parameter) for parameter in parameters(optimizer)}
+
+
+def _shared_leaves(case: Case, shared: set[int]) -> set[int]:
+    return {id(leaf.tensor()) for leaf in case.graph.leaves if _feeds(case, leaf.node, shared)}
 
 
 def _feeds(case: Case, leaf: int, shared: set[int]) -> bool:
