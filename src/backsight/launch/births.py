@@ -72,7 +72,7 @@ class BirthWatch:
             self._watch.forget_births()
 
     def _at_the_end(self) -> None:
-        if self._is_lost():
+        if self._is_lost() and not _is_scaled():
             self._say("The last loss was not finite; no optimizer step was made with its gradients.")
 
     def _is_lost(self) -> bool:
@@ -107,6 +107,11 @@ class BirthWatch:
                 failed("births of NaN are not looked for any more", failure)
 
         return guarded
+
+
+def _is_scaled() -> bool:
+    """Whether the program has a gradient scaler, which finds its scale by skipping steps until nothing overflows."""
+    return bool(search((), collect=(torch.amp.GradScaler,)).found)
 
 
 def _spoilt(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
