@@ -83,7 +83,7 @@ def test_a_bare_install_asks_for_three_packages(metadata: Message) -> None:
 def test_all_is_every_extra_of_users(metadata: Message) -> None:
     (everything,) = (line for line in metadata.get_all("Requires-Dist", []) if line.endswith('extra == "all"'))
     named = everything.partition("[")[2].partition("]")[0].split(",")
-    of_developers = {"all", "test", "bench", "lint"}
+    of_developers = {"all", "test", "bench", "docs", "lint"}
     assert set(named) == set(metadata.get_all("Provides-Extra", [])) - of_developers
 
 

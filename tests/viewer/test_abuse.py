@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+from contextlib import closing
 from urllib.parse import quote
 
 import numpy as np
@@ -39,10 +40,10 @@ def write(path, names, steps=3):
 
 
 def asked(server, path):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-    connection.request("GET", path, headers={"x-backsight-token": server.token})
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        connection.request("GET", path, headers={"x-backsight-token": server.token})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

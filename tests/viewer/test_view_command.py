@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -23,12 +24,15 @@ def test_it_says_where_to_look_until_it_is_interrupted(runs):
         assert program.stdout.readline() == f"backsight view  6 runs in {runs}\n"
         address = program.stdout.readline().strip()
         host, port, token = re.fullmatch(r"http://([\d.]+):(\d+)/\?token=(\S+)", address).groups()
-        connection = http.client.HTTPConnection(host, int(port), timeout=20)
-        connection.request("GET", "/api/runs", headers={"x-backsight-token": token})
-        assert connection.getresponse().status == 200
-        assert program.stdout.readline() == "  for this machine only; Ctrl-C ends it\n"
-        program.send_signal(signal.SIGINT)
-        _, error = program.communicate(timeout=20)
+        try:
+            with closing(http.client.HTTPConnection(host, int(port), timeout=20)) as connection:
+                connection.request("GET", "/api/runs", headers={"x-backsight-token": token})
+                assert connection.getresponse().status == 200
+            assert program.stdout.readline() == "  for this machine only; Ctrl-C ends it\n"
+            program.send_signal(signal.SIGINT)
+            _, error = program.communicate(timeout=20)
+        finally:
+            program.kill()  # a shell may have told it to ignore the interrupt
     assert (program.returncode, error) == (0, "")
 
 

@@ -388,15 +388,16 @@ def test_nothing_is_wider_than_a_narrow_screen(look):
 
 
 def test_many_questions_at_once_do_not_stop_the_server(server):
+    import contextlib
     import http.client
 
     answered = []
 
     def ask():
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         query = "run=first&stat=l2&kind=grad&columns=60"
-        connection.request("GET", f"/api/ask/heatmap?{query}", headers={"x-backsight-token": server.token})
-        answered.append(connection.getresponse().status)
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+            connection.request("GET", f"/api/ask/heatmap?{query}", headers={"x-backsight-token": server.token})
+            answered.append(connection.getresponse().status)
 
     threads = [threading.Thread(target=ask) for _ in range(24)]
     for thread in threads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from contextlib import closing
 
 import pytest
 
@@ -13,14 +14,14 @@ def asked(server):
     """Return a function that asks as any program on this machine could, and gives status, headers and body."""
 
     def asked(path, method="GET", token=True, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         given = {"x-backsight-token": server.token} if token else {}
-        connection.putrequest(method, path, skip_host=True)
-        for name, value in {"host": f"127.0.0.1:{server.port}", **given, **headers}.items():
-            connection.putheader(name.replace("_", "-"), value)
-        connection.endheaders()
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read().decode()
+        with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as connection:
+            connection.putrequest(method, path, skip_host=True)
+            for name, value in {"host": f"127.0.0.1:{server.port}", **given, **headers}.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read().decode()
 
     return asked
 
