@@ -106,6 +106,26 @@ def test_a_step_that_a_gradient_scaler_skips_is_not_told(bench):
     assert said(ended) == []
 
 
+def test_a_nan_that_a_gradient_scaler_skips_for_ever_is_told(bench):
+    source = """
+import torch
+from torch import nn
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+for step in range(3):
+    loss = (model(torch.ones(16, 8)).mean() - 100).sqrt()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+    (finding,) = said(observed(bench, source))
+    assert finding.startswith("error BS112  (model(torch.ones(16, 8)).mean() - 100).sqrt() is NaN")
+    assert "The last loss was not finite; no optimizer step was made with its gradients." in finding
+
+
 def test_it_is_told_before_the_program_goes_on(bench):
     source = program("y.log().mean()") + "\nimport os\nos._exit(3)\n"  # no moment is left at the end
     ended = observed(bench, source)

@@ -72,13 +72,22 @@ class BirthWatch:
             self._watch.forget_births()
 
     def _at_the_end(self) -> None:
-        if self._is_lost() and not _is_scaled():
+        if self._is_lost() and not self._may_be_scaled():
             self._say("The last loss was not finite; no optimizer step was made with its gradients.")
 
     def _is_lost(self) -> bool:
         """Whether the last backward began from a loss that was not finite."""
         last = self._watch.backwards[-1:] if self._watch.lost else ()
         return bool(last) and last[0].index in self._watch.lost
+
+    def _may_be_scaled(self) -> bool:
+        """Whether a gradient scaler may have overflowed the loss: it finds its scale by skipping steps until none is.
+
+        Overflow makes infinities. Where the forward made a NaN, the loss was lost without it.
+        """
+        if any(born.phase == "forward" and born.kind == "nan" for born in self._watch.nonfinite):
+            return False
+        return bool(search((), collect=(torch.amp.GradScaler,)).found)
 
     def _say(self, harm: str) -> None:
         self.told = True
@@ -107,11 +116,6 @@ class BirthWatch:
                 failed("births of NaN are not looked for any more", failure)
 
         return guarded
-
-
-def _is_scaled() -> bool:
-    """Whether the program has a gradient scaler, which finds its scale by skipping steps until nothing overflows."""
-    return bool(search((), collect=(torch.amp.GradScaler,)).found)
 
 
 def _spoilt(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -13,6 +13,9 @@ from backsight.naming import search
 from backsight.snapshot import groups
 from backsight.tape import no_torch_function
 
+_MOST = 16
+"""Optimizers that are remembered, the newest: a program may make one for each of its tasks."""
+
 _SMALL = 65536
 """Elements of a parameter that may outlive the training by it."""
 
@@ -34,7 +37,12 @@ class Ending:
         known = self._optimizers.get(key)
         if known is not None and known() is optimizer:
             return
+        while len(self._optimizers) >= _MOST:
+            oldest = next(iter(self._optimizers))
+            del self._optimizers[oldest]
+            self._kept.pop(oldest, None)
         self._optimizers[key] = weakref.ref(optimizer)
+        self._kept.pop(key, None)  # of one that is gone, and whose place in memory this one has
         trained = [p for p in _parameters(optimizer) if p.numel() <= _SMALL]
         if trained:
             self._kept[key] = min(trained, key=torch.Tensor.numel).detach()
