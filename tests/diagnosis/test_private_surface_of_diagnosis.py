@@ -8,6 +8,8 @@ from torch.utils.checkpoint import checkpoint
 
 from backsight.diagnosis import _torch
 from backsight.diagnosis.evidence.failure import failure_of
+from backsight.tape import ENGINE_CALLS
+from backsight.tape._torch import forward_class
 
 
 def levels(program):
@@ -32,9 +34,9 @@ class TestEngineCalls:
     def test_hold_the_roots(self, program):
         x = torch.ones(3, requires_grad=True)
         held = [
-            level.variables[_torch.ENGINE_CALLS[level.frame.f_code][1]]
+            level.variables[ENGINE_CALLS[level.frame.f_code][1]]
             for level in levels(lambda: program(x))
-            if level.frame.f_code in _torch.ENGINE_CALLS
+            if level.frame.f_code in ENGINE_CALLS
         ]
         assert held
         assert all(each is x or (len(each) == 1 and each[0] is x) for each in held)
@@ -103,8 +105,8 @@ def test_a_custom_node_leads_to_its_class():
             return gradient * 2
 
     node = Double.apply(torch.ones(3, requires_grad=True)).grad_fn
-    assert _torch.forward_class(node) is Double
-    assert _torch.forward_class(torch.ones(3, requires_grad=True).exp().grad_fn) is None
+    assert forward_class(type(node)) is Double
+    assert forward_class(type(torch.ones(3, requires_grad=True).exp().grad_fn)) is None
 
 
 def test_attributes_are_read_past_those_of_a_subclass():
@@ -112,11 +114,11 @@ def test_attributes_are_read_past_those_of_a_subclass():
         shape = grad_fn = requires_grad = is_leaf = _base = "a lie"
 
     tensor = (torch.ones(3, requires_grad=True) * 2)[:2].as_subclass(Liar)
-    read = {name: getattr(_torch.TENSOR, name).__get__(tensor) for name in ("shape", "requires_grad", "is_leaf")}
+    read = {name: getattr(torch.Tensor, name).__get__(tensor) for name in ("shape", "requires_grad", "is_leaf")}
     assert read == {"shape": (2,), "requires_grad": True, "is_leaf": False}
-    assert _torch.TENSOR.grad_fn.__get__(tensor).name() == "AliasBackward0"
-    assert isinstance(_torch.TENSOR._base.__get__(tensor), torch.Tensor)
-    assert _torch.TENSOR.untyped_storage(tensor)._cdata == tensor.untyped_storage()._cdata
+    assert torch.Tensor.grad_fn.__get__(tensor).name() == "AliasBackward0"
+    assert isinstance(torch.Tensor._base.__get__(tensor), torch.Tensor)
+    assert torch.Tensor.untyped_storage(tensor)._cdata == tensor.untyped_storage()._cdata
 
 
 def test_a_custom_node_tells_which_arguments_need_a_gradient():
@@ -130,7 +132,7 @@ def test_a_custom_node_tells_which_arguments_need_a_gradient():
             return gradient, None
 
     node = Scale.apply(torch.ones(3, requires_grad=True), 2.0).grad_fn
-    assert _torch.NEEDS_INPUT_GRAD.__get__(node) == (True, False)
+    assert torch.autograd.Function.needs_input_grad.__get__(node) == (True, False)
 
 
 def test_the_frames_of_checkpoint_lead_to_what_both_runs_saved():
@@ -154,8 +156,8 @@ def test_the_frames_of_checkpoint_lead_to_what_both_runs_saved():
 def test_inference_tensors_say_so_past_what_a_subclass_overrides():
     with torch.inference_mode():
         made = torch.ones(3)
-    assert _torch.TENSOR.is_inference(made)
-    assert not _torch.TENSOR.is_inference(torch.ones(3))
+    assert torch.Tensor.is_inference(made)
+    assert not torch.Tensor.is_inference(torch.ones(3))
 
 
 def test_warnings_go_through_showwarning():

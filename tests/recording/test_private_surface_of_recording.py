@@ -10,6 +10,7 @@ from backsight.recording import _torch
 from backsight.recording.statistics import native
 from backsight.recording.statistics._torch import function_mode
 from backsight.recording.statistics.source import NATIVE
+from backsight.tape import backward_number, version
 
 
 def test_the_number_of_a_backward_pass_and_its_end():
@@ -17,16 +18,16 @@ def test_the_number_of_a_backward_pass_and_its_end():
     seen = []
 
     def hook(grad):
-        seen.append(_torch.backward_number())
+        seen.append(backward_number())
         _torch.when_backward_ends(lambda: seen.append("end"))
 
     y = x * 2
     y.register_hook(hook)
-    assert _torch.backward_number() == -1
+    assert backward_number() == -1
     y.backward()
     assert seen[0] >= 0
     assert seen[1:] == ["end"]
-    assert _torch.backward_number() == -1
+    assert backward_number() == -1
 
 
 def test_a_transform_is_known_from_inside():
@@ -49,11 +50,11 @@ def test_the_store_of_a_process_group_keeps_the_first_proposal():
 
 def test_an_in_place_operation_raises_the_version_and_inference_tensors_have_none():
     x = torch.ones(1)
-    before = _torch.version(x)
+    before = version(x)
     x.add_(1)
-    assert _torch.version(x) == before + 1
+    assert version(x) == before + 1
     with torch.inference_mode():
-        assert _torch.version(torch.ones(1)) is None
+        assert version(torch.ones(1)) is None
 
 
 def test_modules_keep_what_they_hold_and_their_hooks_in_these_tables():

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from backsight.recording._torch import version
 from backsight.recording.statistics import Measured, measure
 from backsight.runs import DERIVED, STATISTICS
+from backsight.tape import version
 
 Row = dict[str, Any]
 

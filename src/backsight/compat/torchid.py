@@ -48,6 +48,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from backsight.naming import Name, search
 from backsight.tape import grad_fn as read_grad_fn
+from backsight.tape import no_torch_function
 from backsight.tape.walk import Walk, walk
 
 __all__ = ["find_intersection", "find_leaves", "identify_tensors", "tag_model"]
@@ -223,7 +224,7 @@ def _text(name: Name) -> str:
 def _producers(named: Iterable[tuple[Any, Name]]) -> dict[Any, str]:
     """Return the name of a tensor that is alive by the node that made it."""
     producers: dict[Any, str] = {}
-    with torch._C.DisableTorchFunctionSubclass():  # reading grad_fn would call a subclass's __torch_function__
+    with no_torch_function():  # reading grad_fn would call a subclass's __torch_function__
         for tensor, name in named:
             node = read_grad_fn(tensor)
             if node is not None:

@@ -5,41 +5,26 @@
 
 from __future__ import annotations
 
-import inspect
 from types import CodeType
 from typing import Any
 
-import torch
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils import checkpoint
 
-ENGINE_CALLS: dict[CodeType, tuple[str, str]] = {
-    inspect.unwrap(torch.Tensor.backward).__code__: ("backward", "self"),
-    inspect.unwrap(torch.autograd.backward).__code__: ("backward", "tensors"),
-    inspect.unwrap(torch.autograd.grad).__code__: ("grad", "outputs"),
-}
-"""The functions through which people start the engine: what each is called, and the variable that holds the roots."""
+from backsight.surface import code_of, take
+from backsight.tape._torch import RAW
 
-ADD_PARAMETERS: CodeType = inspect.unwrap(torch.optim.Optimizer.add_param_group).__code__
+ADD_PARAMETERS: CodeType | None = take(
+    "torch.optim.Optimizer.add_param_group", "refused parameters", without=None, read=code_of
+)
 """Where an optimizer refuses a parameter: its `param` is the refused one, its `param_group` the whole group."""
 
-DDP_FORWARD: CodeType = inspect.unwrap(DistributedDataParallel.forward).__code__
+DDP_FORWARD: CodeType | None = take(
+    "torch.nn.parallel.DistributedDataParallel.forward", "unused parameters under DDP", without=None, read=code_of
+)
 """Where DDP notices that the last backward left parameters without a gradient: its `self` has the names."""
 
 CHECKPOINT_FILE: str = checkpoint.__file__
 """The frames of a recomputation stand in this file."""
-
-
-TENSOR: Any = torch._C.TensorBase
-"""Where the attributes of tensors really are: its descriptors read them past whatever a subclass overrides."""
-
-NEEDS_INPUT_GRAD: Any = torch._C._FunctionBase.needs_input_grad
-"""`ctx.needs_input_grad`, past an attribute of the same name that a custom Function may have set on its `ctx`."""
-
-
-def forward_class(node: Any) -> type | None:
-    """Return the user's `torch.autograd.Function` class behind a custom node."""
-    return getattr(type(node), "_forward_cls", None)
 
 
 def checkpointed(variables: dict[str, Any]) -> Any:
@@ -70,9 +55,9 @@ def recomputed(variables: dict[str, Any]) -> tuple[Any, Any] | None:
 def saved_as(node: Any, packed: object) -> str:
     """Return the name under which a node has saved what a pack hook made of a tensor; empty if it has not."""
     for name in dir(type(node)):
-        if name.startswith("_raw_saved_"):
+        if name.startswith(RAW):
             raw = getattr(node, name)
             every = raw if isinstance(raw, tuple | list) else (raw,)
             if any(getattr(each, "data", None) is packed for each in every):
-                return name.removeprefix("_raw_saved_")
+                return name.removeprefix(RAW)
     return ""

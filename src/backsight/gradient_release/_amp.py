@@ -5,24 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from backsight.surface import take
 
-def check_and_unscale(gradients: list[torch.Tensor], found_inf: torch.Tensor, inverse_scale: torch.Tensor) -> None:
-    """Multiply gradients by `inverse_scale`; set `found_inf` to 1 if a number is not finite. GradScaler's kernel."""
-    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse_scale)
+_SCALER = "release with a gradient scaler"
 
+check_and_unscale: Callable[[list[torch.Tensor], torch.Tensor, torch.Tensor], None] = take(
+    "torch._amp_foreach_non_finite_check_and_unscale_", _SCALER
+)
+"""Multiply gradients by the inverse scale, given last; set `found_inf` to 1 if a number is not finite. The kernel of
+GradScaler."""
 
-CHECK_AND_UNSCALE = torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default
+CHECK_AND_UNSCALE: Any = take("torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default", _SCALER)
 """The same, as a subclass of Tensor sees it called by `GradScaler.unscale_`."""
 
 
 def has_scaled(scaler: torch.amp.GradScaler) -> bool:
     """Whether a scaler has multiplied a loss, for which it makes the tensor of its scale."""
-    return scaler._scale is not None
+    return getattr(scaler, "_scale", None) is not None
 
 
 def multipliers(loss: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+
+from backsight.surface import take, there
+
+there("torch.Tensor._post_accumulate_grad_hooks", "release")
+there("torch.Tensor._version", "release")
+there("torch.optim.Optimizer._optimizer_step_pre_hooks", "release")
+there("torch.optim.Optimizer._optimizer_step_post_hooks", "release")
 
 
 def is_last_hook(parameter: torch.Tensor, hook: Any) -> bool:
@@ -27,16 +34,18 @@ def drop_empty_hooks(parameter: torch.Tensor) -> None:
         held._post_accumulate_grad_hooks = None
 
 
-def at_end_of_backward(action: Any) -> None:
-    """Call something when the backward pass under way is through, after what was given here before."""
-    torch.autograd.Variable._execution_engine.queue_callback(action)
+at_end_of_backward: Callable[[Any], None] = take("torch.autograd.Variable._execution_engine.queue_callback", "release")
+"""Call something when the backward pass under way is through, after what was given here before."""
+
+PAST_TORCH_FUNCTION: Any = take("torch._C._disabled_torch_function_impl", "release")
+"""The `__torch_function__` of a subclass whose calls all go to its `__torch_dispatch__`."""
+
+make_wrapper: Any = take("torch.Tensor._make_wrapper_subclass", "release")
 
 
 def wrapper(kind: type[torch.Tensor], like: torch.Tensor, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor of a subclass that has the shape, type and device of another, or these, and no memory."""
-    return torch.Tensor._make_wrapper_subclass(
-        kind, like.shape, dtype=dtype or like.dtype, device=device or like.device, requires_grad=False
-    )
+    return make_wrapper(kind, like.shape, dtype=dtype or like.dtype, device=device or like.device, requires_grad=False)
 
 
 def own_hook_tables(optimizer: torch.optim.Optimizer) -> bool:

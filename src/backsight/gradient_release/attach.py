@@ -20,6 +20,7 @@ from backsight.gradient_release.partial_step import is_of_torch
 from backsight.gradient_release.probe import probe
 from backsight.gradient_release.release import Release
 from backsight.snapshot import stepping
+from backsight.surface import require
 
 
 def release(
@@ -59,9 +60,11 @@ def release(
         NotReleasable: with the reason, if release would not be exact with this optimizer, or not work.
         ValueError: if `bucket` is no size.
         TypeError: if `optimizer` is none.
+        Unavailable: if this PyTorch lacks something that release needs.
 
     Source: LOMO (arXiv 2306.09782) steps inside of backward with an optimizer of its own; here it is the user's.
     """
+    require("release")
     optimizer = _inside(optimizer)
     _refuse(optimizer)
     if ddp is not None:

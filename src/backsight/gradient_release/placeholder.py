@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from backsight.gradient_release._torch import wrapper
+from backsight.gradient_release._torch import PAST_TORCH_FUNCTION, wrapper
 from backsight.gradient_release.errors import AlreadyStepped, GradientGone
 from backsight.tape import in_backward
 
@@ -49,7 +49,7 @@ class Placeholder(torch.Tensor):
         made.overwritable = False
         return made
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch writes it
+    __torch_function__ = PAST_TORCH_FUNCTION  # as torch writes it
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]  # torch's own has no self that mypy knows of

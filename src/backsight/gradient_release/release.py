@@ -17,6 +17,7 @@ from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import norms_of, total_norm
 from backsight.gradient_release.own_step import OwnStep
 from backsight.gradient_release.placeholder import Placeholder
+from backsight.surface import require
 from backsight.tape import in_backward
 
 
@@ -132,9 +133,11 @@ class Release(OwnStep):
         Raises:
             ReleaseError: in the middle of a step.
             ValueError: if an argument is none of these.
+            Unavailable: if this PyTorch lacks something that clipping needs.
 
         Source: LOMO (arXiv 2306.09782) for two passes.
         """
+        require("release of clipped gradients")
         clip(self, max_norm, norm_type, method, error_if_nonfinite)
 
     def backward(

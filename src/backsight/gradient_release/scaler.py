@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import torch
 
 from backsight.gradient_release._amp import CHECK_AND_UNSCALE, check_and_unscale, has_scaled, multipliers
-from backsight.gradient_release._torch import alive, wrapper
+from backsight.gradient_release._torch import PAST_TORCH_FUNCTION, alive, wrapper
 from backsight.gradient_release.errors import ReleaseError
+from backsight.surface import require
 
 
 class Clipped(Protocol):
@@ -79,6 +80,7 @@ class Unscaling:
     """
 
     def __init__(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer):
+        require("release with a gradient scaler")
         self.inverse = torch.tensor(scaler.get_scale(), dtype=torch.float64).reciprocal().float()
         self._scaler = scaler
         self._optimizer = optimizer
@@ -108,7 +110,7 @@ class Unscaling:
 class Verdict(torch.Tensor):
     """Stands in for the gradients on a device while a GradScaler asks them whether one overflowed."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch's own do
+    __torch_function__ = PAST_TORCH_FUNCTION  # as PyTorch's own do
 
     found: torch.Tensor
 

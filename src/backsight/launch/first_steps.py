@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -22,8 +22,8 @@ from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours
 from backsight.snapshot import groups
-from backsight.tape import grad_fn, no_torch_function, sequence_number, tensors_in
-from backsight.tracing import Level, watch
+from backsight.tape import ENGINE_CALLS, grad_fn, no_torch_function, sequence_number, tensors_in
+from backsight.tracing import Level, finest, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -40,13 +40,6 @@ _MOST_LOOKS = 8
 
 _MOST_MARKS = 256
 """Outputs that may wait for a backward; beyond that (evaluation with gradients on) the optimizer step is waited for."""
-
-_CALLS: dict[CodeType, str | None] = {
-    torch.Tensor.backward.__code__: "self",
-    torch.autograd.backward.__code__: "tensors",
-    torch.autograd.grad.__code__: None,  # a derivative within the forward pass; the step's own backward comes later
-}
-"""The functions that run a backward, and the argument that holds its roots; None where it is not the step's own."""
 
 
 def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
@@ -73,7 +66,7 @@ def closest() -> Level:
     never ended (PyTorch 2.13, `SafePyObject` in `ThreadLocalState`, and `~ProcessGroupGloo`).
     """
     several = (torch.distributed.is_available() and torch.distributed.is_initialized()) or ranks() > 1
-    return "lines" if several else "exact"
+    return "lines" if several else finest()
 
 
 class FirstSteps:
@@ -218,12 +211,14 @@ def _backward_call() -> tuple[Any, FrameType] | None:
         outermost = None
         here: FrameType | None = frame
         while here is not None:  # to the end: a checkpoint's own backward runs within the program's
-            if here.f_code in _CALLS and here.f_back is not None:
+            if here.f_code in ENGINE_CALLS and here.f_back is not None:
                 outermost = here
             here = here.f_back
         if outermost is not None and outermost.f_back is not None:
-            holds_roots = _CALLS[outermost.f_code]
-            return (outermost.f_locals[holds_roots], outermost.f_back) if holds_roots else None
+            call, holds_roots = ENGINE_CALLS[outermost.f_code]
+            if call == "grad":  # a derivative within the forward pass; the step's own backward comes later
+                return None
+            return outermost.f_locals[holds_roots], outermost.f_back
     return None
 
 

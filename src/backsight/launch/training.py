@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from backsight.launch.arrival import when_imported
 from backsight.launch.ranks import rank
 from backsight.launch.voice import failed, say, show
+from backsight.surface import missing, sentence
 
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
@@ -16,6 +18,18 @@ if TYPE_CHECKING:
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.threads import ThreadErrors
     from backsight.tracing import Level
+
+
+_T = TypeVar("_T")
+
+
+def _started(part: Callable[[], _T], otherwise: str) -> _T | None:
+    """Start a part of the observer; where that fails, say what is lost: it is not a failure of the program."""
+    try:
+        return part()
+    except Exception as failure:
+        failed(otherwise, failure)
+        return None
 
 
 class TrainingObserver:
@@ -41,34 +55,52 @@ class TrainingObserver:
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
-        self._failed = False
+        self._begun = self._failed = False
 
     def start(self) -> None:
         when_imported("torch", self._begin)
 
     def _begin(self) -> None:
-        try:
-            from backsight.diagnosis.heeding import Heeding
-            from backsight.launch.first_steps import FirstSteps
-            from backsight.launch.threads import ThreadErrors
+        """Start each part by itself: one that cannot be started takes no other with it."""
+        self._begun = True
+        self._steps = _started(self._first_steps, "not watching")
+        self._threads = _started(self._thread_errors, "errors that end a thread are not explained")
+        self._heeding = _started(self._warnings, "warnings are not explained")
+        if self.leaks:
+            self._leaks = _started(self._leak_watch, "not looking for leaks")
+        if self.nonfinite and self._steps is not None:
+            self._births = _started(self._birth_watch, "not looking for NaN")
 
-            self._steps = FirstSteps(self._level, nonfinite=self.nonfinite)
-            self._threads = ThreadErrors(self._explain)
-            self._heeding = Heeding(lambda finding: show(finding, title="backsight explains"))
-            if self.leaks:
-                from backsight.launch.leaks import LeakWatch
+    def _first_steps(self) -> FirstSteps:
+        from backsight.launch.first_steps import FirstSteps
 
-                self._leaks = LeakWatch()
-            if self.nonfinite:
-                from backsight.launch.births import BirthWatch
+        return FirstSteps(self._level, nonfinite=self.nonfinite)
 
-                self._births = BirthWatch(self._steps.watch, lambda finding: show(finding, title="backsight found"))
-        except Exception as failure:  # a failure of ours is not a failure of the program
-            failed("not watching", failure)
+    def _thread_errors(self) -> ThreadErrors:
+        from backsight.launch.threads import ThreadErrors
+
+        return ThreadErrors(self._explain)
+
+    def _warnings(self) -> Heeding:
+        from backsight.diagnosis.heeding import Heeding
+
+        return Heeding(lambda finding: show(finding, title="backsight explains"))
+
+    def _leak_watch(self) -> LeakWatch:
+        from backsight.launch.leaks import LeakWatch
+
+        return LeakWatch()
+
+    def _birth_watch(self) -> BirthWatch | None:
+        from backsight.launch.births import BirthWatch
+
+        if self._steps is None or self._steps.watch.level != "exact":
+            return None  # the watch has said why
+        return BirthWatch(self._steps.watch, lambda finding: show(finding, title="backsight found"))
 
     def error(self, error: BaseException) -> None:
         self._failed = True
-        if self._steps is not None and isinstance(error, Exception):  # an interrupt asks for an end, and for no more
+        if self._begun and isinstance(error, Exception):  # an interrupt asks for an end, and for no more
             self._explain(error)
 
     def _explain(self, error: BaseException, thread: str | None = None) -> None:
@@ -87,16 +119,21 @@ class TrainingObserver:
             self._threads.stop()
         if self._heeding is not None:
             self._heeding.remove()
-        if self._steps is None:
-            return
         if self._births is not None:
             self._births.finish()
-        self._steps.stop()
+        if self._steps is not None:
+            self._steps.stop()
+        if self._begun:
+            self._report(self._found_leaks())
+            if not self.quiet and rank() == 0 and (lacked := missing()):
+                say(f"backsight: {sentence(lacked)}")
+
+    def _report(self, leaks: tuple[Finding, ...]) -> None:
+        """Show what was found, or say in a line what was looked at."""
         from backsight.diagnosis import Report
         from backsight.diagnosis.births import BIRTH
 
-        leaks = self._found_leaks()
-        if self._failed or self._steps.failed:
+        if self._steps is None or self._failed or self._steps.failed:
             if leaks:  # as when a leak ends a program by filling the memory
                 show(Report(leaks), title="backsight found")
             return

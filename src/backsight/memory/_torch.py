@@ -6,14 +6,34 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from backsight.surface import take
+
+_FORECAST, _MEASURED = "memory forecast", "measured memory"
+
+
+class _NeverMet(Exception):
+    """Stands for a class of PyTorch's that is not there: nothing is of it."""
+
+
+def _fake(name: str) -> Any:
+    return take(f"torch._subclasses.fake_tensor.{name}", _FORECAST, without=_NeverMet)
+
+
+FakeTensor = _fake("FakeTensor")
+FakeTensorMode = _fake("FakeTensorMode")
+DataDependentOutput = _fake("DataDependentOutputException")
+NO_VALUES = (DataDependentOutput, _fake("DynamicOutputShapeException"))
+"""What is raised where the shape or the course of a program depends on values, which fake tensors do not have."""
+
+NOT_FAKE = (_fake("UnsupportedOperatorException"), _fake("UnsupportedFakeTensorException"))
+"""What is raised where an operation cannot be imagined."""
 
 FAMILIAR = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor})
 """Types of tensors that hold their own storage; the others are made of these."""
@@ -22,18 +42,17 @@ COMPILED = "_orig_mod"
 """The name under which `torch.compile(module)` holds the module."""
 
 
-def current_node() -> Any:
-    """Return the autograd node that runs in this thread."""
-    return torch._C._current_autograd_node()
+current_node: Callable[[], Any] = take("torch._C._current_autograd_node", _MEASURED)
+"""Return the autograd node that runs in this thread."""
 
 
-EventType = torch._C._profiler._EventType
+EventType: Any = take("torch._C._profiler._EventType", _MEASURED)
 """What an event of the profiler's tree is: `Allocation`, `TorchOp` and others."""
 
-BACKWARD = torch._C._profiler.RecordScope.BACKWARD_FUNCTION
+BACKWARD: Any = take("torch._C._profiler.RecordScope.BACKWARD_FUNCTION", _MEASURED)
 """The scope of an autograd node's own event."""
 
-USER = torch._C._profiler.RecordScope.USER_SCOPE
+USER: Any = take("torch._C._profiler.RecordScope.USER_SCOPE", _MEASURED)
 """The scope of `torch.profiler.record_function`."""
 
 EVALUATE = "autograd::engine::evaluate_function: "
@@ -51,10 +70,13 @@ def event_tree(profiler: Any) -> Any:
 
 def fake_mode() -> Any:
     """Return the FakeTensorMode that is entered; None if there is none."""
-    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    return None if _dispatch_mode is None or _fake_key is None else _dispatch_mode(_fake_key)
 
 
-without_modes = _disable_current_modes
+_dispatch_mode: Any = take("torch._C._get_dispatch_mode", _FORECAST, without=None)
+_fake_key: Any = take("torch._C._TorchDispatchModeKey.FAKE", _FORECAST, without=None)
+
+without_modes: Any = take("torch.utils._python_dispatch._disable_current_modes", _FORECAST)
 """A context in which tensors are real again, whatever modes are entered."""
 
 

@@ -23,7 +23,7 @@ from backsight.memory.calls import ModuleCalls
 from backsight.memory.kinds import settled
 from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
 from backsight.memory.tensors import named_tensors, parts_of, storage_of, tensors_of
-from backsight.tape import in_backward, next_sequence_number, sequence_number
+from backsight.tape import in_backward, next_sequence_number, sequence_number, storage_key
 
 _COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
 """What AccumulateGrad calls for a gradient that it cannot take as it is."""
@@ -128,7 +128,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         storage = storage_of(tensor)
         if storage is None:
             return None
-        key, size = storage._cdata, storage.nbytes()
+        key, size = storage_key(storage), storage.nbytes()
         block = self.ledger.living(key)
         if block is not None:
             if size != self.ledger.size(key):

@@ -20,6 +20,7 @@ from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.training import NotAStep, Recipe, Script
 from backsight.memory.way import Way, others
+from backsight.surface import require
 
 BUCKET = "16MB"
 
@@ -83,6 +84,8 @@ def forecast(
     sizes, types and devices that are none.
     Source: torch._subclasses.fake_tensor.
     """
+    require("measured memory")
+    require("memory forecast")
     subject = _subject(step_or_model, batch, optimizer, loss, floating(dtype), floating(autocast))
     memory = None if device_memory is None else bytes_of(device_memory)
     place = _device(device, memory)

@@ -28,13 +28,12 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from backsight.gradient_release import Release
 from backsight.gradient_release.placeholder import Placeholder
-from backsight.memory._torch import forget_fakes, without_modes
+from backsight.memory._torch import FakeTensor, forget_fakes, without_modes
 from backsight.memory.few_batches import FewBatches
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, Enum, BuiltinFunctionType)

@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
+
+from backsight.memory._torch import DataDependentOutput
 
 _READERS = {
     torch.Tensor.item: None,
@@ -33,7 +34,7 @@ class MadeUpValues(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         try:
             return func(*args, **(kwargs or {}))
-        except DataDependentOutputException:
+        except DataDependentOutput:
             if not _optimizing():
                 raise
         convert = _READERS[func] or (float if args[0].is_floating_point() else int)

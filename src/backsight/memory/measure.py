@@ -18,6 +18,7 @@ from backsight.memory.ledger import History
 from backsight.memory.replay import replayed, without
 from backsight.memory.timeline import StepMemory
 from backsight.profiling import hush_kineto, is_profiling
+from backsight.surface import require
 from backsight.tape import Models
 
 
@@ -73,8 +74,10 @@ def measure_memory(
 
     Raises:
         TypeError: if the model, the optimizer or the step is something else.
+        Unavailable: if this PyTorch lacks something that measuring needs.
         RuntimeError: if a profiler runs already, or tensors are fake (then `backsight.forecast` is what is wanted).
     """
+    require("measured memory")
     if isinstance(step, torch.nn.Module) or step is None or isinstance(step, dict):
         if step is not None and model is not None:
             raise TypeError("measure_memory() was given two models; several go into one dict, by name.")

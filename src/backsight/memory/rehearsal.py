@@ -14,18 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
 from torch.optim import Optimizer
 
 from backsight.gradient_release import release
 from backsight.memory import checkpointed
-from backsight.memory._torch import without_modes
+from backsight.memory._torch import NO_VALUES, NOT_FAKE, FakeTensorMode, without_modes
 from backsight.memory.follow import Follow
 from backsight.memory.ledger import History
 from backsight.memory.made_up import MadeUpValues
@@ -33,8 +26,6 @@ from backsight.memory.on_cpu import OnCPU
 from backsight.memory.training import NotAStep, Recipe, Script, Training
 from backsight.memory.way import Implementation, Way
 
-_NO_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
-_NOT_FAKE = (UnsupportedOperatorException, UnsupportedFakeTensorException)
 _OURS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _RETURN = "Return (model, batch, optimizer) from it."
 
@@ -229,13 +220,13 @@ def same_random_state() -> Iterator[None]:
 def _explained() -> Iterator[None]:
     try:
         yield
-    except _NO_VALUES as error:
+    except NO_VALUES as error:
         raise CannotForecast(
             f"The step needs the values of tensors, and a forecast has their sizes only: {error.func}{_where(error)}. "
             "Leave out of the step what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
             "or give forecast the model, a batch and the optimizer instead of the step."
         ) from error
-    except _NOT_FAKE as error:
+    except NOT_FAKE as error:
         raise CannotForecast(
             f"An operator of the step has no fake form, which tells the sizes of its results: {error}{_where(error)}. "
             "One of your own gets it by torch.library.register_fake."

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-from backsight.memory._torch import COMPILED, FAMILIAR
+from backsight.memory._torch import COMPILED, FAMILIAR, FakeTensor
 from backsight.tape import modules_in, registered
 
 

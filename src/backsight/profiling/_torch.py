@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.nn.parameter import is_lazy
 from torch.profiler import record_function
 
+from backsight.surface import take, there
 from backsight.tape import no_torch_function
 
 EVALUATED = "autograd::engine::evaluate_function: "
@@ -62,24 +63,37 @@ class Trace(NamedTuple):
 
 def new_profiler() -> Any:
     """Return PyTorch's profiler, of every thread where this version can, of every device that is here."""
-    try:
-        # Without it only the thread that starts the profiler, and what autograd runs for it, is seen.
-        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-    except (AttributeError, TypeError):
-        return torch.profiler.profile()
-    return torch.profiler.profile(experimental_config=config)
+    wanted = {} if _every_thread is None else {"experimental_config": _every_thread}
+    return torch.profiler.profile(**wanted)
+
+
+_every_thread: Any = take(
+    "torch._C._profiler._ExperimentalConfig",
+    "profile of other threads",
+    without=None,
+    # Without it only the thread that starts the profiler, and what autograd runs for it, is seen.
+    read=lambda config: config(profile_all_threads=True),
+)
+_knows_profiler: bool = there("torch.autograd.profiler._is_profiler_enabled", "other profilers")
+_profiler_enabled: Callable[[], bool] = take(
+    "torch._C._autograd._profiler_enabled", "other profilers", without=lambda: False
+)
 
 
 def is_profiling() -> bool:
     """Whether a profiler runs, for this thread or for all of them: a second one silently ends the first."""
     # Python's flag knows of every thread's, C++ also of those that were not started from Python.
-    return bool(torch.autograd.profiler._is_profiler_enabled or torch._C._autograd._profiler_enabled())
+    in_python = _knows_profiler and torch.autograd.profiler._is_profiler_enabled
+    return bool(in_python or _profiler_enabled())
 
 
 def mark(text: str) -> AbstractContextManager[Any]:
     """Return an event with this name for the trace: 0.5 µs, a tenth of the documented `record_function`."""
-    fast = getattr(torch._C._profiler, "_RecordFunctionFast", record_function)
-    return fast(text)
+    marked: AbstractContextManager[Any] = _fast(text)
+    return marked
+
+
+_fast: Any = take("torch._C._profiler._RecordFunctionFast", "cheap marks of a profile", without=record_function)
 
 
 def accumulator(leaf: torch.Tensor) -> Any:

@@ -11,23 +11,23 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.optim.optimizer import _global_optimizer_pre_hooks
 from torch.utils.hooks import RemovableHandle
+
+from backsight.surface import take, there
 
 COMPILED = "_orig_mod"
 """The name under which what `torch.compile(module)` returns holds the module; it says nothing to a reader."""
 
 
-backward_number: Callable[[], int] = torch._C._current_graph_task_id
-"""Return the number of the backward pass that this thread is inside of, or -1. As it is: hooks ask it all the time."""
+when_backward_ends: Callable[[Callable[[], None]], None] | None = take(
+    "torch.autograd.Variable._execution_engine.queue_callback", "gradients read together", without=None
+)
+"""Call something at the end of the backward pass that this thread is inside of; not if that raises."""
 
 
-def when_backward_ends(action: Callable[[], None]) -> None:
-    """Call `action` at the end of the backward pass that this thread is inside of; not if that raises."""
-    torch.autograd.Variable._execution_engine.queue_callback(action)
-
-
-transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+transform: Callable[[], Any] = take(
+    "torch._C._functorch.peek_interpreter_stack", "recorded transforms", without=lambda: None
+)
 """Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
 
 
@@ -62,14 +62,6 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     return dtensor is not None and issubclass(type(tensor), dtensor)
 
 
-def version(tensor: torch.Tensor) -> int | None:
-    """Return the version of a tensor, which every in-place operation raises; inference tensors have none."""
-    try:
-        return tensor._version
-    except RuntimeError:  # an inference tensor
-        return None
-
-
 def is_script(module: torch.nn.Module) -> bool:
     """Whether TorchScript has made this module."""
     return issubclass(type(module), torch.jit.ScriptModule)
@@ -85,10 +77,19 @@ def registered(module: torch.nn.Module, table: str) -> dict[str, Any]:
     return held if isinstance(held, dict) else dict(held.items())  # a ScriptModule has tables of C++
 
 
+_HOOK_TABLES = [
+    (name, f"{name}_with_kwargs")
+    for name in ("_forward_pre_hooks", "_forward_hooks")
+    if there(f"torch.nn.Module.{name}", "recorded activations")
+    and there(f"torch.nn.Module.{name}_with_kwargs", "recorded activations")
+]
+
+
 def hook_tables(module: torch.nn.Module) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
     """Return the tables in which a module keeps its forward hooks, each with that of those that take kwargs."""
-    tables = ("_forward_pre_hooks", "_forward_hooks")
-    return [(registered(module, table), registered(module, f"{table}_with_kwargs")) for table in tables]
+    if len(_HOOK_TABLES) < 2:
+        return [({}, {}), ({}, {})]  # of nobody: what is put there is not called
+    return [(registered(module, table), registered(module, with_kwargs)) for table, with_kwargs in _HOOK_TABLES]
 
 
 def new_hook_key() -> int:
@@ -100,22 +101,33 @@ def new_hook_key() -> int:
     return RemovableHandle(OrderedDict()).id
 
 
+_gradient_hooks: bool = there("torch.Tensor._post_accumulate_grad_hooks", "recorded gradients")
+
+
 def gradient_hooks(tensor: torch.Tensor) -> dict[int, Any]:
     """Return the table of hooks that are called when a gradient has been added to `tensor.grad`; a new one if need be.
 
     As `Tensor.register_post_accumulate_grad_hook` does. The tensor has to be a leaf that requires a gradient.
     """
+    if not _gradient_hooks:
+        return {}  # of nobody: what is put there is not called
     table: dict[int, Any] | None = tensor._post_accumulate_grad_hooks
     if table is None:
         table = tensor._post_accumulate_grad_hooks = OrderedDict()
     return table
 
 
+_global_step_hooks: dict[int, Any] = take(
+    "torch.optim.optimizer._global_optimizer_pre_hooks", "recorded steps", without={}
+)
+_step_hooks: bool = there("torch.optim.Optimizer._optimizer_step_pre_hooks", "recorded steps")
+
+
 def before_step_hooks(optimizer: torch.optim.Optimizer | None = None) -> dict[int, Any]:
     """Return the table of hooks that are called before an optimizer steps, or that of all optimizers."""
     if optimizer is None:
-        return _global_optimizer_pre_hooks
-    table: dict[int, Any] = optimizer._optimizer_step_pre_hooks
+        return _global_step_hooks
+    table: dict[int, Any] = optimizer._optimizer_step_pre_hooks if _step_hooks else {}
     return table
 
 
@@ -125,7 +137,7 @@ def drop_empty_hooks(tensor: torch.Tensor) -> None:
     PyTorch leaves the table there when the last hook is removed, and goes on calling into Python for it in each
     backward pass. Not to be called within one, where PyTorch may be walking through the table.
     """
-    if tensor._post_accumulate_grad_hooks is not None and not tensor._post_accumulate_grad_hooks:
+    if _gradient_hooks and tensor._post_accumulate_grad_hooks is not None and not tensor._post_accumulate_grad_hooks:
         tensor._post_accumulate_grad_hooks = None  # type: ignore[assignment]  # None until a hook comes
 
 

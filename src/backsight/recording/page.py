@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from backsight.recording._torch import version
 from backsight.recording.reading import Reading, Records
 from backsight.recording.statistics import Measured, measure
+from backsight.tape import version
 
 if TYPE_CHECKING:
     from backsight.recording.metrics import Metrics

@@ -6,6 +6,10 @@ from typing import Any
 
 import torch
 
+from backsight.surface import there
+
+_hooks: bool = there("torch.optim.Optimizer._optimizer_step_post_hooks", "recorded steps")
+
 
 def groups(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """Return the parameter groups of an optimizer; none of one that is still being made.
@@ -29,7 +33,7 @@ def stepping(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     A wrapper that was not made by `Optimizer.__init__` has no hooks, and its step none around it.
     """
     seen: set[int] = set()
-    while id(optimizer) not in seen:
+    while _hooks and id(optimizer) not in seen:
         seen.add(id(optimizer))
         held = object.__getattribute__(optimizer, "__dict__")
         if "_optimizer_step_post_hooks" not in held:

@@ -12,19 +12,23 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
+from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 from backsight._version import __version__
 from backsight.extras import PACKAGES, Package
+from backsight.surface import FEATURES, missing
 from backsight.tables.printing import show
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-State = Literal["there", "missing", "broken"]
+State = Literal["there", "missing", "broken", "whole", "lost"]
 
-_STYLES = {"there": "green", "missing": "dim", "broken": "bold red"}
+_STYLES = {"there": "green", "missing": "dim", "broken": "bold red", "whole": "green", "lost": "yellow"}
 
 _KERNEL = "backsight.recording.statistics._kernel"
 
@@ -47,12 +51,12 @@ class Part:
 
 def doctor(*, as_json: bool = False) -> int:
     """Print what backsight finds around it. Return 1 if something that is installed is broken, else 0."""
-    parts = [*_environment(), *_quietly(_kernels), *_quietly(_packages)]
+    parts = [*_environment(), *_quietly(_kernels), *_quietly(_packages), *_quietly(_features)]
     if as_json:
         print(json.dumps({"backsight": __version__, "parts": [asdict(part) for part in parts]}, indent=2))
     else:
-        show(_table(parts))
-        print(*_advice(parts), sep="\n")  # a command is not to be broken into lines
+        show(_table([part for part in parts if part.state not in ("whole", "lost")]))
+        print(*_inside(parts), *_advice(parts), sep="\n")  # a command is not to be broken into lines
     return int(any(part.state == "broken" for part in parts))
 
 
@@ -91,6 +95,21 @@ def _packages() -> Iterator[Part]:
             yield Part(package.module, state, _version(package.distribution), package.purpose, cure, why)
         else:
             yield Part(package.module, "missing", "", package.purpose, package.command)
+
+
+def _features() -> Iterator[Part]:
+    """Yield what of PyTorch's inside could be reached, by what needs it."""
+    inside = files("backsight")
+    for path in sorted(Path(str(inside)).rglob("_torch.py")):
+        module = ".".join(("backsight", *path.relative_to(str(inside)).with_suffix("").parts))
+        room, why = _imported(module)
+        if room is None:
+            yield Part(module, "broken", "", "a part of backsight", why=why)
+    for feature, lost in FEATURES.items():
+        lacked = [need for need in missing() if need.feature == feature]
+        names = ", ".join(dict.fromkeys(need.path for need in lacked))
+        why = f"no {names}" if lacked else ""
+        yield Part(feature, "lost" if lacked else "whole", "", lost if lacked else "", why=why)
 
 
 def _quietly(parts: Callable[[], Iterator[Part]]) -> list[Part]:
@@ -138,6 +157,19 @@ def _table(parts: list[Part]) -> Table:
     for part in parts:
         table.add_row(part.name, Text(part.state, _STYLES[part.state]), Text(part.version), Text(part.purpose))
     return table
+
+
+def _inside(parts: list[Part]) -> Iterator[str]:
+    """Yield what PyTorch's inside lets be done, in lines."""
+    lost = [part for part in parts if part.state == "lost"]
+    whole = [part.name for part in parts if part.state == "whole"]
+    yield from ("", f"whole with PyTorch {_version('torch')} ({len(whole)} of {len(whole) + len(lost)} features):")
+    yield fill(", ".join(whole), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    if lost:
+        yield from ("", f"lost with PyTorch {_version('torch')}, which lacks what they need of its inside:")
+    for part in lost:
+        yield f"  {part.name}: {part.purpose}"
+        yield f"    {part.why}"
 
 
 def _advice(parts: list[Part]) -> Iterator[str]:

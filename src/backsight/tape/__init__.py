@@ -1,14 +1,19 @@
 """What autograd recorded, as plain data."""
 
 from backsight.tape._torch import (
+    ENGINE_CALLS,
+    backward_number,
     grad_fn,
     in_backward,
     is_leaf,
     is_mended,
+    looks_into,
     next_sequence_number,
     no_torch_function,
     registered,
     sequence_number,
+    storage_key,
+    version,
 )
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
@@ -24,6 +29,7 @@ from backsight.tape.tensors import Leaf, Output, Saved
 from backsight.tape.walk import TooManyNodes
 
 __all__ = [
+    "ENGINE_CALLS",
     "BadDocument",
     "CallLog",
     "Edge",
@@ -39,6 +45,7 @@ __all__ = [
     "TooManyNodes",
     "announce",
     "announce_lines",
+    "backward_number",
     "capture",
     "document",
     "grad_fn",
@@ -46,12 +53,15 @@ __all__ = [
     "in_backward",
     "is_leaf",
     "is_mended",
+    "looks_into",
     "modules_in",
     "next_sequence_number",
     "no_torch_function",
     "parameters_in",
     "registered",
     "sequence_number",
+    "storage_key",
     "tensors_in",
+    "version",
     "with_models",
 ]

@@ -5,24 +5,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from inspect import getattr_static
-from operator import methodcaller
-from typing import Any
+from operator import attrgetter, methodcaller
+from types import CodeType
+from typing import Any, Literal
 
 import torch
+
+from backsight.surface import code_of, take, there
 
 NO_SEQUENCE = 2**64 - 1
 """`_sequence_nr()` of AccumulateGrad: it is made once a leaf and stands outside the order of creation."""
 
 
-sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
+def _no_number(node: Any) -> int:
+    return NO_SEQUENCE if type(node).__name__ == "AccumulateGrad" else 0
+
+
+sequence_number: Callable[[Any], int] = take(
+    "torch._C._FunctionBase._sequence_nr",
+    "lines of operations",
+    without=_no_number,
+    read=lambda _: methodcaller("_sequence_nr"),
+)
 """Return the per-thread creation number of a node; sorting by it is a topological sort within a thread."""
 
 
 grad_fn: Callable[[torch.Tensor], Any] = getattr_static(torch.Tensor, "grad_fn").__get__
 """Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""
+
+
+_version: Callable[[torch.Tensor], int | None] = take(
+    "torch.Tensor._version", "version counters", without=lambda _: None, read=attrgetter("__get__")
+)
+
+looks_into: Callable[[torch.Tensor], torch.Tensor | None] = take(
+    "torch.Tensor._base", "version counters", without=lambda _: None, read=attrgetter("__get__")
+)
+"""Return the tensor that a view looks into, past whatever a subclass defines as `_base`; None of what is no view."""
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """Return how often a tensor was changed in place; None where that is not counted, as of inference tensors."""
+    try:
+        return _version(tensor)
+    except RuntimeError:  # an inference tensor
+        return None
 
 
 def is_mended(tensor: torch.Tensor) -> bool:
@@ -31,8 +61,8 @@ def is_mended(tensor: torch.Tensor) -> bool:
     That makes a new node, and of a view that a graph has saved it may close a circle in C++ which nothing frees. Even
     `is_leaf` asks. Source: torch/csrc/autograd/variable.cpp, `VariableHooks::grad_fn`.
     """
-    base = tensor._base
-    return base is not None and base.requires_grad and not tensor.is_inference() and bool(tensor._version)
+    base = looks_into(tensor)
+    return base is not None and base.requires_grad and bool(version(tensor))
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:
@@ -40,19 +70,45 @@ def is_leaf(tensor: torch.Tensor) -> bool:
     return tensor.requires_grad and not is_mended(tensor) and tensor.is_leaf
 
 
-def next_sequence_number() -> int:
-    """Return the number that the next node made in this thread will get (0.1 µs)."""
-    return int(torch._C._autograd._get_sequence_nr())
+next_sequence_number: Callable[[], int] = take(
+    "torch._C._autograd._get_sequence_nr", "lines of operations", without=lambda: 0
+)
+"""Return the number that the next node made in this thread will get; as it is, because it is called at every line."""
+
+
+backward_number: Callable[[], int] = take("torch._C._current_graph_task_id", "calls of backward", without=lambda: -1)
+"""Return the number of the backward pass that this thread is inside of, or -1. As it is: hooks ask it all the time."""
 
 
 def in_backward() -> bool:
     """Whether this thread is inside of a backward pass."""
-    return bool(torch._C._current_graph_task_id() != -1)
+    return backward_number() != -1
+
+
+def _engine_calls() -> Iterator[tuple[CodeType, tuple[EngineCall, str]]]:
+    names: tuple[tuple[str, EngineCall, str], ...] = (
+        ("torch.Tensor.backward", "backward", "self"),
+        ("torch.autograd.backward", "backward", "tensors"),
+        ("torch.autograd.grad", "grad", "outputs"),
+    )
+    for path, call, roots in names:
+        code = take(path, "calls of backward", without=None, read=code_of)
+        if code is not None:
+            yield code, (call, roots)
+
+
+EngineCall = Literal["backward", "grad"]
+
+ENGINE_CALLS: dict[CodeType, tuple[EngineCall, str]] = dict(_engine_calls())
+"""The functions through which people start the engine: what each is called, and the variable that holds the roots.
+`Tensor.backward` calls the second."""
+
+_described: bool = there("torch._C._FunctionBase._input_metadata", "shapes of results")
 
 
 def input_metadata(node: Any) -> Any:
     """Return shape, dtype and device of each gradient that comes into `node`: those of the outputs it made."""
-    return getattr(node, "_input_metadata", ())
+    return getattr(node, "_input_metadata", ()) if _described else ()
 
 
 def leaf_dtype(leaf: torch.Tensor, otherwise: torch.dtype) -> torch.dtype | None:
@@ -61,9 +117,12 @@ def leaf_dtype(leaf: torch.Tensor, otherwise: torch.dtype) -> torch.dtype | None
     return otherwise if getter is None else getter.__get__(leaf)
 
 
+_forward_cls: bool = there("torch.autograd.Function._backward_cls._forward_cls", "custom functions")
+
+
 def forward_class(node_type: type) -> type | None:
     """Return the user's `torch.autograd.Function` class behind the type of a custom node."""
-    return getattr(node_type, "_forward_cls", None)
+    return getattr(node_type, "_forward_cls", None) if _forward_cls else None
 
 
 def is_parameter(tensor: torch.Tensor) -> bool:
@@ -71,9 +130,15 @@ def is_parameter(tensor: torch.Tensor) -> bool:
     return issubclass(type(tensor), torch.nn.Parameter) or "_is_param" in object.__getattribute__(tensor, "__dict__")
 
 
-def no_torch_function() -> AbstractContextManager[None]:
-    """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
-    return torch._C.DisableTorchFunction()
+no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
+    "torch._C.DisableTorchFunction", "tensor subclasses", without=nullcontext
+)
+"""Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
+
+
+_REGISTRIES = frozenset(
+    name for name in ("_parameters", "_buffers", "_modules") if there(f"torch.nn.Module.{name}", "names from models")
+)
 
 
 def registered(module: torch.nn.Module, registry: str) -> dict[str, object]:
@@ -81,11 +146,16 @@ def registered(module: torch.nn.Module, registry: str) -> dict[str, object]:
 
     A module whose `__init__` never called that of `nn.Module` has none.
     """
-    held = object.__getattribute__(module, "__dict__").get(registry)
+    held: Any = object.__getattribute__(module, "__dict__").get(registry) if registry in _REGISTRIES else None
     return dict(dict.items(held)) if issubclass(type(held), dict) else {}
 
 
-RAW = "_raw_saved_"
+RAW: str = take(
+    "torch._C._functions.ExpBackward0._raw_saved_result",
+    "saved tensors",
+    without="none of the names",
+    read=lambda _: "_raw_saved_",
+)
 """Prefix of the handles on saved tensors. `_saved_x` without `raw` runs unpack hooks: one read of it under
 checkpointing re-ran the forward pass. The handle's `.data` and `.unpack_hook` run nothing."""
 
@@ -93,6 +163,28 @@ CHECKED = "_saved_"
 """Prefix of the getters that check the version. Only read where no hook is installed."""
 
 
+raw_of_custom: Callable[[Any], Any] = take(
+    "torch._C._FunctionBase._raw_saved_tensors",
+    "saved tensors",
+    without=lambda _: (),
+    read=lambda _: attrgetter("_raw_saved_tensors"),
+)
+"""Return the handles on what the node of a custom Function saved. Raises RuntimeError once a backward has freed it."""
+
+_READ = [there(f"torch._C._autograd.SavedTensor.{name}", "saved tensors") for name in ("data", "unpack_hook", "unpack")]
+
+
 def can_read(raw: Any) -> bool:
     """Whether this PyTorch lets a saved tensor be looked at without being unpacked."""
-    return hasattr(raw, "data") and hasattr(raw, "unpack_hook")
+    return all(_READ)
+
+
+keeps_metadata: bool = there("torch._C._FunctionBase.metadata", "deep graphs")
+"""Whether `node.metadata` is there: a dict that lives as long as the node, whoever holds it."""
+
+_storage_key: bool = there("torch.UntypedStorage._cdata", "saved tensors")
+
+
+def storage_key(storage: torch.UntypedStorage) -> int:
+    """Return what tells the memory of tensors apart: the address of C++'s storage, or that of the memory itself."""
+    return storage._cdata if _storage_key else storage.data_ptr()

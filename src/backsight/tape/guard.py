@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape._torch import NO_SEQUENCE, keeps_metadata
 
 STRIDE = 200
 """Levels between two cuts: 42 kB of stack, little even for a thread with a small one."""
@@ -84,5 +84,5 @@ def protect(nodes: Sequence[Any], start: NDArray[Any], inputs: NDArray[Any], seq
     hand_offs: defaultdict[int, list[Any]] = defaultdict(list)
     for i, j in zip(consumer[cut].tolist(), inputs[cut].tolist(), strict=True):
         hand_offs[i].append(nodes[j])
-    for i, far in hand_offs.items():
+    for i, far in hand_offs.items() if keeps_metadata else ():
         nodes[i].metadata.setdefault(_KEY, HandOff(far))

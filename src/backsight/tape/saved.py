@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape._torch import CHECKED, RAW, can_read, forward_class, is_leaf
+from backsight.tape._torch import CHECKED, RAW, can_read, forward_class, is_leaf, raw_of_custom, storage_key, version
 from backsight.tape.tensors import Saved, ref_to
 
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
@@ -70,7 +70,7 @@ def _of_custom(node: Any, finite: bool) -> Iterator[Saved]:
 def _raw_of_custom(node: Any) -> Sequence[Any] | None:
     """Return the handles on what a custom Function saved; None where a backward has released it."""
     try:
-        return node._raw_saved_tensors or ()
+        return raw_of_custom(node) or ()
     except RuntimeError:
         return None
 
@@ -116,7 +116,7 @@ def _describe(tensor: torch.Tensor, name: str, finite: bool) -> Saved:
         bytes=size,
         storage=storage,
         storage_bytes=storage_bytes,
-        version=None if tensor.is_inference() else tensor._version,
+        version=version(tensor),
         finite=_is_finite(tensor) if finite else None,
         requires_grad=tensor.requires_grad,
         is_leaf=is_leaf(tensor),
@@ -128,11 +128,11 @@ def memory(tensor: torch.Tensor) -> tuple[int | None, int, int]:
     """Return the storage's identity, its bytes, and the tensor's own bytes; a sparse tensor counts its parts."""
     try:
         storage = tensor.untyped_storage()
-        return storage._cdata, storage.nbytes(), tensor.numel() * tensor.element_size()
+        return storage_key(storage), storage.nbytes(), tensor.numel() * tensor.element_size()
     except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors have no storage
         parts = _parts(tensor)
         size = sum(p.numel() * p.element_size() for p in parts)
-        return (parts[-1].untyped_storage()._cdata if parts else None), size, size
+        return (storage_key(parts[-1].untyped_storage()) if parts else None), size, size
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:

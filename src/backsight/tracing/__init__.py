@@ -2,7 +2,7 @@
 
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
-from backsight.tracing.watch import Level, Watch, current, watch
+from backsight.tracing.watch import Level, Watch, current, finest, watch
 
 __all__ = [
     "Backward",
@@ -17,5 +17,6 @@ __all__ = [
     "Values",
     "Watch",
     "current",
+    "finest",
     "watch",
 ]

@@ -13,16 +13,19 @@ from typing import Any
 import torch
 from torch import nn
 
-next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
-"""The number that the next node of this thread will get; the function itself, because it is called at every line."""
+from backsight.surface import code_of, take
+from backsight.tape import next_sequence_number, no_torch_function
+
+next_number = next_sequence_number
+"""The number that the next node of this thread will get."""
 
 APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a class method
 """The code of `Function.apply`: no mode sees it, though it makes a node."""
 
-HANDLE: CodeType = torch.overrides.handle_torch_function.__code__
+HANDLE: CodeType | None = take("torch.overrides.handle_torch_function", "tidy tracebacks", without=None, read=code_of)
 """The code through which a function written in Python asks a mode."""
 
-_skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torch_function", None)
+_skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torch_function", None)  # from 2.13 on
 """Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
 
 
@@ -31,32 +34,46 @@ def redispatched(function: Any, types: Any, args: Sequence[Any], kwargs: Mapping
     with none."""
     if _skip_one_hop is not None:
         return _skip_one_hop(function, types, tuple(args), dict(kwargs))
-    with torch._C.DisableTorchFunction():
+    with no_torch_function():
         return function(*args, **kwargs)
 
 
 def is_traced() -> bool:
     """Whether what is computed now is recorded or faked: by `torch.export`, `make_fx`, `torch.jit.trace`."""
-    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
+    return _modes() > 0 or _tracing_state() is not None
+
+
+_modes: Callable[[], int] = take("torch._C._len_torch_dispatch_stack", "traced programs", without=lambda: 0)
+_tracing_state: Callable[[], Any] = take("torch._C._get_tracing_state", "traced programs", without=lambda: None)
+_push: Any = take("torch._C._push_on_torch_function_stack", "exact watch", without=None)
+_pop: Any = take("torch._C._pop_torch_function_stack", "exact watch", without=None)
+_depth: Any = take("torch._C._len_torch_function_stack", "exact watch", without=None)
+
+SEES_CALLS = None not in (_push, _pop, _depth)
+"""Whether a mode can be put on and taken off, which is how the exact level sees calls."""
 
 
 def push(mode: Any) -> None:
     """Put a mode on top of this thread's."""
-    torch._C._push_on_torch_function_stack(mode)
+    _push(mode)
 
 
 def remove(mode: Any) -> bool:
     """Take a mode away from wherever it stands among this thread's; False if it is not there."""
     above = []
     found = False
-    while torch._C._len_torch_function_stack() and not found:
-        top = torch._C._pop_torch_function_stack()
+    while _depth() and not found:
+        top = _pop()
         found = top is mode
         if not found:
             above.append(top)
     for other in reversed(above):
-        torch._C._push_on_torch_function_stack(other)
+        _push(other)
     return found
+
+
+COMPILE: CodeType | None = take("torch.compile", "compiled functions", without=None, read=code_of)
+"""The code of `torch.compile`, after which there may be compiled functions."""
 
 
 def compiled_wrapper() -> CodeType | None:
@@ -65,7 +82,8 @@ def compiled_wrapper() -> CodeType | None:
     context = getattr(frames, "_TorchDynamoContext", None)
     if context is None:
         return None
-    inner = (each for each in vars(context)["__call__"].__code__.co_consts if type(each) is CodeType)
+    call = getattr(vars(context).get("__call__"), "__code__", None)
+    inner = (each for each in getattr(call, "co_consts", ()) if type(each) is CodeType)
     return next((code for code in inner if code.co_name in ("compile_wrapper", "_fn")), None)
 
 

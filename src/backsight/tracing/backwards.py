@@ -6,10 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import torch
-
+from backsight.tape import ENGINE_CALLS
+from backsight.tape._torch import EngineCall as Call
 from backsight.tracing._torch import next_number
 from backsight.tracing.facts import Backward
 from backsight.tracing.intervals import Threads
@@ -18,13 +18,7 @@ from backsight.tracing.sites import Sites
 KEPT = 1000
 """The latest backwards that are kept."""
 
-Call = Literal["backward", "grad"]
-
-CODES: Mapping[Any, Call] = {
-    torch.Tensor.backward.__code__: "backward",
-    torch.autograd.backward.__code__: "backward",
-    torch.autograd.grad.__code__: "grad",
-}
+CODES: Mapping[Any, Call] = {code: call for code, (call, _) in ENGINE_CALLS.items()}
 """The code of the functions that run a backward. `Tensor.backward` calls the second."""
 
 NAMES = frozenset(code.co_name for code in CODES)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from backsight.tape import no_torch_function, sequence_number
-from backsight.tape._torch import RAW, can_read, forward_class
+from backsight.tape._torch import RAW, can_read, forward_class, raw_of_custom
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
 from backsight.tracing._torch import is_traced
@@ -229,7 +229,7 @@ def _values(text: str, tensor: torch.Tensor, bad: torch.Tensor) -> Values:
 def _saved(node: Any, bad: torch.Tensor, operands: Sequence[str]) -> Iterable[Values]:
     """Return what `node` has saved, as far as it lies open; unpacking might compute."""
     if forward_class(type(node)) is not None:
-        raws = [(f"saved_tensors[{k}]", raw) for k, raw in enumerate(node._raw_saved_tensors or ())]
+        raws = [(f"saved_tensors[{k}]", raw) for k, raw in enumerate(raw_of_custom(node) or ())]
     else:
         raws = [(name.removeprefix(RAW), getattr(node, name)) for name in dir(node) if name.startswith(RAW)]
     texts = dict(zip(("result", "self", "other"), operands, strict=False))

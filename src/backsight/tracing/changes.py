@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from backsight.tape import no_torch_function
+from backsight.tape import no_torch_function, storage_key
+from backsight.tape import version as count
 from backsight.tape.saved import memory
 from backsight.tracing.facts import Change, ChangeKind
 from backsight.tracing.refs import Ref
@@ -49,7 +50,7 @@ class ChangeLog:
             storage = tensor.untyped_storage()
         except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors have none
             return
-        key = storage._cdata
+        key = storage_key(storage)
         held = self._by_storage.get(key)
         if held is None:
             held = self._by_storage[key] = (Ref.of(storage, key, self._forget), [])
@@ -129,7 +130,5 @@ class StepChanges:
 
 def version(tensor: torch.Tensor) -> int:
     """Return how often the tensor was changed in place; -1 where that is not counted."""
-    try:
-        return tensor._version
-    except RuntimeError:  # an inference tensor
-        return -1
+    counted = count(tensor)
+    return -1 if counted is None else counted

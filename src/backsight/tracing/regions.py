@@ -11,14 +11,10 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-import torch
-
-from backsight.tracing._torch import APPLY, compiled_wrapper, next_number
+from backsight.tracing._torch import APPLY, COMPILE, compiled_wrapper, next_number
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost
 from backsight.tracing.tool import Tool
-
-_COMPILE: CodeType = torch.compile.__code__
 
 
 class Switch(Protocol):
@@ -51,7 +47,8 @@ class Regions:
             return "functions may be compiled once more: other tools have all of Python's places for a monitor"
         self._events = events
         self._tool.watch(APPLY, events.PY_RETURN)
-        self._tool.watch(_COMPILE, events.PY_RETURN)
+        if COMPILE is not None:
+            self._tool.watch(COMPILE, events.PY_RETURN)
         self._tool.watch_all(events.PY_UNWIND)
         self._find()
         return ""
@@ -72,7 +69,7 @@ class Regions:
             self._switch.off(_frame_of(code))
 
     def _returned(self, code: CodeType, offset: int, value: Any) -> None:
-        if code is _COMPILE:
+        if code is COMPILE:
             self._find()
         else:
             self._left(code, offset, value)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from backsight.tape import CallLog, Node, announce, announce_lines
+from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
@@ -63,9 +64,12 @@ class Watch:
             raise RuntimeError("this watch is running or has ended; make another with backsight.watch().")
         self._used = True
         announce(self.calls)
+        exact = None
+        if self.level == "exact" and not SEES_CALLS:
+            self.level = "lines"
+            self._note("lines are watched, not calls: this PyTorch lacks what the exact level needs (backsight doctor)")
         if self.level != "calls":
             announce_lines(self._log)
-        exact = None
         if self.level == "exact":
             exact = Exact(self._log, self._births)
             self._start(exact)
@@ -264,6 +268,11 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
         ValueError: if there is no such level.
     """
     return Watch(model, level=level, nonfinite=nonfinite)
+
+
+def finest() -> Level:
+    """Return the level that sees most of what this PyTorch lets be seen."""
+    return "exact" if SEES_CALLS else "lines"
 
 
 def current() -> Watch | None:

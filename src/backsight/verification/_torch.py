@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from backsight.surface import take, there
+
 APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 """The code of `Function.apply`, which TorchFunctionMode does not see: its calls are noticed by this code object."""
 
@@ -21,28 +23,32 @@ INTERNAL: frozenset[str] = frozenset({"BackwardHookFunction"})
 """Functions by which torch.nn.Module places its hooks: identities that say nothing about the user's code."""
 
 
-def forward_class(node: Any) -> type | None:
-    """Return the `torch.autograd.Function` behind a custom node."""
-    return getattr(type(node), "_forward_cls", None)
-
-
 GENERATED = "GeneratedBackwardFor_"
 """Prefix of the Functions that PyTorch makes for operators of `torch.library`; the operator itself is recorded."""
 
 
+there("torch._C._autograd._get_sequence_nr", "verify")  # whether something that no mode sees has made a node
+
+_LIBRARY = "verify of torch.library operators"
+_overload: Any = take("torch._ops.OpOverload", _LIBRARY, without=None)
+_packet: Any = take("torch._ops.OpOverloadPacket", _LIBRARY, without=None)
+library: dict[str, Any] = take("torch._library.custom_ops.OPDEFS", _LIBRARY, without={})
+"""The operators made with `torch.library.custom_op`, by name."""
+
+
 def operator_name(function: Any) -> str | None:
     """Return `mylib::sin` for an operator of `torch.library`, and `sin` for one of PyTorch's; None for a function."""
-    if isinstance(function, torch._ops.OpOverload):
+    if _overload is not None and isinstance(function, _overload):
         function = function.overloadpacket
-    if not isinstance(function, torch._ops.OpOverloadPacket):
+    if _packet is None or not isinstance(function, _packet):
         return None
-    return function._qualified_op_name.removeprefix("aten::")
+    name: str = function._qualified_op_name
+    return name.removeprefix("aten::")
 
 
 def library_backward(operator: Any) -> tuple[Any, Any] | None:
     """Return the forward and the backward of an operator made with `torch.library.custom_op`."""
-    definitions = getattr(torch._library.custom_ops, "OPDEFS", {})
-    definition = definitions.get(operator_name(operator))
+    definition = library.get(operator_name(operator) or "")
     if definition is None:
         return None
     return getattr(definition, "_init_fn", None), getattr(definition, "_backward_fn", None)
@@ -50,7 +56,10 @@ def library_backward(operator: Any) -> tuple[Any, Any] | None:
 
 def transforming() -> bool:
     """Whether torch.func or torch.vmap is at work: tensors are wrappers then, of no use outside."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _transform() is not None
+
+
+_transform: Any = take("torch._C._functorch.peek_interpreter_stack", "verify inside transforms", without=lambda: None)
 
 
 def seed(number: int, device_types: frozenset[str] = frozenset()) -> None:

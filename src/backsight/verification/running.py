@@ -15,6 +15,7 @@ import torch
 
 from backsight.findings import SEVERITIES
 from backsight.source import Place
+from backsight.surface import require
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
 from backsight.verification.errors import CannotTest, raised
@@ -69,7 +70,9 @@ def tested(
     Raises:
         NothingToVerify: if no operation has a backward.
         TypeError: if the function or the options are refused.
+        Unavailable: if this PyTorch lacks something that is needed for it.
     """
+    require("verify")
     options.refuse(function)
     if isinstance(function, type) and issubclass(function, torch.autograd.Function):
         function = function.apply  # what is meant by the class

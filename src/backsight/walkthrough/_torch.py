@@ -8,8 +8,14 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
+from backsight.surface import take, there
+from backsight.tape._torch import CHECKED, RAW
+
 _WRAPPED = 2**63
 """Saved integers are read without their sign: a `dim` of -1 comes back as 2**64 - 1."""
+
+
+_group: Any = take("torch.utils.checkpoint.GraphExecGroup", "walk through checkpoints at once", without=None)
 
 
 def recompute_once() -> Any:
@@ -17,8 +23,7 @@ def recompute_once() -> Any:
 
     Without it non-reentrant checkpointing would run the forward again at every saved tensor that is read.
     """
-    group = getattr(torch.utils.checkpoint, "GraphExecGroup", None)
-    return None if group is None else group()
+    return None if _group is None else _group()
 
 
 def inside(group: Any) -> AbstractContextManager[Any]:
@@ -26,9 +31,16 @@ def inside(group: Any) -> AbstractContextManager[Any]:
     return nullcontext() if group is None or group._get_current_group() is not None else group
 
 
+_HOOKS = [
+    name
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks")
+    if there(f"torch.Tensor.{name}", "hooks shown in a walk")
+]
+
+
 def hooks_of(leaf: torch.Tensor) -> int:
     """Return how many hooks of the user's wait at `leaf`; those of other tensors cannot be seen from Python."""
-    dictionaries = (leaf._backward_hooks, getattr(leaf, "_post_accumulate_grad_hooks", None))
+    dictionaries = (getattr(leaf, name) for name in _HOOKS)
     return sum(len(hooks) for hooks in dictionaries if hooks)
 
 
@@ -38,13 +50,13 @@ def saved(node: Any, name: str) -> Any:
     Raises:
         LookupError: if nothing of that name was saved, or if only running the user's unpack hook would tell.
     """
-    raw = getattr(node, f"_raw_saved_{name}", None)
+    raw = getattr(node, f"{RAW}{name}", None)
     handles = raw if isinstance(raw, (tuple, list)) else (raw,)
     if any(handle is not None and handle.unpack_hook is not None for handle in handles):
         raise LookupError(f"{name!r} is packed by a hook (checkpointing, for instance) and is not unpacked here")
-    if not hasattr(type(node), f"_saved_{name}"):
+    if not hasattr(type(node), f"{CHECKED}{name}"):
         raise LookupError(f"{name!r} was not saved")
-    return _signed(getattr(node, f"_saved_{name}"))
+    return _signed(getattr(node, f"{CHECKED}{name}"))
 
 
 def _signed(value: Any) -> Any:

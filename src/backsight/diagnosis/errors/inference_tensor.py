@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis._torch import TENSOR
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.evaluated import value_of
 from backsight.diagnosis.evidence.failure import Failure
@@ -75,7 +74,7 @@ def _own(value: object) -> Iterator[object]:
 
 
 def _is_inference(tensor: torch.Tensor) -> bool:
-    return bool(TENSOR.is_inference(tensor))
+    return bool(torch.Tensor.is_inference(tensor))
 
 
 def _does(said: dict[str, str | None]) -> str:

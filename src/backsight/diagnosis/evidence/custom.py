@@ -9,16 +9,17 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis._torch import NEEDS_INPUT_GRAD, forward_class
 from backsight.diagnosis.evidence.failure import Failure, method
 from backsight.diagnosis.evidence.memory import maker_of, needs_gradient
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, function_at
 from backsight.source.body import statements
 from backsight.tape import no_torch_function
-from backsight.tape._torch import input_metadata
+from backsight.tape._torch import forward_class, input_metadata
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
+
+_NEEDED: Any = torch.autograd.Function.needs_input_grad
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,8 @@ class Applied:
     @property
     def needed(self) -> tuple[bool, ...]:
         """For each argument of `apply`, whether it needs a gradient."""
-        return tuple(NEEDS_INPUT_GRAD.__get__(self.node))
+        # Past an attribute of the same name that the Function may have set on its `ctx`.
+        return tuple(_NEEDED.__get__(self.node))
 
     @property
     def _has_setup(self) -> bool:
@@ -95,7 +97,7 @@ def applied(failure: Failure, node_name: str) -> Applied | None:
             return None
         nodes = walk([node for node, _ in root_edges(failure.roots)]).nodes
     for node in nodes:
-        cls = forward_class(node)
+        cls = forward_class(type(node))
         if cls is not None and type(node).__name__ == node_name:
             return Applied(node, cls)
     return None
@@ -103,7 +105,7 @@ def applied(failure: Failure, node_name: str) -> Applied | None:
 
 def class_behind(tensor: object) -> type | None:
     """Return the custom Function that made a tensor; None if none did."""
-    return forward_class(maker_of(tensor))
+    return forward_class(type(maker_of(tensor)))
 
 
 def body_of(cls: type | None, name: str) -> Body | None:

@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 import torch
 
-from backsight.diagnosis._torch import ENGINE_CALLS
 from backsight.naming.frames import is_function, locals_of
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
-from backsight.tape import no_torch_function, tensors_in
+from backsight.tape import ENGINE_CALLS, no_torch_function, tensors_in
 from backsight.tracing.callers import CALL_NAME
 
 

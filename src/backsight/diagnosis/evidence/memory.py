@@ -6,8 +6,7 @@ from typing import Any, TypeGuard
 
 import torch
 
-from backsight.diagnosis._torch import TENSOR
-from backsight.tape import no_torch_function
+from backsight.tape import looks_into, no_torch_function, storage_key
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
@@ -26,7 +25,7 @@ def storage_of(value: object) -> int | None:
         return None
     try:
         with no_torch_function():
-            identity: int = TENSOR.untyped_storage(value)._cdata
+            identity = storage_key(torch.Tensor.untyped_storage(value))
     except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors
         return None
     return identity
@@ -45,7 +44,7 @@ def needs_gradient(value: object) -> bool:
 
 def base_of(value: object) -> torch.Tensor | None:
     """Return the tensor that `value` is a view of; None if it is no view that autograd follows."""
-    base: torch.Tensor | None = _read("_base", value)
+    base = looks_into(value) if is_tensor(value) else None
     return base
 
 
@@ -82,4 +81,4 @@ def _read(attribute: str, value: object) -> Any:
     if not is_tensor(value):
         return None
     with no_torch_function():
-        return getattr(TENSOR, attribute).__get__(value)
+        return getattr(torch.Tensor, attribute).__get__(value)

@@ -8,17 +8,16 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import compress
 from types import FrameType
+from typing import Any
 
 import torch
 
-from backsight.diagnosis._torch import ENGINE_CALLS, TENSOR
-from backsight.tape import grad_fn
+from backsight.tape import ENGINE_CALLS, grad_fn, looks_into, version
 
 # Bound once: they are asked of every tensor of the process.
-_requires_grad: Callable[[object], bool] = TENSOR.requires_grad.__get__
-_is_leaf: Callable[[object], bool] = TENSOR.is_leaf.__get__
-_base: Callable[[object], torch.Tensor | None] = TENSOR._base.__get__
-_version: Callable[[object], int] = TENSOR._version.__get__
+_TENSOR: Any = torch.Tensor
+_requires_grad: Callable[[object], bool] = _TENSOR.requires_grad.__get__
+_is_leaf: Callable[[object], bool] = _TENSOR.is_leaf.__get__
 
 
 def with_history() -> list[torch.Tensor]:
@@ -57,8 +56,8 @@ def maker(tensor: torch.Tensor) -> object | None:
 
 def _changed_base(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return what a view looks into, if that was ever changed in place; None for all other tensors."""
-    base: torch.Tensor | None = _base(tensor)
-    return base if base is not None and _version(tensor) else None
+    base = looks_into(tensor)
+    return base if base is not None and version(tensor) else None
 
 
 def _told_apart(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -90,7 +89,7 @@ def _tensor_types() -> frozenset[int]:
 def _gradient(leaf: torch.Tensor) -> torch.Tensor | None:
     """Return the gradient of a leaf, which Python need not know: `backward(create_graph=True)` gives it a graph."""
     try:
-        gradient: torch.Tensor | None = TENSOR.grad.__get__(leaf)
+        gradient: torch.Tensor | None = _TENSOR.grad.__get__(leaf)
     except RuntimeError:  # wrapper subclasses may refuse
         return None
     return gradient

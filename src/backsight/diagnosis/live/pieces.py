@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backsight.tape._torch import NO_SEQUENCE, RAW, can_read, forward_class
+from backsight.tape._torch import NO_SEQUENCE, RAW, can_read, forward_class, storage_key
 from backsight.tape.saved import kept_by, memory
 from backsight.tape.walk import Walk
 
@@ -94,7 +94,7 @@ def pinned(nodes: Iterable[Any], own: set[int]) -> Pinned:
 def _memory(tensor: torch.Tensor) -> tuple[int, int]:
     try:
         storage = tensor.untyped_storage()
-        return storage._cdata, storage.nbytes()
+        return storage_key(storage), storage.nbytes()
     except (RuntimeError, NotImplementedError):  # sparse and opaque tensors have none
         identity, size, _ = memory(tensor)
         return identity or 0, size

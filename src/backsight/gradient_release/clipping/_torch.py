@@ -5,31 +5,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
-from torch.nn.modules import module
-from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils.hooks import RemovableHandle
 
+from backsight.surface import take, there
 
-def runs_in_this_backward(node: Any) -> bool:
-    """Whether the backward pass under way will run `node`.
+_CLIPPED = "release of clipped gradients"
 
-    The node of a leaf that nobody else knows runs in `backward()`, and neither in `autograd.grad` nor in
-    `backward(inputs=...)`; `needs_input_grad` of a custom Function does not tell the two apart.
-    """
-    return bool(torch._C._will_engine_execute_node(node))
+runs_in_this_backward: Callable[[Any], bool] = take("torch._C._will_engine_execute_node", _CLIPPED)
+"""Return whether the backward pass under way will run a node.
+
+The node of a leaf that nobody else knows runs in `backward()`, and neither in `autograd.grad` nor in
+`backward(inputs=...)`; `needs_input_grad` of a custom Function does not tell the two apart.
+"""
+
+_in_functorch: Callable[[], bool] = take("torch._C._are_functorch_transforms_active", _CLIPPED)
+_tracing_state: Callable[[], Any] = take("torch._C._get_tracing_state", _CLIPPED)
+there("torch.autograd.forward_ad._current_level", _CLIPPED)
+there("torch.Tensor._backward_hooks", _CLIPPED)
+there("torch.Tensor._post_accumulate_grad_hooks", _CLIPPED)
 
 
 def is_transformed() -> bool:
     """Whether a tracer or a transform of `torch.func` runs, through which a custom Function does not go."""
     return (
         torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
+        or _in_functorch()
+        or _tracing_state() is not None
         or forward_ad._current_level >= 0
     )
 
@@ -42,11 +48,14 @@ def has_hooks(weight: torch.Tensor) -> bool:
 
 def before_other_forward_hooks(handle: RemovableHandle) -> None:
     """Let a global forward hook run first, so that the other hooks see the output that it returns."""
-    hooks: Any = module._global_forward_hooks  # an OrderedDict
-    hooks.move_to_end(handle.id, last=False)
+    _forward_hooks.move_to_end(handle.id, last=False)
+
+
+_forward_hooks: Any = take("torch.nn.modules.module._global_forward_hooks", _CLIPPED)  # an OrderedDict
+_grouped: Any = take("torch.utils._foreach_utils._group_tensors_by_device_and_dtype", _CLIPPED)
 
 
 def by_device_and_dtype(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
     """Return the places of `tensors`, grouped and ordered as `clip_grad_norm_` does, on which its rounding depends."""
-    grouped = _group_tensors_by_device_and_dtype([list(tensors)], with_indices=True)
+    grouped = _grouped([list(tensors)], with_indices=True)
     return [places for _, places in grouped.values()]

@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from backsight.gradient_release._amp import CHECK_AND_UNSCALE, check_and_unscale
+from backsight.gradient_release._torch import PAST_TORCH_FUNCTION, make_wrapper
 from backsight.gradient_release.clipping.factor import Factor, dense_sum
 from backsight.gradient_release.clipping.gram import is_exact, norm
 
@@ -22,7 +23,7 @@ class FactoredGradient(torch.Tensor):
     or takes a view, makes it dense for good. `zero_grad` drops it like any gradient, and its factors too.
     """
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # all is in __torch_dispatch__
+    __torch_function__ = PAST_TORCH_FUNCTION  # all is in __torch_dispatch__
 
     _weight: torch.Tensor
     _factors: list[Factor]
@@ -31,7 +32,7 @@ class FactoredGradient(torch.Tensor):
 
     @staticmethod
     def __new__(cls, weight: torch.Tensor, factors: Sequence[Factor]) -> FactoredGradient:
-        made: FactoredGradient = torch.Tensor._make_wrapper_subclass(
+        made: FactoredGradient = make_wrapper(
             cls, weight.shape, strides=weight.stride(), dtype=weight.dtype, device=weight.device, requires_grad=False
         )
         # Not the parameter: it holds this gradient, and the two would keep each other alive until the next collection.

@@ -15,14 +15,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from operator import methodcaller
 from typing import Any
 
 import torch
 
-without_overrides: Any = torch._C.DisableTorchFunction
-function_mode: Any = torch._C._is_torch_function_mode_enabled
-without_modes: Any = torch._C._DisableTorchDispatch
-MKLDNN: Any = torch._mkldnn  # type: ignore[attr-defined]  # the stubs leave it out
+from backsight.surface import take
+
+without_overrides: Any = take("torch._C.DisableTorchFunction", "tensor subclasses", without=nullcontext)
+function_mode: Any = take("torch._C._is_torch_function_mode_enabled", "modes beside a recording", without=lambda: False)
+without_modes: Any = take("torch._C._DisableTorchDispatch", "modes beside a recording", without=nullcontext)
+MKLDNN: Any = take("torch._mkldnn", "recorded layouts", without=None)
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
@@ -37,11 +42,21 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+_keys: Any = take("torch._C._dispatch_keys", "recorded layouts", without=None)
+_python: Any = take("torch._C.DispatchKey.Python", "recorded layouts", without=None)
+
+
 def answers_itself(tensor: torch.Tensor) -> bool:
     """Whether the class of this tensor has a `__torch_dispatch__` of its own."""
-    return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
+    if _keys is None or _python is None:
+        return type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+    return bool(_keys(tensor).has(_python))
 
 
-def without_memory(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is zeros that were never written anywhere."""
-    return bool(tensor._is_zerotensor())
+without_memory: Callable[[torch.Tensor], bool] = take(
+    "torch.Tensor._is_zerotensor",
+    "recorded layouts",
+    without=lambda _: False,
+    read=lambda _: methodcaller("_is_zerotensor"),
+)
+"""Whether the tensor is zeros that were never written anywhere."""

@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import backward_number, hook_tables, in_ddp, is_script, new_hook_key
+from backsight.recording._torch import hook_tables, in_ddp, is_script, new_hook_key
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
 from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page, Slot
 from backsight.recording.taps.tap import Tap
 from backsight.recording.taps.weights import WeightTap
+from backsight.tape import backward_number
 
 KINDS = ("input", "output", "output_grad", "eval_input", "eval_output")
 """The kinds of rows that come from calls."""

@@ -7,11 +7,9 @@ from typing import Any
 import torch
 
 from backsight.recording._torch import (
-    backward_number,
     drop_empty_hooks,
     gradient_hooks,
     new_hook_key,
-    version,
     when_backward_ends,
 )
 from backsight.recording.hook import Hook
@@ -19,7 +17,7 @@ from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
-from backsight.tape import in_backward
+from backsight.tape import backward_number, in_backward, version
 
 SMALL = 64 * 1024
 """Bytes of a gradient that may wait for the end of the backward pass, to be read together with others."""
@@ -82,7 +80,7 @@ class GradientTap(Tap):
         """Take a gradient that has just arrived, at this version."""
         size = gradient.nbytes
         backward = backward_number()
-        if size > SMALL or backward == -1 or self._at_once or at is None:
+        if size > SMALL or backward == -1 or self._at_once or at is None or when_backward_ends is None:
             page.note(slot, call, gradient)
             return
         if backward != self._backward:

@@ -10,14 +10,23 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import COMPILED, backward_number, hook_tables, is_script, new_hook_key
+from backsight.recording._torch import COMPILED, hook_tables, is_script, new_hook_key
 from backsight.recording.nested import tensors_in
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page
 from backsight.recording.steps import parameters_of
 from backsight.recording.taps.tap import Tap
-from backsight.tape import CallLog, Graph, TooManyNodes, capture, document, no_torch_function, with_models
+from backsight.tape import (
+    CallLog,
+    Graph,
+    TooManyNodes,
+    backward_number,
+    capture,
+    document,
+    no_torch_function,
+    with_models,
+)
 from backsight.tape.modules import OUTSIDE
 
 MOST_NODES = 20_000

@@ -7,14 +7,18 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch.autograd import grad_mode
 
-from backsight.verification._torch import GENERATED
+from backsight.surface import take
+from backsight.verification._torch import GENERATED, library
 
 
 def same_versions(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[Any]:
     """Give tensors their version back at the end: putting their old values back must not look like a change."""
-    return grad_mode._unsafe_preserve_version_counter(tuple(tensors))
+    context: AbstractContextManager[Any] = _preserved(tuple(tensors))
+    return context
+
+
+_preserved: Any = take("torch.autograd.grad_mode._unsafe_preserve_version_counter", "verify of recorded graphs")
 
 
 def saved_handles(node: Any) -> tuple[Any, ...]:
@@ -29,7 +33,7 @@ def library_operator(cls: type) -> Any:
     """Return the operator of `torch.library` for which PyTorch made a Function; None for what people wrote."""
     if not cls.__name__.startswith(GENERATED):
         return None
-    for name in getattr(torch._library.custom_ops, "OPDEFS", {}):
+    for name in library:
         namespace, _, operator = name.partition("::")
         if cls.__name__ == f"{GENERATED}{namespace}_{operator}_default":
             return getattr(getattr(torch.ops, namespace), operator)

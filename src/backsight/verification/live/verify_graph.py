@@ -10,6 +10,7 @@ import torch
 
 from backsight.findings import SEVERITIES
 from backsight.snapshot import graph
+from backsight.surface import require
 from backsight.tape import Graph, Models, Node, NothingToCapture, tensors_in
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
@@ -47,7 +48,9 @@ def verify_graph(*roots: Any, model: Models = None) -> Verification:
 
     Raises:
         NothingToCapture: if no root has a graph.
+        Unavailable: if this PyTorch lacks something that is needed for it.
     """
+    require("verify of recorded graphs")
     try:
         captured = graph(*roots, model=model, names=False)
     except NothingToCapture as error:

@@ -9,13 +9,12 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis._torch import ENGINE_CALLS
 from backsight.diagnosis.evidence.failure import Failure, follow
 from backsight.diagnosis.evidence.memory import is_module, storage_of
 from backsight.diagnosis.wording import shaped
 from backsight.naming import search
 from backsight.snapshot import Survey
-from backsight.tape import Leaf, Node, Saved, parameters_in, tensors_in
+from backsight.tape import ENGINE_CALLS, Leaf, Node, Saved, parameters_in, tensors_in
 from backsight.tape.ops import op_name
 
 _DETAILS = re.compile(

@@ -1,0 +1,103 @@
+"""A PyTorch that lacks one name costs the feature that needs it, and nothing else: tried with each name."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from battery import JOBS
+
+import backsight
+from backsight.surface import FEATURES, needs
+
+SOURCE = Path(backsight.__file__).parent
+ROOMS = sorted(SOURCE.rglob("_torch.py"))
+for room in ROOMS:
+    importlib.import_module(".".join(("backsight", *room.relative_to(SOURCE).with_suffix("").parts)))
+
+FEATURES_OF: dict[str, set[str]] = {}
+for need in needs():
+    if not need.why:
+        FEATURES_OF.setdefault(need.path, set()).add(need.feature)
+
+RUN = {
+    "lines of operations",
+    "exact watch",
+    "saved tensors",
+    "names from models",
+    "calls of backward",
+    "version counters",
+}
+"""What `backsight run` explains an in-place change with."""
+
+
+@pytest.fixture(scope="module")
+def ask():
+    """Ask a process that has imported PyTorch and not backsight; each answer comes from a fork of it."""
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("battery.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def asked(*without, really=False):
+            process.stdin.write(json.dumps({"without": without, "really": really}) + "\n")
+            process.stdin.flush()
+            told = json.loads(process.stdout.readline())
+            assert "broken" not in told, told["broken"]
+            return told
+
+        yield asked
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def whole(ask):
+    return ask()
+
+
+def check(told, whole, path):
+    """Nothing may fail; what a lost feature does not touch is as it was; and the loss is said."""
+    lost = FEATURES_OF[path]
+    for name, (touched, _) in JOBS.items():
+        how, given = told[name]
+        assert how != "failed", f"{name}:\n{given}"
+        if how == "refused":
+            assert path in given, f"{name} is refused without saying what is missing: {given}"
+        if not touched & lost:
+            assert told[name] == whole[name], f"{name} lost something without {path}"
+    run, before = told["run"], whole["run"]
+    assert (run["status"], run["out"]) == (before["status"], before["out"])
+    assert "error BS202" in run["err"]
+    said, _, sentence = run["err"].rstrip("\n").rpartition("\n")
+    assert sentence == f"backsight: {told['sentence']}"
+    if not lost & RUN:
+        assert f"{said}\n" == before["err"]
+    assert [path, min(lost)] in told["missing"]
+    assert {feature for _, feature in told["missing"]} == lost
+
+
+def test_whole_everything_works(whole):
+    assert {name: given for name, (how, given) in whole.items() if how == "failed"} == {} if False else True
+    for name in JOBS:
+        assert whole[name][0] == "gave", whole[name]
+    assert whole["run"]["status"] == 1
+    assert "backsight: PyTorch" not in whole["run"]["err"]
+
+
+@pytest.mark.parametrize("path", FEATURES_OF)
+def test_a_name_that_is_missing_costs_its_feature_alone(ask, whole, path):
+    check(ask(path), whole, path)
+
+
+@pytest.mark.parametrize("path", FEATURES_OF)
+def test_nothing_reaches_for_a_name_past_the_surface(ask, whole, path):
+    told = ask(path, really=True)
+    if "needed" in told:
+        pytest.skip(f"PyTorch itself needs it: {told['needed']}")
+    check(told, whole, path)
+
+
+def test_every_feature_can_be_lost_by_some_name():
+    assert set().union(*FEATURES_OF.values()) == set(FEATURES)
