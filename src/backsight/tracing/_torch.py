@@ -16,8 +16,8 @@ from torch import nn
 next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The number that the next node of this thread will get; the function itself, because it is called at every line."""
 
-APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a class method
-"""The code of `Function.apply`: no mode sees it, though it makes a node."""
+APPLY: CodeType | None = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
+"""The code of `Function.apply`: no mode sees it, though it makes a node. None where it is not written in Python."""
 
 HANDLE: CodeType = torch.overrides.handle_torch_function.__code__
 """The code through which a function written in Python asks a mode."""

@@ -50,7 +50,8 @@ class Regions:
         if not self._tool.take(callbacks, self._log.fail):
             return "functions may be compiled once more: other tools have all of Python's places for a monitor"
         self._events = events
-        self._tool.watch(APPLY, events.PY_RETURN)
+        if APPLY is not None:
+            self._tool.watch(APPLY, events.PY_RETURN)
         self._tool.watch(_COMPILE, events.PY_RETURN)
         self._tool.watch_all(events.PY_UNWIND)
         self._find()

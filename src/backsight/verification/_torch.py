@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
-"""The code of `Function.apply`, which TorchFunctionMode does not see: its calls are noticed by this code object."""
+APPLY: CodeType | None = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
+"""The code of `Function.apply`, which TorchFunctionMode does not see: its calls are noticed by this code object. None
+where it is not written in Python."""
 
 FOLDER = os.path.dirname(torch.__file__) + os.sep
 """Frames of files in here are PyTorch's own."""
