@@ -16,8 +16,14 @@ from torch import nn
 next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The number that the next node of this thread will get; the function itself, because it is called at every line."""
 
-APPLY: CodeType | None = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
-"""The code of `Function.apply`: no mode sees it, though it makes a node. None where it is not written in Python."""
+NEW_FUNCTION: CodeType | None = getattr(type(torch.autograd.Function).__init__, "__code__", None)
+"""The code that runs once for each new subclass of `torch.autograd.Function`, its `cls`; no public name."""
+
+
+def forward_class(ctx: Any) -> type | None:
+    """Return the `torch.autograd.Function` that has `ctx` for its node; None for what is no `ctx`."""
+    return getattr(type(ctx), "_forward_cls", None)
+
 
 HANDLE: CodeType = torch.overrides.handle_torch_function.__code__
 """The code through which a function written in Python asks a mode."""
