@@ -25,8 +25,6 @@ from backsight.tracing.program import innermost, is_programs
 from backsight.tracing.sites import Site, Sites, node_of
 
 _MOST = 10_000
-_VARARGS = 0x4  # CO_VARARGS
-
 
 Names = tuple[str, ...]
 
@@ -139,7 +137,7 @@ def _first_argument(frame: FrameType) -> object:
     code = frame.f_code
     if code.co_argcount:
         return locals_of(frame).get(code.co_varnames[0])
-    if code.co_flags & _VARARGS:
+    if code.co_flags & inspect.CO_VARARGS:
         given = locals_of(frame).get(code.co_varnames[code.co_kwonlyargcount])
         return given[0] if isinstance(given, tuple) and given else None
     return None
