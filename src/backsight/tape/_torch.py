@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from inspect import getattr_static
@@ -12,6 +14,7 @@ from operator import methodcaller
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 NO_SEQUENCE = 2**64 - 1
 """`_sequence_nr()` of AccumulateGrad: it is made once a leaf and stands outside the order of creation."""
@@ -74,6 +77,16 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 def no_torch_function() -> AbstractContextManager[None]:
     """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
     return torch._C.DisableTorchFunction()
+
+
+def load_forward_mode() -> None:
+    """Have PyTorch load what it needs for forward mode, once: from 2.14 on that warns of `torch.jit.script`, which it
+    uses itself, and the warning would be told as if it were for the user."""
+    load = getattr(forward_ad, "_maybe_load_decompositions", None)
+    if load is not None and "torch._decomp.decompositions_for_jvp" not in sys.modules:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            load()
 
 
 def registered(module: torch.nn.Module, registry: str) -> dict[str, object]:
