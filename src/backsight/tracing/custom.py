@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.naming.frames import locals_of
+from backsight.naming.frames import is_function, locals_of
 from backsight.tape import sequence_number
 from backsight.tracing._torch import forward_class
 from backsight.tracing.intervals import Intervals
@@ -44,16 +44,10 @@ def account(table: Intervals, sites: Sites, first: int, frame: FrameType | None,
 
     `returns_its_input` says that a forward has ended, with what it was given, and `frame` is the one that applied it.
     """
-    begin, end = table.known, first
-    table.known = first
-    found = []
-    _forwards.begin()
-    for running in _running(frame):
-        number = end - 1 if running.number is None else running.number
-        if not begin <= number < end:
-            break  # its node was there before
-        found.append((running, number, end))
-        end = number
+    begin, table.known = table.known, first
+    found = _within(frame, begin, first)
+    if not found and _forwards.outdated():
+        found = _within(frame, begin, first)
     if not found and returns_its_input and frame is not None:
         found.append((_Running(_applied_by(frame) or "apply", None, frame), begin, first))
     for running, number, end in reversed(found):
@@ -65,6 +59,21 @@ def account(table: Intervals, sites: Sites, first: int, frame: FrameType | None,
     table.known = first
 
 
+def _within(frame: FrameType | None, begin: int, end: int) -> list[tuple[_Running, int, int]]:
+    """Return the Functions that `frame` is within whose nodes are numbered from `begin` up to `end`, innermost first,
+    each with the first and the end of what is its."""
+    found = []
+    for running in _running(frame):
+        number = end - 1 if running.number is None else running.number
+        if not begin <= number < end:
+            break  # its node was there before
+        found.append((running, number, end))
+        end = number
+        if end == begin:
+            break
+    return found
+
+
 def _applied_by(frame: FrameType | None) -> str:
     """Return the name of the Function that `frame` is applying, from its source; "" where that does not tell."""
     while frame is not None:
@@ -74,7 +83,8 @@ def _applied_by(frame: FrameType | None) -> str:
         frame = frame.f_back
     if frame is None or not name:
         return ""
-    held = locals_of(frame).get(name, frame.f_globals.get(name))
+    variables = locals_of(frame) if is_function(frame) else {}
+    held = variables.get(name, frame.f_globals.get(name))
     function = getattr(held, "__self__", held)  # of `cube = Cube.apply`
     return function.__name__ if isinstance(function, type) else name
 
@@ -150,12 +160,13 @@ class _Forwards:
         self._found: dict[int, tuple[CodeType, Names]] = {}  # by the `id` of the code
         self._functions = 0
 
-    def begin(self) -> None:
-        """Forget what was found when there were other Functions."""
-        now = len(torch.autograd.Function.__subclasses__())
-        if now != self._functions or len(self._found) >= _MOST:
-            self._functions = now
-            self._found = {}
+    def outdated(self) -> bool:
+        """Whether there are other Functions than when this was last asked: then what was found is forgotten."""
+        before, self._functions = self._functions, len(torch.autograd.Function.__subclasses__())
+        if before == self._functions:
+            return False
+        self._found = {}
+        return True
 
     def of(self, frame: FrameType) -> Names:
         """Return the names of the Functions of which the code of `frame` is the `forward`."""
@@ -168,6 +179,8 @@ class _Forwards:
         for function in functions():
             for code in forwards(function):
                 names.setdefault(id(code), {})[function.__name__] = None
+        if len(self._found) >= _MOST:
+            self._found = {}
         known, found = self._found, (frame.f_code, tuple(names.get(id(frame.f_code), ())))
         outer: FrameType | None = frame
         while outer is not None:
