@@ -23,6 +23,8 @@ from typing import Any
 FEATURES = {
     "lines of operations": "operations are shown without the line and the module that made them",
     "exact watch": "errors are explained from source text and tracebacks, not from what was seen to happen",
+    "modes during backward": "a TorchFunctionMode of the program misses calls inside a watched backward",
+    "Functions defined while watched": "on Python 3.12 and later, a Function defined under a watch has no line",
     "tidy tracebacks": "tracebacks and warnings of a watched program can show frames of backsight",
     "saved tensors": "graphs do not show saved tensors, and in-place errors may be explained without the variable",
     "names from models": "parameters and modules are named by variables, not by their place in a model",

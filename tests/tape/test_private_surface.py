@@ -1,5 +1,7 @@
 """PyTorch's private attributes that the tape reads, each with what we need of it. A failure names what has changed."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -177,3 +179,14 @@ def test_a_module_keeps_its_parts_in_three_dicts():
 def test_a_leaf_says_in_which_dtype_it_wants_its_gradient():
     x = torch.ones(2, requires_grad=True)
     assert _torch.leaf_dtype(x, torch.float32) == torch.float32
+
+
+def test_forward_mode_is_loaded_without_a_warning():
+    program = (
+        "import torch\n"
+        "from backsight.tape import load_forward_mode\n"
+        "load_forward_mode()\n"
+        "torch.func.jvp(torch.sin, (torch.ones(2),), (torch.ones(2),))\n"
+    )
+    ran = subprocess.run([sys.executable, "-W", "error::FutureWarning", "-c", program], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr

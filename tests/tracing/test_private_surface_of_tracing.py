@@ -15,16 +15,13 @@ def test_the_number_of_the_next_node():
     assert y.grad_fn._sequence_nr() == before and _torch.next_number() == before + 1
 
 
-def test_a_custom_function_is_applied_by_this_code():
+def test_a_forward_is_called_after_its_node_is_made_and_is_given_it():
     seen = []
 
     class Same(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
-            frame = sys._getframe()
-            while frame is not None:
-                seen.append(frame.f_code)
-                frame = frame.f_back
+            seen.append((_torch.forward_class(ctx), ctx._sequence_nr()))
             return x.clone()
 
         @staticmethod
@@ -33,8 +30,46 @@ def test_a_custom_function_is_applied_by_this_code():
 
     before = _torch.next_number()
     y = Same.apply(torch.ones(1, requires_grad=True))
-    assert _torch.APPLY in seen and "cls" in _torch.APPLY.co_varnames
-    assert y.grad_fn._sequence_nr() == before, "the node is made before the forward is called"
+    assert seen == [(Same, before)] and y.grad_fn._sequence_nr() == before
+    assert _torch.forward_class(None) is _torch.forward_class(torch.ones(1)) is None
+
+
+def test_what_a_forward_returns_as_it_is_is_viewed_without_a_graph():
+    seen = []
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    class Calls(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append((func, args[0] is args[-1], torch.is_grad_enabled()))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(1, requires_grad=True)
+    with Calls():
+        Same.apply(x)
+    assert seen == [(torch.Tensor.view_as, True, False)]
+
+
+def test_each_new_function_runs_this_code():
+    seen = []
+
+    def notice(frame, event, given):
+        if event == "call" and frame.f_code is _torch.NEW_FUNCTION:
+            seen.append(frame.f_locals["cls"])
+
+    sys.setprofile(notice)
+    try:
+        new = type("New", (torch.autograd.Function,), {})
+    finally:
+        sys.setprofile(None)
+    assert seen == [new]
 
 
 def test_a_mode_stays_on_within_what_it_was_asked_about():

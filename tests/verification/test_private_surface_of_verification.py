@@ -20,19 +20,25 @@ class Twice(torch.autograd.Function):
         return grad_output * 2
 
 
-def test_apply_is_a_python_function_with_its_class_and_arguments_among_its_locals() -> None:
-    seen = []
+def test_calls_of_apply_are_told_with_their_class_and_then_forward_is_called_by_the_same_frame() -> None:
+    seen: list[Any] = []
+    callers = []
 
-    def notice(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code is _torch.APPLY:
-            seen.append((frame.f_locals["cls"], len(frame.f_locals["args"]), frame.f_locals["kwargs"]))
+    def notice(frame: Any, event: str, given: Any) -> None:
+        if event == "call" and frame.f_code is Twice.forward.__code__:
+            callers.append(frame.f_back)
+            seen.append(len(frame.f_locals["ctx"].needs_input_grad))
+        elif event.startswith("c_") and (function := _torch.applied(given)) is not None:
+            callers.append(frame)
+            seen.append((event, function))
 
     sys.setprofile(notice)
     try:
         Twice.apply(torch.ones(2))
     finally:
         sys.setprofile(None)
-    assert seen == [(Twice, 1, {})]
+    assert seen == [("c_call", Twice), 1, ("c_return", Twice)] and len(set(map(id, callers))) == 1
+    assert _torch.applied(torch.nn.Linear(1, 1).apply) is None and _torch.applied(len) is None
 
 
 def test_hooks_of_modules_are_placed_by_an_internal_function() -> None:

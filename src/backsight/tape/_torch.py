@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from inspect import getattr_static
@@ -13,6 +15,7 @@ from types import CodeType
 from typing import Any, Literal
 
 import torch
+from torch.autograd import forward_ad
 
 from backsight.surface import code_of, take, there
 
@@ -139,6 +142,16 @@ no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
 _REGISTRIES = frozenset(
     name for name in ("_parameters", "_buffers", "_modules") if there(f"torch.nn.Module.{name}", "names from models")
 )
+
+
+def load_forward_mode() -> None:
+    """Have PyTorch load what it needs for forward mode, once: from 2.14 on that warns of `torch.jit.script`, which it
+    uses itself, and the warning would be told as if it were for the user."""
+    load = getattr(forward_ad, "_maybe_load_decompositions", None)
+    if load is not None and "torch._decomp.decompositions_for_jvp" not in sys.modules:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            load()
 
 
 def registered(module: torch.nn.Module, registry: str) -> dict[str, object]:

@@ -19,13 +19,17 @@ from backsight.tape import next_sequence_number, no_torch_function
 next_number = next_sequence_number
 """The number that the next node of this thread will get."""
 
-APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a class method
-"""The code of `Function.apply`: no mode sees it, though it makes a node."""
+NEW_FUNCTION: CodeType | None = take(
+    "torch.autograd.function.FunctionMeta.__init__", "Functions defined while watched", without=None, read=code_of
+)
+"""The code that runs once for each new subclass of `torch.autograd.Function`, its `cls`."""
 
 HANDLE: CodeType | None = take("torch.overrides.handle_torch_function", "tidy tracebacks", without=None, read=code_of)
 """The code through which a function written in Python asks a mode."""
 
-_skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torch_function", None)  # from 2.13 on
+_skip_one_hop: Callable[..., Any] | None = take(  # from 2.13 on
+    "torch._C._skip_one_hop_torch_function", "modes during backward", without=None
+)
 """Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
 
 

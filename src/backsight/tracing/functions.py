@@ -55,7 +55,7 @@ class Functions(TorchFunctionMode):
         notes = self._notes
         table, first = notes.table(), next_number()
         if first != table.known:
-            self._guarded(notes.gap, table, first, sys._getframe(1))
+            self._guarded(notes.gap, table, first, Call(func, args, kwargs or {}, kind, first, sys._getframe(1)))
         if kind is not PLAIN or kwargs or self._looks:
             return self._noted(Call(func, args, kwargs or {}, kind, first, sys._getframe(1)), types)
         result = func(*args)

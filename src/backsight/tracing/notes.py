@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from backsight.naming.frames import locals_of
 from backsight.tape.rows import dtype_name
-from backsight.tracing._torch import APPLY, next_number
+from backsight.tracing._torch import next_number
 from backsight.tracing.births import Births
 from backsight.tracing.changes import version
+from backsight.tracing.custom import account
 from backsight.tracing.facts import SeveredBy
 from backsight.tracing.flow import Cut, reason, tensors
 from backsight.tracing.intervals import Intervals
@@ -117,19 +117,16 @@ class Notes:
             by: SeveredBy = "numpy" if op in ("numpy", "__array__") else "item"
             self.log.flow.depart(Cut(by, op, self.site(call), 0, ""), tensor, value)
 
-    def gap(self, table: Intervals, first: int, frame: FrameType | None) -> None:
-        """Account for nodes up to `first` that no call was seen to make: those of the custom Function that is running.
+    def gap(self, table: Intervals, first: int, call: Call) -> None:
+        """Account for nodes up to `first` that no call was seen to make: those of the custom Functions that run.
 
-        Its node is made before its forward is called, so it shows at the first call in there.
+        The node is made before its forward is called, so it shows at the first call in there. What a forward was given
+        and returns as it is, PyTorch makes a view of once it has ended.
         """
-        begin, table.known = table.known, first
-        while frame is not None and frame.f_code is not APPLY:
-            frame = frame.f_back
-        user = innermost(frame.f_back) if frame is not None else None
-        if frame is not None and user is not None:
-            function = locals_of(frame).get("cls")
-            name = function.__name__ if isinstance(function, type) else "apply"
-            table.add(begin, first, self.log.sites.of_call(user, name, frame))
+        returns_its_input = (
+            call.function is torch.Tensor.view_as and call.args[0] is call.args[-1] and not torch.is_grad_enabled()
+        )
+        account(table, self.log.sites, first, call.caller, returns_its_input)
 
 
 def before(call: Call) -> Written:

@@ -1,7 +1,7 @@
 """Calls that no mode sees, told by `sys.monitoring` on their code alone, for Python 3.12 and later.
 
 Compiled functions, so that the mode is off within them: what was compiled without a mode would be compiled anew with
-one. And `Function.apply`, whose node belongs to the line that called it.
+one. And the `forward` of custom Functions, whose node belongs to the line that applied it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-from backsight.tracing._torch import APPLY, COMPILE, compiled_wrapper, next_number
+from backsight.tracing._torch import COMPILE, NEW_FUNCTION, compiled_wrapper, next_number
+from backsight.tracing.custom import account, forwards, functions
 from backsight.tracing.log import Log
-from backsight.tracing.program import innermost
 from backsight.tracing.tool import Tool
 
 
@@ -33,11 +33,12 @@ class Regions:
     def __init__(self, log: Log, switch: Switch):
         self._log, self._switch = log, switch
         self._tool = Tool()
+        self._events: Any = None
         self._wrapper: CodeType | None = None
 
     def start(self) -> str:
         """Begin; without a free tool, nothing is noted of these calls."""
-        events = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]  # Python 3.12
+        events = self._events = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]  # Python 3.12
         callbacks: dict[int, Callable[..., Any]] = {
             events.PY_START: self._started,
             events.PY_RETURN: self._returned,
@@ -45,8 +46,10 @@ class Regions:
         }
         if not self._tool.take(callbacks, self._log.fail):
             return "functions may be compiled once more: other tools have all of Python's places for a monitor"
-        self._events = events
-        self._tool.watch(APPLY, events.PY_RETURN)
+        for function in functions():
+            self._watch(function)
+        if NEW_FUNCTION is not None:
+            self._tool.watch(NEW_FUNCTION, events.PY_RETURN)
         if COMPILE is not None:
             self._tool.watch(COMPILE, events.PY_RETURN)
         self._tool.watch_all(events.PY_UNWIND)
@@ -64,30 +67,33 @@ class Regions:
         if self._wrapper is not None:
             self._tool.watch(self._wrapper, self._events.PY_START | self._events.PY_RETURN)
 
+    def _watch(self, function: type) -> None:
+        for code in forwards(function):
+            self._tool.watch(code, self._events.PY_START)
+
     def _started(self, code: CodeType, offset: int) -> None:
         if code is self._wrapper:
             self._switch.off(_frame_of(code))
+        else:
+            self._applied(_frame_of(code))
 
     def _returned(self, code: CodeType, offset: int, value: Any) -> None:
         if code is COMPILE:
             self._find()
+        elif code is NEW_FUNCTION:
+            self._watch(_frame_of(code).f_locals["cls"])
         else:
             self._left(code, offset, value)
 
     def _left(self, code: CodeType, offset: int, value: Any) -> None:
         if code is self._wrapper:
             self._switch.on(_frame_of(code), "compiled")
-        elif code is APPLY:
-            self._applied(_frame_of(code))
 
     def _applied(self, frame: FrameType) -> None:
+        """Note the node of a Function whose forward begins, which may call nothing that a mode sees."""
         table, now = self._log.threads.here(), next_number()
-        user = innermost(frame.f_back)
-        if now == table.known or user is None:
-            return
-        cls = frame.f_locals.get("cls")
-        name = cls.__name__ if isinstance(cls, type) else "apply"
-        table.add(table.known, now, self._log.sites.of_call(user, name, frame))
+        if now != table.known:
+            account(table, self._log.sites, now, frame, returns_its_input=False)
 
 
 def _frame_of(code: CodeType) -> FrameType:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 
 from backsight.naming.roots import qualname
-from backsight.source import function_at, statement_at
+from backsight.source import Body, function_at, statement_at
 from backsight.source.body import body_around
 from backsight.tracing.facts import Line, Operand
 
@@ -102,7 +102,7 @@ def _via(frame: FrameType, caller: FrameType | None) -> str:
 def line_of(site: Site) -> Line:
     """Tell a site as a line, with the source of the very expression where the instruction is known."""
     code, function = site.code, qualname(site.code)
-    body = function_at(code) or body_around(code.co_filename, site.line)
+    body = _body(site)
     line, end, column, end_column = positions(site)
     statement = statement_at(body, line, column if column >= 0 else None) if body else None
     text = body.text(statement) if body and statement else ""
@@ -149,13 +149,20 @@ def _expression(statement: ast.stmt, line: int, end: int, column: int, end_colum
 @functools.lru_cache(maxsize=4096)
 def operands_of(site: Site) -> tuple[Operand, ...]:
     """Return the operands of the call at a site, in the order of its arguments, as the source writes them."""
-    body = function_at(site.code) or body_around(site.code.co_filename, site.line)
+    body = _body(site)
+    return () if body is None else tuple(Operand(body.text(each), at) for at, each in _parts(node_of(site), site))
+
+
+def node_of(site: Site) -> ast.expr | ast.stmt | None:
+    """Return the expression at a site, where the instruction is known."""
+    body = _body(site)
     line, end, column, end_column = positions(site)
-    if body is None or column < 0:
-        return ()
-    statement = statement_at(body, line, column)
-    node = _expression(statement, line, end, column, end_column) if statement else None
-    return tuple(Operand(body.text(each), at) for at, each in _parts(node, site))
+    statement = statement_at(body, line, column) if body is not None and column >= 0 else None
+    return _expression(statement, line, end, column, end_column) if statement else None
+
+
+def _body(site: Site) -> Body | None:
+    return function_at(site.code) or body_around(site.code.co_filename, site.line)
 
 
 def _parts(node: ast.AST | None, site: Site) -> list[tuple[int | str, ast.expr]]:

@@ -6,15 +6,25 @@
 from __future__ import annotations
 
 import os
-from types import CodeType
 from typing import Any
 
 import torch
 
 from backsight.surface import take, there
 
-APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
-"""The code of `Function.apply`, which TorchFunctionMode does not see: its calls are noticed by this code object."""
+_FUNCTIONS: type = type(torch.autograd.Function)
+
+
+def applied(called: Any) -> type | None:
+    """Return the `torch.autograd.Function` whose `apply`, the part of it in C, is `called`; None for what is another's.
+
+    TorchFunctionMode does not see `apply`; `sys.setprofile` sees it called on every version.
+    """
+    if getattr(called, "__name__", "") != "apply":
+        return None
+    function = getattr(called, "__self__", None)
+    return function if isinstance(function, type) and isinstance(function, _FUNCTIONS) else None
+
 
 FOLDER = os.path.dirname(torch.__file__) + os.sep
 """Frames of files in here are PyTorch's own."""

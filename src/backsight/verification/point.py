@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from backsight.tape import load_forward_mode
 from backsight.verification._torch import seed
 from backsight.verification.directions import equal, precision, wide
 from backsight.verification.errors import CannotTest, OutOfTime, raised
@@ -145,6 +146,7 @@ class Point:
         make_dual: Any = forward_ad.make_dual
         unpack_dual: Any = forward_ad.unpack_dual
 
+        load_forward_mode()
         values = self._passed()
         seed(FORWARD_SEED, self.devices)
         with torch.no_grad(), forward_ad.dual_level():

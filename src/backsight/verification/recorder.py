@@ -1,23 +1,26 @@
 """`recording`: keep every operation that makes autograd nodes while something runs.
 
 Operations of PyTorch are seen by a `TorchFunctionMode`. It does not see `Function.apply`, so calls of that are seen by
-a profile function, which Python runs at every call in this thread. Both are gone at the end.
+a profile function, which Python runs at every call in this thread: the class is in the call of what is C in there, on
+every version, and the arguments are in the frame of the `forward` that it calls. Both are gone at the end.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from dataclasses import dataclass
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from backsight.tape import next_sequence_number, no_torch_function
-from backsight.verification._torch import APPLY, FOLDER, GENERATED, INTERNAL, operator_name, transforming
+from backsight.verification._torch import FOLDER, GENERATED, INTERNAL, applied, operator_name, transforming
 from backsight.verification.definition import Definition
 from backsight.verification.errors import raised
 from backsight.verification.operation import Kept, Operation, Site, flattened
@@ -58,6 +61,18 @@ class Unkept(NamedTuple):
     why: str
 
 
+@dataclass
+class _Custom:
+    """A custom Function that is being applied: by which frame, the number that its node gets, the code of its `forward`
+    until that is called, and then what is kept of it."""
+
+    function: type
+    caller: FrameType
+    before: int
+    forward: CodeType | None
+    kept: Operation | Unkept | None = None
+
+
 class Recorder(TorchFunctionMode):
     """Keeps the operations that run while it is entered.
 
@@ -72,7 +87,7 @@ class Recorder(TorchFunctionMode):
         self.copies = Copies()
         self.unseen = 0
         self.failed: dict[str, str] = {}
-        self._custom: list[tuple[Operation | Unkept | None, int]] = []
+        self._custom: list[_Custom] = []
         self._running = False
 
     def __torch_function__(
@@ -81,7 +96,7 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._custom or not torch.is_grad_enabled() or transforming():
             return func(*args, **kwargs)
-        taken = self._taken(_name(func), func, args, kwargs, Definition.of_operator(func))
+        taken = self._taken(_name(func), func, args, kwargs, Definition.of_operator(func), _site(sys._getframe(1)))
         if taken is None or taken.name in ("backward", "grad"):
             return func(*args, **kwargs)
         before, self._running = next_sequence_number(), True
@@ -104,24 +119,26 @@ class Recorder(TorchFunctionMode):
 
     def profile(self, frame: FrameType, event: str, given: Any) -> None:
         """Notice calls of `Function.apply`; for `sys.setprofile`."""
-        if frame.f_code is not APPLY:
-            return
         if event == "call":
-            self._custom.append((self._applied(frame), next_sequence_number()))
-        elif event == "return" and self._custom:
-            operation, before = self._custom.pop()
-            if not self._custom:
-                self._made(None if given is None else operation, before)
+            if self._custom and (last := self._custom[-1]).forward is frame.f_code and frame.f_back is last.caller:
+                last.forward = None
+                last.kept = self._applied(last, frame)
+        elif event != "return" and (function := applied(given)) is not None:
+            if event == "c_call":
+                forward = None if self._custom or not _verified(function) else _forward_of(function)
+                self._custom.append(_Custom(function, frame, next_sequence_number(), forward))
+            elif self._custom:
+                last = self._custom.pop()
+                if not self._custom:
+                    self._made(last.kept if event == "c_return" else None, last.before)
 
-    def _applied(self, frame: FrameType) -> Operation | Unkept | None:
-        held = frame.f_locals
-        function = held["cls"]
-        internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
-        if self._custom or internal or not torch.is_grad_enabled() or transforming():
-            return None
+    def _applied(self, custom: _Custom, forward: FrameType) -> Operation | Unkept | None:
+        function = custom.function
         written, name = Definition.of_function(function), function.__qualname__.rpartition("<locals>.")[2]
         with no_torch_function():
-            return self._taken(name, function.apply, held["args"], held["kwargs"], written, function)
+            apply: Any = function.apply  # type: ignore[attr-defined]  # it is a Function
+            given = _given(forward, written.takes_ctx, bound=inspect.ismethod(getattr(function, "forward", None)))
+            return self._taken(name, apply, given, {}, written, _site(custom.caller), function)
 
     def _taken(
         self,
@@ -130,6 +147,7 @@ class Recorder(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         definition: Definition | None,
+        site: Site | None,
         custom: type | None = None,
     ) -> Operation | Unkept | None:
         """Return the call that is about to be made; None where nothing in it requires a gradient."""
@@ -141,7 +159,7 @@ class Recorder(TorchFunctionMode):
         except Exception as error:  # a tensor that cannot be copied must not stop the user's function
             return Unkept(name, raised(error))
         generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
-        return Operation(name, function, tuple(kept), spec, _site(sys._getframe(2)), custom, generators, definition)
+        return Operation(name, function, tuple(kept), spec, site, custom, generators, definition)
 
 
 @contextmanager
@@ -169,6 +187,30 @@ def recording() -> Iterator[Recorder]:
             if ours:
                 sys.setprofile(theirs)
             recorder.unseen += next_sequence_number() - before
+
+
+def _verified(function: type) -> bool:
+    internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
+    return not internal and torch.is_grad_enabled() and not transforming()
+
+
+def _forward_of(function: Any) -> CodeType | None:
+    """Return the code that is run first when a Function calls its `forward`: that of the decorator, if it has one."""
+    forward = function.forward
+    return getattr(getattr(forward, "__func__", forward), "__code__", None)
+
+
+def _given(forward: FrameType, takes_ctx: bool, bound: bool) -> tuple[Any, ...]:
+    """Return the arguments that a Function was applied to, from the frame of its `forward`, which begins."""
+    code, held = forward.f_code, forward.f_locals
+    given = [held[name] for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & inspect.CO_VARARGS:
+        given += held[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]]
+    given = given[bound:]
+    if not takes_ctx:
+        return tuple(given)
+    ctx, *given = given
+    return tuple(given[: len(ctx.needs_input_grad)])  # what is beyond are defaults, which take no gradient
 
 
 def _name(function: Callable[..., Any]) -> str:

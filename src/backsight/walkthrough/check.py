@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from backsight.tape import load_forward_mode
 from backsight.walkthrough.gradient import number
 from backsight.walkthrough.rebuilt import NotRebuilt, Operation
 
@@ -91,6 +92,7 @@ def _forward(outputs: Any, inputs: Vector, gradients: Vector, results: Vector) -
 
 def _pushed(outputs: Any, inputs: Vector, tangents: Vector, gradients: Vector) -> torch.Tensor:
     """Return <J u, g> for the tangents u."""
+    load_forward_mode()
     pushed = torch.func.jvp(outputs, inputs, tangents)[1]
     return _inner(pushed, gradients)
 
