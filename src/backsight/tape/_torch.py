@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from inspect import getattr_static
@@ -23,6 +24,28 @@ sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 
 grad_fn: Callable[[torch.Tensor], Any] = getattr_static(torch.Tensor, "grad_fn").__get__
 """Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""
+
+
+def _keeps_its_wrapper() -> bool:
+    """Whether a node of this PyTorch owns the Python object that stands for it, which then lives as long as the node.
+
+    Before, that object dies with its last reference, and another node's may be made at the same address.
+    """
+    with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.enable_grad():
+        made = torch.zeros((), device="cpu", requires_grad=True).exp()
+    node, unowned = grad_fn(made), object()
+    return sys.getrefcount(node) > sys.getrefcount(unowned)
+
+
+def _id_of_metadata(node: Any) -> int:
+    return id(node.metadata)
+
+
+identity: Callable[[Any], int] = id if _keeps_its_wrapper() else _id_of_metadata
+"""Return a number that no other node has while `node` lives: the address of what it owns in Python.
+
+Where that is not its wrapper it is the dict of its `metadata`, which is made when it is first asked for.
+"""
 
 
 def is_mended(tensor: torch.Tensor) -> bool:
