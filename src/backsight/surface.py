@@ -27,6 +27,7 @@ FEATURES = {
     "Functions defined while watched": "on Python 3.12 and later, a Function defined under a watch has no line",
     "tidy tracebacks": "tracebacks and warnings of a watched program can show frames of backsight",
     "saved tensors": "graphs do not show saved tensors, and in-place errors may be explained without the variable",
+    "one saved tensor of several": "of several tensors that an operation saved, the modified one is told by its shape",
     "names from models": "parameters and modules are named by variables, not by their place in a model",
     "names of hooks": "a tensor that only a hook holds has no name",
     "shapes of results": "graphs do not show the shapes of results",

@@ -5,6 +5,7 @@ import sys
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
+from backsight.tape._torch import forward_class
 from backsight.tracing import _torch
 from backsight.tracing.backwards import CODES
 
@@ -21,7 +22,7 @@ def test_a_forward_is_called_after_its_node_is_made_and_is_given_it():
     class Same(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
-            seen.append((_torch.forward_class(ctx), ctx._sequence_nr()))
+            seen.append((forward_class(type(ctx)), ctx._sequence_nr()))
             return x.clone()
 
         @staticmethod

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from backsight.tape import Graph, Leaf, Node, Saved, grad_fn
-from backsight.tape._torch import CHECKED, RAW
+from backsight.tape._torch import CHECKED, RAW, identity
 from backsight.tape.walk import walk
 
 OUTPUT, BASE, LEAF, SAVED = "darkolivegreen1", "darkolivegreen3", "lightblue", "orange"
@@ -42,7 +42,7 @@ def statements(
             body += _leaf(node.leaf)
         body += [_edge(f"n{edge.node.index}", f"n{node.index}") for edge in node.inputs if edge is not None]
         body += _saved(node, places, show_saved=show_saved)
-    position = {address: i for i, (address, _) in enumerate(graph.identities)}
+    position = {its: i for i, (its, _) in enumerate(graph.identities)}
     for tensor in outputs:
         body += _output(tensor, places, position)
     return body
@@ -98,9 +98,9 @@ def _output(tensor: torch.Tensor, places: _Places, position: Mapping[int, int]) 
     place, new = places.of(tensor)
     while new:
         yield _node(place, _tensor_label(places.given.get(id(tensor), ""), tuple(tensor.shape)), fill)
-        made_by = position.get(id(grad_fn(tensor)))
-        if made_by is not None:
-            yield _edge(f"n{made_by}", place)
+        made_by = grad_fn(tensor)
+        if made_by is not None and identity(made_by) in position:
+            yield _edge(f"n{position[identity(made_by)]}", place)
         if not tensor._is_view() or tensor._base is None:
             return
         tensor, view, fill = tensor._base, place, BASE
@@ -110,7 +110,7 @@ def _output(tensor: torch.Tensor, places: _Places, position: Mapping[int, int]) 
 
 def _attributes(graph: Graph, outputs: Sequence[torch.Tensor]) -> dict[int, dict[str, str]]:
     """Return what each node has saved, in words, by the index of the node."""
-    position = {address: i for i, (address, _) in enumerate(graph.identities)}
+    position = {its: i for i, (its, _) in enumerate(graph.identities)}
     live = walk([node for tensor in outputs if (node := grad_fn(tensor)) is not None])
     fields: dict[type, list[str]] = {}
     out = {}
@@ -119,7 +119,8 @@ def _attributes(graph: Graph, outputs: Sequence[torch.Tensor]) -> dict[int, dict
         if kind not in fields:
             fields[kind] = [name for name in dir(kind) if name.startswith(CHECKED)]
         if fields[kind]:
-            out[position[id(node)]] = _words(node, fields[kind], graph.nodes[position[id(node)]].saved)
+            at = position[identity(node)]
+            out[at] = _words(node, fields[kind], graph.nodes[at].saved)
     return out
 
 

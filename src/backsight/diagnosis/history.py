@@ -114,7 +114,7 @@ def growth_since(past: Past, graph: Graph) -> Growth:
 
 
 def operations(graph: Graph) -> NDArray[np.uint64]:
-    """Return what identifies each operation of `graph` while it lives, sorted: its address and number in one."""
+    """Return what identifies each operation of `graph` while it lives, sorted: its two numbers in one."""
     columns = graph.columns
     is_leaf = np.array([t.kind == "leaf" for t in graph.types], bool)[columns.type]
     # Two operations alike in this sum differ in both parts by one multiple: never seen, and only a count would be off.

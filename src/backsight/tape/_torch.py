@@ -36,6 +36,12 @@ sequence_number: Callable[[Any], int] = take(
 """Return the per-thread creation number of a node; sorting by it is a topological sort within a thread."""
 
 
+no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
+    "torch._C.DisableTorchFunction", "tensor subclasses", without=nullcontext
+)
+"""Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
+
+
 grad_fn: Callable[[torch.Tensor], Any] = getattr_static(torch.Tensor, "grad_fn").__get__
 """Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""
 
@@ -56,6 +62,28 @@ def version(tensor: torch.Tensor) -> int | None:
         return _version(tensor)
     except RuntimeError:  # an inference tensor
         return None
+
+
+def _keeps_its_wrapper() -> bool:
+    """Whether a node of this PyTorch owns the Python object that stands for it, which then lives as long as the node.
+
+    Before, that object dies with its last reference, and another node's may be made at the same address.
+    """
+    with no_torch_function(), torch.inference_mode(False), torch.enable_grad():
+        made = torch.zeros((), device="cpu", requires_grad=True).exp()
+    node, unowned = grad_fn(made), object()
+    return sys.getrefcount(node) > sys.getrefcount(unowned)
+
+
+def _id_of_metadata(node: Any) -> int:
+    return id(node.metadata)
+
+
+identity: Callable[[Any], int] = id if _keeps_its_wrapper() else _id_of_metadata
+"""Return a number that no other node has while `node` lives: the address of what it owns in Python.
+
+Where that is not its wrapper it is the dict of its `metadata`, which is made when it is first asked for.
+"""
 
 
 def is_mended(tensor: torch.Tensor) -> bool:
@@ -133,12 +161,6 @@ def is_parameter(tensor: torch.Tensor) -> bool:
     return issubclass(type(tensor), torch.nn.Parameter) or "_is_param" in object.__getattribute__(tensor, "__dict__")
 
 
-no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
-    "torch._C.DisableTorchFunction", "tensor subclasses", without=nullcontext
-)
-"""Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
-
-
 _REGISTRIES = frozenset(
     name for name in ("_parameters", "_buffers", "_modules") if there(f"torch.nn.Module.{name}", "names from models")
 )
@@ -184,7 +206,10 @@ raw_of_custom: Callable[[Any], Any] = take(
 )
 """Return the handles on what the node of a custom Function saved. Raises RuntimeError once a backward has freed it."""
 
-_READ = [there(f"torch._C._autograd.SavedTensor.{name}", "saved tensors") for name in ("data", "unpack_hook", "unpack")]
+_READ = [there(f"torch._C._autograd.SavedTensor.{name}", "saved tensors") for name in ("data", "unpack_hook")]
+
+unpacks_alone: bool = there("torch._C._autograd.SavedTensor.unpack", "one saved tensor of several")  # from 2.12 on
+"""Whether one of several saved tensors can be unpacked, and so asked for its version, by itself."""
 
 
 def can_read(raw: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from backsight.tape._torch import forward_class, input_metadata, is_parameter, no_torch_function
+from backsight.tape._torch import forward_class, identity, input_metadata, is_parameter, no_torch_function
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Columns, Graph
 from backsight.tape.lines import with_lines
@@ -60,7 +60,7 @@ def _captured(edges: Sequence[tuple[Any, int]], details: bool, finite: bool, mos
         live.inputs,
         live.outputs,
         live.sequence,
-        np.array(list(map(id, live.nodes)), np.uint64),
+        np.array(list(map(identity, live.nodes)), np.uint64),
     )
     wanted = {node for node, _ in edges}
     position = {node: i for i, node in enumerate(live.nodes) if node in wanted}

@@ -27,8 +27,8 @@ class Columns:
     """The structure of a graph, a row a node in backward order.
 
     The inputs of node `i` are `inputs[start[i]:start[i + 1]]`, -1 for one that needs no gradient; `input_outputs` says
-    which output of that node each is. `ids` are the nodes' addresses: with `sequence` they tell, while a node lives,
-    whether two graphs contain the same one.
+    which output of that node each is. `ids` are numbers that no other living node has: with `sequence` they tell, while
+    a node lives, whether two graphs contain the same one.
     """
 
     type: NDArray[np.int32]
@@ -107,7 +107,7 @@ class Graph(Drawable):
 
     @property
     def identities(self) -> Iterator[tuple[int, int]]:
-        """What tells, while the nodes live, whether two graphs contain the same one: address and sequence number."""
+        """What tells, while the nodes live, whether two graphs contain the same one: two numbers."""
         return zip(self.columns.ids.tolist(), self.columns.sequence.tolist(), strict=True)
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from backsight.tape._torch import NO_SEQUENCE, is_leaf, sequence_number
+from backsight.tape._torch import NO_SEQUENCE, identity, is_leaf, sequence_number
 from backsight.tape.capture import root_edges
 from backsight.tape.graph import Graph
 from backsight.tape.node import Node
@@ -56,7 +56,7 @@ def _tensor_node(graph: Graph, tensor: torch.Tensor) -> int:
                 return leaf.node
     elif tensor.requires_grad:
         ((node, _),) = root_edges((tensor,))
-        at = np.flatnonzero(graph.columns.ids == id(node))
+        at = np.flatnonzero(graph.columns.ids == identity(node))
         if len(at) and graph.columns.sequence[at[0]] == sequence_number(node):
             return int(at[0])
     raise NotInGraph(f"the tensor of shape {tuple(tensor.shape)} is neither a leaf of this graph nor made in it.")

@@ -9,10 +9,22 @@ from typing import Any
 
 import torch
 
-from backsight.tape._torch import CHECKED, RAW, can_read, forward_class, is_leaf, raw_of_custom, storage_key, version
+from backsight.tape._torch import (
+    CHECKED,
+    RAW,
+    can_read,
+    forward_class,
+    is_leaf,
+    raw_of_custom,
+    storage_key,
+    unpacks_alone,
+    version,
+)
 from backsight.tape.tensors import Saved, ref_to
 
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
+_BY_ITS_NODE = "this PyTorch unpacks a saved tensor by its node only"
+_SHAPE = re.compile(r"\[[\w.]+ \[([\d, ]*)\]\]")
 
 
 def saved_by(node: Any, *, finite: bool = False) -> tuple[Saved, ...]:
@@ -34,6 +46,16 @@ def kept_by(node: Any) -> tuple[Saved, ...]:
         return (Saved("saved_tensors", "freed"), *_on_ctx(node, finite=False))
     read = (_read(each, "saved_tensors", finite=False) for each in raw if each is not None)
     return (*(saved for saved in read if saved is not None), *_on_ctx(node, finite=False))
+
+
+def was_freed(raw: Any, unpack: Callable[[], Any]) -> bool:
+    """Whether a backward has released the saved tensor `raw`, which its node's getter unpacks by itself.
+
+    A list of saved tensors that was released says so when it is asked for.
+    """
+    if raw is None or not can_read(raw) or raw.unpack_hook is not None or raw.data is not None:
+        return False
+    return bool(_complaint(unpack))  # where None was saved it gives None
 
 
 _fields_by_type: dict[type, tuple[str, ...]] = {}
@@ -84,11 +106,18 @@ def _on_ctx(node: Any, finite: bool) -> Iterator[Saved]:
 
 def _together(node: Any, getter: str, names: Sequence[str], raws: Sequence[Any], finite: bool) -> Iterator[Saved]:
     """Read the saved tensors `raws`, which `getter` unpacks together."""
+
+    def unpack_all() -> Any:
+        return getattr(node, getter)
+
+    if len(raws) == 1 and was_freed(raws[0], unpack_all):
+        yield Saved(names[0], "freed")
+        return
     read = [(raw, _read(raw, name, finite)) for raw, name in zip(raws, names, strict=True) if raw is not None]
     hooked = any(saved is not None and saved.state != "alive" for _, saved in read)
     for raw, saved in read:
         if saved is not None:
-            yield _checked(saved, raw, lambda: getattr(node, getter)) if saved.version and not hooked else saved
+            yield _checked(saved, raw, unpack_all) if saved.version and not hooked else saved
 
 
 def _read(raw: Any, name: str, finite: bool) -> Saved | None:
@@ -97,13 +126,7 @@ def _read(raw: Any, name: str, finite: bool) -> Saved | None:
         return Saved(name, "unread")
     if raw.unpack_hook is not None:
         return Saved(name, "hooked")
-    if raw.data is not None:
-        return _describe(raw.data, name, finite)
-    try:
-        raw.unpack()  # without hook and data: gives None where None was saved, raises where backward has released it
-    except RuntimeError:
-        return Saved(name, "freed")
-    return None
+    return _describe(raw.data, name, finite) if raw.data is not None else None
 
 
 def _describe(tensor: torch.Tensor, name: str, finite: bool) -> Saved:
@@ -167,14 +190,21 @@ def _is_hollow(tensor: torch.Tensor) -> bool:
 
 def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
     """Return `saved`, as modified where its version is not the saved one. Nothing unpacked here may have a hook."""
-    said = _complaint(raw.unpack)
+    said = _complaint(raw.unpack) if unpacks_alone else _BY_ITS_NODE
     if said and not _VERSIONS.search(said):
         # An output, which only its own node can unpack; the node complains of the first mismatch in all that it saved.
         said = _complaint(unpack_all)
     found = _VERSIONS.search(said)
-    if found and int(found[1]) == saved.version:
+    if found and int(found[1]) == saved.version and _is_about(said, saved):
         return replace(saved, state="modified", expected=int(found[2]))
     return saved
+
+
+def _is_about(complaint: str, saved: Saved) -> bool:
+    """Whether a complaint can be of this one of all that a node has saved, by the shape that it tells."""
+    found = _SHAPE.search(complaint)
+    told = None if found is None else tuple(int(size) for size in found[1].split(", ") if size)
+    return told is None or saved.shape is None or told == saved.shape
 
 
 def _complaint(unpack: Callable[[], Any]) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-import torch
 from torch import nn
 
 from backsight.surface import code_of, take

@@ -9,7 +9,7 @@ import torch
 
 from backsight.naming import Name, search
 from backsight.tape import Graph, capture, no_torch_function, tensors_in
-from backsight.tape._torch import sequence_number
+from backsight.tape._torch import identity, sequence_number
 
 
 def made_in(graph: Graph, value: object) -> list[int]:
@@ -30,7 +30,7 @@ def node_of(graph: Graph, tensor: torch.Tensor) -> int | None:
         node = tensor.grad_fn
     if node is None:
         return None
-    key = (id(node), sequence_number(node))
+    key = (identity(node), sequence_number(node))
     return next((index for index, its in enumerate(graph.identities) if its == key), None)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backsight.tape._torch import NO_SEQUENCE, RAW, can_read, forward_class, storage_key
-from backsight.tape.saved import kept_by, memory
+from backsight.tape._torch import CHECKED, NO_SEQUENCE, RAW, forward_class, storage_key
+from backsight.tape.saved import kept_by, memory, was_freed
 from backsight.tape.walk import Walk
 
 _Label = NDArray[np.int64]
@@ -71,21 +72,22 @@ def pinned(nodes: Iterable[Any], own: set[int]) -> Pinned:
         if fields is None:
             released |= _of_custom(node, kept)
             continue
-        for read in fields:
+        for read, unpack in fields:
             try:
                 raw = read(node)
             except RuntimeError:  # a list of saved tensors that was freed says so by raising
                 released = True
                 continue
-            for each in raw if type(raw) in (tuple, list) else (raw,):
+            many = type(raw) in (tuple, list)
+            for each in raw if many else (raw,):
                 data: Any = getattr(each, "data", None)
                 if issubclass(type(data), torch.Tensor):
                     storage, size = _memory(data)
                     kept[storage] = size
                 elif type(data) in (tuple, list):  # what a hook has packed: `save_on_cpu` keeps (device, tensor)
                     kept.update(_memory(part) for part in data if issubclass(type(part), torch.Tensor))
-                elif data is None:
-                    released = released or _was_freed(each)
+                elif data is None and not many and not released:
+                    released = was_freed(each, partial(unpack, node))
     for storage in own & kept.keys():
         del kept[storage]
     return Pinned(kept, freed=released and not kept)
@@ -100,17 +102,6 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
         return identity or 0, size
 
 
-def _was_freed(raw: Any) -> bool:
-    """Whether a saved tensor without data was released; where None was saved, unpacking gives None."""
-    if raw is None or not can_read(raw) or raw.unpack_hook is not None:
-        return False
-    try:
-        raw.unpack()
-    except RuntimeError:
-        return True
-    return False
-
-
 def _of_custom(node: Any, kept: dict[int, int]) -> bool:
     """Add what a custom Function's node keeps, and return whether it was freed."""
     found = kept_by(node)
@@ -118,13 +109,16 @@ def _of_custom(node: Any, kept: dict[int, int]) -> bool:
     return any(saved.state == "freed" for saved in found)
 
 
-_readers: dict[type, tuple[Callable[[Any], Any], ...] | None] = {}
-"""By type of node, what reads its saved tensors; None for custom Functions."""
+_Readers = tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...]
+
+_readers: dict[type, _Readers | None] = {}
+"""By type of node, what reads each of its saved tensors, and what unpacks it; None for custom Functions."""
 
 
-def _learn(node_type: type) -> tuple[Callable[[Any], Any], ...] | None:
+def _learn(node_type: type) -> _Readers | None:
     if forward_class(node_type) is not None:
         return None  # made by a class statement, and not remembered: a remembered one could never be freed
-    fields = (getattr(node_type, name) for name in dir(node_type) if name.startswith(RAW))
-    _readers[node_type] = tuple(field.__get__ for field in fields)
+    names = [name.removeprefix(RAW) for name in dir(node_type) if name.startswith(RAW)]
+    fields = ((getattr(node_type, RAW + name), getattr(node_type, CHECKED + name)) for name in names)
+    _readers[node_type] = tuple((raw.__get__, checked.__get__) for raw, checked in fields)
     return _readers[node_type]
