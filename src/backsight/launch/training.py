@@ -113,7 +113,8 @@ class TrainingObserver:
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import summary
 
-            say(summary(self._steps, notes=len(report) - len(shown)))
+            line = summary(self._steps, notes=len(report) - len(shown))
+            say(line, steps=self._steps.steps, audits=self._steps.audits)
 
     def _found_leaks(self) -> tuple[Finding, ...]:
         if self._leaks is None:
