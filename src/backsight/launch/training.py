@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from backsight.launch.arrival import when_imported
@@ -41,12 +42,13 @@ class TrainingObserver:
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
-        self._failed = False
+        self._arrived = self._failed = False
 
     def start(self) -> None:
         when_imported("torch", self._begin)
 
     def _begin(self) -> None:
+        self._arrived = True
         try:
             from backsight.diagnosis.heeding import Heeding
             from backsight.launch.first_steps import FirstSteps
@@ -83,6 +85,21 @@ class TrainingObserver:
             show(finding, title="backsight explains", thread=thread)
 
     def finish(self) -> None:
+        try:
+            self._tell()
+        finally:
+            if self._arrived and not self.quiet and rank() == 0:
+                self._tell_newness()
+
+    def _tell_newness(self) -> None:
+        """Say that this PyTorch is newer than any that was tested, after all else: it may be why."""
+        from backsight.launch.newness import newness
+
+        line = newness(str(getattr(sys.modules.get("torch"), "__version__", "")))
+        if line is not None:
+            say(line)
+
+    def _tell(self) -> None:
         if self._threads is not None:
             self._threads.stop()
         if self._heeding is not None:
