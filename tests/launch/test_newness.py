@@ -11,9 +11,8 @@ from backsight import _tested
 from backsight.launch import newness
 
 NEWER = f"{_tested.NEWEST[0]}.{_tested.NEWEST[1] + 1}.0.dev20990101+cpu"
-LINE = (
-    f"backsight: PyTorch {NEWER} is newer than any version backsight was tested with ({_tested.spelt(_tested.NEWEST)})"
-)
+TESTED = _tested.spelt(_tested.NEWEST)
+LINE = f"backsight: PyTorch {NEWER} is newer than any version backsight was tested with ({TESTED})"
 
 HEALTHY = f"""
 import torch

@@ -141,10 +141,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--accept", action="store_true", help=f"write {parts.EXPECTED.name} instead of comparing")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help="where to keep what is found")
     options = parser.parse_args(arguments)
-    if options.here == (options.torch is not None):
-        parser.error(
-            "give a version, as in --torch 2.15.0, or --here" if not options.here else "--here has its PyTorch"
-        )
+    if options.torch is None and not options.here:
+        parser.error("no PyTorch was given: --torch 2.15.0, --torch newest, or --here for the one of this Python")
+    if options.torch is not None and options.here:
+        parser.error("--here takes the PyTorch that is there: leave out --torch")
     everything = options.only is None and options.rooms is None
     options.only = list(parts.PARTS) if everything else options.only or []
     options.rooms = rooms() if everything else options.rooms or []

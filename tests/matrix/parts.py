@@ -49,9 +49,10 @@ def broken(python: Path, limit: float) -> Part:
     """Compare what is said of each program in examples/broken with what is kept: codes, lines, fixes."""
     expected, part = json.loads(EXPECTED.read_text(encoding="utf-8")), Part()
     for script in sorted(BROKEN.glob("*.py")):
-        difference = _difference(expected.get(script.name), told(python, script, limit))
+        found, messages = told(python, script, limit)
+        difference = _difference(expected.get(script.name), found)
         if difference:
-            part.failures[script.name] = difference
+            part.failures[script.name] = "; ".join([difference, *messages])
         else:
             part.passed += 1
     part.failed = len(part.failures)
@@ -60,7 +61,7 @@ def broken(python: Path, limit: float) -> Part:
 
 def accept(python: Path, limit: float) -> None:
     """Keep what is said of each program in examples/broken now: the expectation of every other PyTorch."""
-    found = {script.name: told(python, script, limit) for script in sorted(BROKEN.glob("*.py"))}
+    found = {script.name: told(python, script, limit)[0] for script in sorted(BROKEN.glob("*.py"))}
     EXPECTED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -87,14 +88,19 @@ PARTS: dict[str, Callable[[Path, float], Part]] = {
 """By name what is tried before the tests, each given a Python and how many seconds it may take."""
 
 
-def told(python: Path, script: Path, limit: float) -> dict[str, Any]:
-    """Return how a script ends under `backsight run`, and of each finding its code, lines of the script, and fix."""
+def told(python: Path, script: Path, limit: float) -> tuple[dict[str, Any], list[str]]:
+    """Return what `backsight run` makes of a script, to be compared, and what it says of itself.
+
+    The first is the exit status, and of each finding the code, the lines of the script that it names, and the fix.
+    """
     with tempfile.TemporaryDirectory(prefix="backsight-broken-") as folder:
         said = Path(folder) / "said.jsonl"
         ended = _python(python, "-m", "backsight", "run", "--json-to", str(said), str(script), limit=limit)
         lines = said.read_text(encoding="utf-8").splitlines() if said.exists() else []
-    findings = [line for line in map(json.loads, lines) if "code" in line]
-    return {"status": ended.status, "findings": [_kept(finding, script) for finding in findings]}
+    heard = [json.loads(line) for line in lines]
+    findings = [_kept(line, script) for line in heard if "code" in line]
+    messages = [line["text"] for line in heard if line["kind"] == "message" and "audits" not in line]
+    return {"status": ended.status, "findings": findings}, messages
 
 
 def _kept(finding: dict[str, Any], script: Path) -> dict[str, Any]:

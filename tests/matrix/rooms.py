@@ -23,7 +23,7 @@ def rooms() -> list[str]:
     return [*sorted({parts[0] for parts in folders if parts}), TOP]
 
 
-def tests_of(room: str) -> list[str]:
+def files_of(room: str) -> list[str]:
     if room == TOP:
         return sorted(str(file.relative_to(ROOT)) for file in TESTS.glob("test_*.py"))
     return [f"tests/{room}"]
@@ -31,7 +31,7 @@ def tests_of(room: str) -> list[str]:
 
 def tested(python: Path, room: str, *, jobs: int, limit: float) -> Part:
     """Run the tests of a room; one that crashes or hangs is a failure, and the end of this room only."""
-    return ran(python, tests_of(room), jobs=jobs, limit=limit)
+    return ran(python, files_of(room), jobs=jobs, limit=limit)
 
 
 def ran(python: Path, tests: Sequence[str], *, jobs: int, limit: float, within: Path = ROOT) -> Part:
