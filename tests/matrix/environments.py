@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,45 @@ def _asked(program: str) -> tuple[str, Path] | None:
     return (lines[0], Path(lines[1])) if said.returncode == 0 and len(lines) == 2 else None
 
 
+@dataclass(frozen=True)
+class Environment:
+    """An environment in a folder, into which something can be installed: by uv where there is one, else by pip."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+    def install(self, *requirements: str | Path, what: str, **around: str) -> None:
+        """Install with these arguments of `pip install`, and these variables in addition.
+
+        Raises:
+            CannotBeMade: if that cannot be installed; the text is `what` and what the installer said.
+        """
+        uv = installer()
+        if uv is None:
+            pip = [str(self.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        else:
+            pip = [*uv, "pip", "install", "--quiet", "--python", str(self.python)]
+        _run([*pip, *map(str, requirements)], what, **around)
+
+
+@contextmanager
+def empty(python: Path, *, keep: bool = False) -> Iterator[Environment]:
+    """Make an environment in which there is nothing, and remove it at the end, unless it is to be kept."""
+    made = Environment(Path(tempfile.mkdtemp(prefix="backsight-matrix-")))
+    try:
+        how = [*uv, "venv", "--quiet", "--python", str(python)] if (uv := installer()) else [str(python), "-m", "venv"]
+        _run([*how, str(made.folder)], f"no environment can be made with {python}")
+        yield made
+    finally:
+        if keep:
+            print(f"kept: {made.folder}", flush=True)
+        else:
+            shutil.rmtree(made.folder, ignore_errors=True)
+
+
 @contextmanager
 def environment(torch: str, python: Path, extra: Sequence[str] = (), *, keep: bool = False) -> Iterator[Path]:
     """Make an environment with this PyTorch and this checkout with its tests; yield its Python, and remove it.
@@ -77,36 +117,21 @@ def environment(torch: str, python: Path, extra: Sequence[str] = (), *, keep: bo
     Raises:
         CannotBeMade: if something cannot be installed, with what the installer said.
     """
-    folder = Path(tempfile.mkdtemp(prefix="backsight-matrix-"))
-    try:
-        inside = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-        _make(folder, inside, torch, python, extra)
-        yield inside
-    finally:
-        if keep:
-            print(f"kept: {folder}", flush=True)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    with empty(python, keep=keep) as made:
+        made.install(f"torch=={torch}", what=f"PyTorch {torch} cannot be installed for {_version_of(python)}")
+        tools = ("pip", "setuptools>=77", "wheel")  # tests/packaging builds without isolation
+        wanted = [f"torch=={torch}", *tools, *extra, "--editable", f"{ROOT}[test]"]
+        if installer() is not None:  # some of what the tests use asks for an older PyTorch
+            override = made.folder / "override.txt"
+            override.write_text(f"torch=={torch}\n", encoding="utf-8")
+            wanted += ["--override", str(override)]
+        made.install(*wanted, what=f"backsight[test] cannot be installed beside PyTorch {torch}")
+        yield made.python
 
 
-def _make(folder: Path, inside: Path, torch: str, python: Path, extra: Sequence[str]) -> None:
-    checkout = f"{ROOT}[test]"
-    tools = ("pip", "setuptools>=77", "wheel")  # tests/packaging builds without isolation
-    uv = installer()
-    if uv is None:
-        _run([str(python), "-m", "venv", str(folder)], f"no environment could be made with {python}")
-        pip = [str(inside), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        overriding: list[str] = []
-    else:
-        _run([*uv, "venv", "--quiet", "--python", str(python), str(folder)], f"no environment with {python}")
-        pip = [*uv, "pip", "install", "--quiet", "--python", str(inside)]
-        override = folder / "override.txt"  # some of what the tests use asks for an older PyTorch
-        override.write_text(f"torch=={torch}\n", encoding="utf-8")
-        overriding = ["--override", str(override)]
-    version = ".".join(_asked(str(inside))[0].split(".")[:2])  # type: ignore[index]  # it was made a moment ago
-    _run([*pip, f"torch=={torch}"], f"PyTorch {torch} cannot be installed for Python {version}")
-    wanted = [f"torch=={torch}", *tools, *extra, "--editable", checkout]
-    _run([*pip, *wanted, *overriding], f"backsight[test] cannot be installed beside PyTorch {torch}")
+def _version_of(python: Path) -> str:
+    answer = _asked(str(python))
+    return f"Python {answer[0]}" if answer else str(python)
 
 
 def installer() -> list[str] | None:
@@ -122,8 +147,9 @@ def installer() -> list[str] | None:
     return None
 
 
-def _run(command: Sequence[str], what: str) -> None:
-    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=surroundings())
+def _run(command: Sequence[str], what: str, **around: str) -> None:
+    env = surroundings() | around
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     if ended.returncode != 0:
         said = "\n".join(f"  {line}" for line in ended.stdout.strip().splitlines()[-_SEEN_LINES:])
         raise CannotBeMade(f"{what}:\n{said}")

@@ -91,7 +91,7 @@ def test_what_the_installer_says_is_told_and_the_environment_is_gone(path, tmp_p
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_an_environment_is_removed_unless_it_is_to_be_kept(tmp_path, monkeypatch, keep):
-    monkeypatch.setattr(environments, "_make", lambda *given: None)
+    monkeypatch.setattr(environments, "_run", lambda *given, **around: None)
     monkeypatch.setattr(environments.tempfile, "tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt), environment("2.15.0", Path(sys.executable), keep=keep):
         raise KeyboardInterrupt

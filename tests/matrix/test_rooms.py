@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooms import TOP, ran, rooms, files_of
+from rooms import TOP, files_of, ran, rooms
 
 PYTHON = Path(sys.executable)
 
