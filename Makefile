@@ -1,11 +1,13 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Both set up .venv first.
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
-JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-KERNEL := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
+PYTHON  ?= python3
+TORCH   ?= newest
+PYTHONS ?= 3.10 3.11 3.12 3.13
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
+KERNEL  := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
-.PHONY: demo test lint docs bench package coverage setup clean
+.PHONY: demo test lint docs bench package matrix coverage setup clean
 
 setup: $(BIN)/.installed
 
@@ -34,11 +36,18 @@ bench: setup
 	$(BIN)/python bench/performance.py
 	@echo "kept in bench/results; $(BIN)/python docs/pages.py puts them into docs/performance.md"
 
-# The wheel and the sdist, in dist/, each tried in an empty environment.
+# The wheel and the sdist, in dist/, each tried in an empty environment with the newest PyTorch for each of PYTHONS.
 package: setup
+	$(BIN)/python tests/matrix/newest.py
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist
-	$(BIN)/python tests/packaging/in_an_empty_environment.py dist
+	$(BIN)/python tests/packaging/in_an_empty_environment.py dist $(foreach python,$(PYTHONS),--python $(python))
+
+# Another PyTorch, another Python, in an environment that is made and removed: make matrix TORCH=2.15.0 PYTHON=3.12
+# ONLY="demo broken" or ROOMS="tape naming" for a part of it; KEEP=1 keeps the environment; WITH="numpy<2.3" adds to it.
+matrix:
+	@python3 tests/matrix/matrix.py --torch '$(TORCH)' --python '$(PYTHON)' --jobs $(JOBS) $(if $(KEEP),--keep) \
+	  $(if $(ONLY),--only '$(ONLY)') $(if $(ROOMS),--rooms '$(ROOMS)') $(if $(WITH),--with '$(WITH)')
 
 # How much of a room its own tests run: make coverage PYTHON=python3.13 VENV=.venv-3.13 ROOMS="tape naming"
 coverage: setup

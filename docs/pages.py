@@ -19,7 +19,8 @@ give them what they need, and one may say why the block below it is not run:
     -->
 
 Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured, `<!-- codes: 1 -->` lists
-the codes from BS100 to BS199 with the titles of their pages, and `<!-- command: runs show -->` is what a command takes.
+the codes from BS100 to BS199 with the titles of their pages, `<!-- command: runs show -->` is what a command takes, and
+`<!-- matrix -->` is the table of what `make matrix` has tried.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pathlib import Path
 import commands
 import figures
 import programs
+import tested
 
 ROOT = Path(__file__).parent.parent
 
@@ -66,7 +68,7 @@ def filled(page: Path) -> str:
             raise ValueError(f"{found[0].splitlines()[0]} of {page.name} says nothing")
         return f"{found[1]}{said}\n{found[4]}"
 
-    return commands.filled(_LISTED.sub(_listed, figures.filled(_FILLED.sub(block, text))))
+    return commands.filled(_LISTED.sub(_listed, tested.filled(figures.filled(_FILLED.sub(block, text)))))
 
 
 def printed(text: str) -> list[str]:

@@ -1,19 +1,30 @@
 """One thread for each test process, and for those that it starts; and a browser for those that look at pages."""
 
+import atexit
 import gc
 import os
 import shutil
 import sys
+import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from backsight._tested import newer_than_tested
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # the processes already share the cores
 
 hypothesis.settings.register_profile("no deadline", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("no deadline")
+
+if newer_than_tested(version("torch")):  # a line that `backsight run` says once a day is no part of what tests compare
+    cache = Path(tempfile.mkdtemp(prefix="backsight-cache-"))
+    atexit.register(shutil.rmtree, cache, ignore_errors=True)
+    (cache / "backsight").write_text("a file, so that no folder can be made here, and nothing is said")
+    os.environ["XDG_CACHE_HOME"] = str(cache)
 
 
 def pytest_collection_finish(session):

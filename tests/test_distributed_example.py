@@ -124,7 +124,7 @@ def test_both_ways_train_the_same_model_on_the_same_data(fsdp, ddp):
     for rank in RANKS:
         one, other = (run.tags(rank)[0]["loss"][1] for run in (fsdp, ddp))
         np.testing.assert_allclose(one, other, rtol=1e-3)
-        assert one[-3:].mean() < one[:3].mean() * 0.8
+        assert one[-3:].mean() < one[:3].mean() * 0.9
     for step in (0, STEPS - 1):
         one, other = (rows(run, tensor="head.weight", kind="weight", steps=step)[0]["l2"] for run in (fsdp, ddp))
         assert one == pytest.approx(other, rel=1e-3)

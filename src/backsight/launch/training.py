@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -115,6 +116,15 @@ class TrainingObserver:
             show(finding, title="backsight explains", thread=thread)
 
     def finish(self) -> None:
+        try:
+            self._stop()
+            if self._begun:
+                self._report(self._found_leaks())
+        finally:
+            if self._begun and not self.quiet and rank() == 0:
+                self._tell_of_pytorch()
+
+    def _stop(self) -> None:
         if self._threads is not None:
             self._threads.stop()
         if self._heeding is not None:
@@ -123,10 +133,15 @@ class TrainingObserver:
             self._births.finish()
         if self._steps is not None:
             self._steps.stop()
-        if self._begun:
-            self._report(self._found_leaks())
-            if not self.quiet and rank() == 0 and (lacked := missing()):
-                say(f"backsight: {sentence(lacked)}")
+
+    def _tell_of_pytorch(self) -> None:
+        """Say, after all else, what this PyTorch lacks, and that it is newer than any tested: it may be why."""
+        from backsight.launch.newness import newness
+
+        if lacked := missing():
+            say(f"backsight: {sentence(lacked)}")
+        if line := newness(str(getattr(sys.modules.get("torch"), "__version__", ""))):
+            say(line)
 
     def _report(self, leaks: tuple[Finding, ...]) -> None:
         """Show what was found, or say in a line what was looked at."""
@@ -150,7 +165,8 @@ class TrainingObserver:
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import summary
 
-            say(summary(self._steps, notes=len(report) - len(shown)))
+            line = summary(self._steps, notes=len(report) - len(shown))
+            say(line, steps=self._steps.steps, audits=self._steps.audits)
 
     def _found_leaks(self) -> tuple[Finding, ...]:
         if self._leaks is None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
+from backsight._tested import NEWEST, newer_than_tested, spelt
 from backsight._version import __version__
 from backsight.extras import PACKAGES, Package
 from backsight.surface import FEATURES, missing
@@ -68,7 +69,9 @@ def _environment() -> Iterator[Part]:
     if torch is None:
         yield Part("torch", "broken", _version("torch"), "everything", "pip install torch", why)
         return
-    yield Part("torch", "there", torch.__version__, "everything")
+    is_newer = newer_than_tested(torch.__version__)
+    aside = f"; newer than any version backsight was tested with ({spelt(NEWEST)})" if is_newer else ""
+    yield Part("torch", "there", torch.__version__, f"everything{aside}")
     for number in range(torch.cuda.device_count()):
         yield Part(f"cuda:{number}", "there", torch.cuda.get_device_name(number), "statistics are taken on the device")
     if not torch.cuda.is_available():

@@ -1,0 +1,95 @@
+"""Fill in what backsight was tested on, from tests/matrix/results: see tests/matrix/matrix.py for what is in there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "matrix"))
+
+from kept import Part, Result, results  # noqa: E402
+from rooms import rooms  # noqa: E402
+
+_MARKED = re.compile(r"(<!-- matrix -->\n).*?(<!-- end -->)", re.DOTALL)
+
+_SHOWN = 6
+"""Reasons that are given for a row; all of them are in its file."""
+
+_COLUMNS = ("PyTorch", "Python", "demo", "examples/broken", "deep graphs", "tests")
+
+
+def filled(text: str) -> str:
+    """Return the text of a page with the table of what was tested, and below it why what failed did."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{_table(results(), rooms())}\n\n{found[2]}", text)
+
+
+def _table(kept: list[Result], all_rooms: list[str]) -> str:
+    rows, notes = [], []
+    usual = _usual_skips(kept)
+    for result in kept:
+        rows.append([result.torch, result.python, *_cells(result)])
+        why = _notes(result, all_rooms, usual)
+        if why:
+            file = f"torch-{result.torch}-py{result.python}.json"
+            link = f"[{result.torch} on Python {result.python}](../tests/matrix/results/{file})"
+            notes.append(f"- {link}: {'; '.join(why)}.")
+    lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\nWhat failed or was skipped, and why:\n\n" + "\n".join(notes) if notes else table
+
+
+def _cells(result: Result) -> list[str]:
+    demo, broken, deep = (result.parts.get(name) for name in ("demo", "broken", "deep"))
+    return [_cell(demo, "acts"), _cell(broken, ""), _cell(deep, ""), _cell(_sum(list(result.tests.values())), "")]
+
+
+def _cell(part: Part | None, of_what: str) -> str:
+    """Say `all 6,912`, or `6,900, 3 fail`."""
+    if part is None or not part.passed + part.failed + part.skipped:
+        return "not run"
+    counted = f"{part.passed:,}{f' {of_what}' if of_what else ''}"
+    skipped = f", {part.skipped:,} skipped" if part.skipped else ""
+    if part.failed:
+        return f"{counted}, {part.failed:,} fail{'s' if part.failed == 1 else ''}{skipped}"
+    return f"all {counted}{skipped}"
+
+
+def _sum(parts: list[Part]) -> Part:
+    return Part(sum(part.passed for part in parts), sum(part.failed for part in parts), sum(p.skipped for p in parts))
+
+
+def _usual_skips(kept: list[Result]) -> set[str]:
+    """Return why tests are skipped on the PyTorch that `make test` installs: nothing to tell of another."""
+    pinned = re.search(r"^torch==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    if pinned is None:
+        raise ValueError("constraints.txt does not say which PyTorch the tests run on")
+    return {why for each in kept if each.torch == pinned[1] for part in each.tests.values() for why in part.skips}
+
+
+def _notes(result: Result, all_rooms: list[str], usual: set[str]) -> list[str]:
+    """Say why what failed did, the commonest reason first, what is only skipped here, and which rooms were not run."""
+    notes = []
+    for name, part in result.parts.items():
+        notes += _reasons(name, Counter(part.failures.values()))
+    for room, part in result.tests.items():
+        skipped = Counter({why: count for why, count in part.skips.items() if why not in usual})
+        notes += _reasons(f"skipped in {room}", skipped)
+    left_out = len(notes) - _SHOWN
+    if left_out > 0:
+        notes = [*notes[:_SHOWN], f"and {left_out} more reasons"]
+    missing = [room for room in all_rooms if room not in result.tests]
+    if result.tests and missing:
+        notes.append(f"tests of {', '.join(missing)} not run")
+    return notes
+
+
+def _reasons(name: str, counted: Counter[str]) -> list[str]:
+    return [f"{name}: {f'{count} × ' if count > 1 else ''}{_escaped(why)}" for why, count in counted.most_common()]
+
+
+def _escaped(text: str) -> str:
+    short = text if len(text) <= 120 else f"{text[:117]}..."
+    return re.sub(r"([|*_<\[\]`])", r"\\\1", short)
