@@ -14,8 +14,8 @@ import pytest
 import torch
 from at_hand import DEVICE, REHEARSAL
 
-SECONDS = 60
-"""What a test may take; three times as long, and all of the run ends: a kernel that hangs cannot be interrupted."""
+SECONDS = 240 if REHEARSAL else 60
+"""What a test may take. After three times as long all of the run ends: a kernel that hangs cannot be interrupted."""
 
 MEMORY = 16 << 30
 """Bytes of the device that the tests may take."""
@@ -33,11 +33,13 @@ def pytest_collection_modifyitems(config, items):
     if DEVICE or not here:
         return
     subjects: dict[str, list[pytest.Item]] = {}
+    rest: set[pytest.Item] = set()
     for item in ordered:
         subjects.setdefault(item.get_closest_marker("device").args[0], []).append(item)
     for subject, tests in subjects.items():
-        tests[0].add_marker(pytest.mark.skip(reason=f"no CUDA device: NOT TRIED: {subject}, {len(tests)} tests"))
-    rest = {item for tests in subjects.values() for item in tests[1:]}
+        shown = next(item for item in tests if not item.get_closest_marker("skipif"))
+        shown.add_marker(pytest.mark.skip(reason=f"no CUDA device: NOT TRIED: {subject}, {len(tests)} tests"))
+        rest.update(item for item in tests if item is not shown)
     items[:] = [item for item in items if item not in rest]
     config.hook.pytest_deselected(items=list(rest))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 
 import numpy as np
 import pytest
@@ -144,7 +145,7 @@ def test_a_step_in_a_cuda_graph_is_captured_and_replayed_as_without_a_recording(
     def trained(run):
         net, optimizer = made(capturable=True, foreach=True)
         x = batches(1)[0]
-        with bs.record(net, optimizer, run) if run else contextlib.nullcontext():
+        with bs.record(net, optimizer, run, taps=TAPS) if run else contextlib.nullcontext():
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
@@ -154,6 +155,7 @@ def test_a_step_in_a_cuda_graph_is_captured_and_replayed_as_without_a_recording(
             optimizer.zero_grad(set_to_none=True)
             with torch.cuda.graph(graph):
                 net(x).square().mean().backward()
+                time.sleep(0.5)  # meanwhile what was recorded before is fetched and written by another thread
                 optimizer.step()
             for each in batches(5):
                 x.copy_(each)

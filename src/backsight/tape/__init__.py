@@ -12,6 +12,7 @@ from backsight.tape._torch import (
 )
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
+from backsight.tape.cuda_graphs import is_captured
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
@@ -44,6 +45,7 @@ __all__ = [
     "grad_fn",
     "graph_of",
     "in_backward",
+    "is_captured",
     "is_leaf",
     "is_mended",
     "modules_in",

@@ -40,6 +40,11 @@ def is_traced() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
 
 
+def in_transform() -> bool:
+    """Whether this thread is inside of a `vmap`, `grad` or other transform, whose tensors stand for others."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def push(mode: Any) -> None:
     """Put a mode on top of this thread's."""
     torch._C._push_on_torch_function_stack(mode)
