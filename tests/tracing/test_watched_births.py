@@ -58,7 +58,8 @@ def test_infinity_and_then_nan_are_two_births():
 
 def test_overflow_of_a_half():
     with bs.watch(nonfinite=True) as watch:
-        overflown = torch.full((2,), 60000.0, dtype=torch.float16) * 2
+        large = torch.full((2,), 60000.0, dtype=torch.float16)
+        overflown = large * 2
     assert overflown.isinf().all()
     (birth,) = watch.nonfinite
     assert (birth.kind, birth.op, birth.dtype, birth.operands[0].at) == ("inf", "mul", "float16", (60000.0, 60000.0))

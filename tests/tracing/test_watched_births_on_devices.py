@@ -1,4 +1,4 @@
-"""On a device values are not waited for at each operation. What is told is in `test_watched_births.py`, for both ways."""
+"""On a device values are not waited for at each operation. What is told is in `test_watched_births.py`."""
 
 from __future__ import annotations
 
