@@ -2,6 +2,7 @@
 
     python bench/performance.py                  # all of them: about half an hour of one processor
     python bench/performance.py capture naming   # these
+    python bench/performance.py device           # only where it is named: it needs a GPU
     python docs/pages.py                         # then fills in the page
 
 Each writes `bench/results/NAME.json`, one object: `command`, `date`, `machine` and `versions` say what was measured
@@ -44,12 +45,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """What each benchmark is given, so that all together take a coffee and not a day."""
 
+ON_A_DEVICE: dict[str, tuple[str, ...]] = {"device": ()}
+"""Those that want a GPU, and are run where they are named."""
+
 PEERS = ("torchviz", "torchview", "torchlens", "torchvista", "wandb", "tensorboard", "torch-optimi", "lomo-optim")
 
 
 def measured(name: str) -> dict[str, object]:
     """Run a benchmark, and return what it said, with where and when."""
-    words = ["bench/" + name + ".py", *COMMANDS[name]]
+    words = ["bench/" + name + ".py", *{**COMMANDS, **ON_A_DEVICE}[name]]
     began = datetime.datetime.now(datetime.timezone.utc)
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder, "kept.jsonl")
@@ -63,6 +67,7 @@ def measured(name: str) -> dict[str, object]:
         "date": began.date().isoformat(),
         "machine": {
             "processor": processor(),
+            **({"device": device()} if name in ON_A_DEVICE else {}),
             "cores": os.cpu_count(),
             "system": platform.system(),
             "load": None if load is None else round(load, 1),
@@ -91,13 +96,22 @@ def processor() -> str:
     return next(named, platform.processor() or platform.machine())
 
 
+def device() -> str:
+    """Return what the GPU calls itself."""
+    import torch
+
+    return torch.cuda.get_device_name()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(COMMANDS), metavar="NAME", help="all, if none is given")
     names = parser.parse_args().names
-    unknown = [name for name in names if name not in COMMANDS]
+    unknown = [name for name in names if name not in {**COMMANDS, **ON_A_DEVICE}]
     if unknown:
-        parser.error(f"no benchmark of the page: {', '.join(unknown)}; there are {', '.join(COMMANDS)}")
+        parser.error(
+            f"no benchmark of the page: {', '.join(unknown)}; there are {', '.join((*COMMANDS, *ON_A_DEVICE))}"
+        )
     RESULTS.mkdir(exist_ok=True)
     for name in names:
         print(f"\n{name}\n")

@@ -9,12 +9,21 @@ from typing import Any
 
 RESULTS = Path(__file__).parent.parent / "bench" / "results"
 
+_WHERE_MEASURED = re.compile(r"(<!-- section if measured: (\w+), ([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MARKED = re.compile(r"(<!-- bench: (\w+)(?: (\d+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
     """Return the text of a page with its figures: all that a benchmark has said, or the table of that number."""
+    text = _WHERE_MEASURED.sub(_section, text)
     return _MARKED.sub(lambda found: f"{found[1]}\n{_shown(found[2], found[3])}\n\n{found[4]}", text)
+
+
+def _section(found: re.Match[str]) -> str:
+    """Return a section with all that a benchmark has said, empty where it was not run: it may need a GPU."""
+    if not (RESULTS / f"{found[2]}.json").exists():
+        return f"{found[1]}{found[4]}"
+    return f"{found[1]}\n## {found[3]}\n\n{_shown(found[2], None)}\n\n{found[4]}"
 
 
 def _shown(name: str, number: str | None) -> str:
@@ -43,9 +52,10 @@ def _where(result: dict[str, Any]) -> str:
     """Say by what this was measured, where and when."""
     machine, versions = result["machine"], result["versions"]
     packages = {name: version for name, version in versions.items() if name not in ("python", "torch", "backsight")}
+    device = f"{machine['device']}, " if "device" in machine else ""
     used = [f"{name} {version}" for name, version in packages.items() if name in json.dumps(result["parts"])]
     words = [
-        f"`{result['command']}`, {result['date']}: {machine['processor']}, {machine['cores']} cores",
+        f"`{result['command']}`, {result['date']}: {device}{machine['processor']}, {machine['cores']} cores",
         f"Python {versions['python']}, PyTorch {versions['torch']}",
         *used,
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
 import commands  # noqa: E402
+import figures  # noqa: E402
 import pages  # noqa: E402
 
 CODES = sorted(
@@ -107,3 +109,18 @@ def test_the_architecture_page_lists_the_rooms() -> None:
     rooms = {each.stem for each in house.iterdir() if each.suffix == ".py" or (each / "__init__.py").exists()}
     listed = re.findall(r"^\| [\w, ]*\| `(\w+)` \|", page, re.MULTILINE)
     assert sorted(listed) == sorted(rooms - {"__init__", "__main__", "_version", "_tested", "demo"})
+
+
+def test_a_section_stands_where_its_figures_were_measured_and_nowhere_else(tmp_path, monkeypatch):
+    page = "# Page\n\n<!-- section if measured: device, On a GPU -->\nold\n<!-- end -->\n"
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    assert figures.filled(page) == "# Page\n\n<!-- section if measured: device, On a GPU -->\n<!-- end -->\n"
+    machine = {"device": "Fast GPU", "processor": "CPU", "cores": 2, "load": 0.5}
+    parts = [{"note": "not shown"}, {"title": "Steps", "columns": ["step", "ms"], "rows": [["small", "1.0"]]}]
+    result = {"command": "python bench/device.py", "date": "2027-01-31", "machine": machine, "parts": parts}
+    result["versions"] = {"python": "3.12", "torch": "2.15"}
+    (tmp_path / "device.json").write_text(json.dumps(result), encoding="utf-8")
+    shown = figures.filled(page)
+    assert "## On a GPU\n\nSteps:\n\n| step | ms |" in shown
+    assert "`python bench/device.py`, 2027-01-31: Fast GPU, CPU, 2 cores, Python 3.12, PyTorch 2.15" in shown
+    assert figures.filled(shown) == shown

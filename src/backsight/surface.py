@@ -25,6 +25,7 @@ FEATURES = {
     "exact watch": "errors are explained from source text and tracebacks, not from what was seen to happen",
     "modes during backward": "a TorchFunctionMode of the program misses calls inside a watched backward",
     "Functions defined while watched": "on Python 3.12 and later, a Function defined under a watch has no line",
+    "NaN origins inside transforms": "NaN origins can be told of the inside of torch.func transforms",
     "tidy tracebacks": "tracebacks and warnings of a watched program can show frames of backsight",
     "saved tensors": "graphs do not show saved tensors, and in-place errors may be explained without the variable",
     "one saved tensor of several": "of several tensors that an operation saved, the modified one is told by its shape",

@@ -10,6 +10,7 @@ import torch
 
 from backsight.recording.page import Page, Slot, Value
 from backsight.recording.voice import Voice, told
+from backsight.tape import is_captured
 
 LONGEST = 64
 """Numbers that a metric may say of one tensor under one name."""
@@ -34,6 +35,8 @@ class Metrics:
 
     def apply(self, page: Page, slot: Slot, call: int, tensor: torch.Tensor) -> None:
         """Note what the metrics for this kind say of the tensor; one that fails is dropped."""
+        if not tensor.is_cpu and is_captured():  # there are no values, and asking for one would end the capture
+            return
         for metric in self._by_kind.get(slot.kind, ()):
             try:
                 said = self._ask(metric, tensor)

@@ -18,6 +18,7 @@ from backsight.tape._torch import (
 )
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
+from backsight.tape.cuda_graphs import is_captured
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
@@ -52,6 +53,7 @@ __all__ = [
     "grad_fn",
     "graph_of",
     "in_backward",
+    "is_captured",
     "is_leaf",
     "is_mended",
     "load_forward_mode",

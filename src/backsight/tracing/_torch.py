@@ -56,6 +56,16 @@ SEES_CALLS = None not in (_push, _pop, _depth)
 """Whether a mode can be put on and taken off, which is how the exact level sees calls."""
 
 
+def in_transform() -> bool:
+    """Whether this thread is inside of a `vmap`, `grad` or other transform, whose tensors stand for others."""
+    return _transform() is not None
+
+
+_transform: Callable[[], Any] = take(
+    "torch._C._functorch.peek_interpreter_stack", "NaN origins inside transforms", without=lambda: None
+)
+
+
 def push(mode: Any) -> None:
     """Put a mode on top of this thread's."""
     _push(mode)

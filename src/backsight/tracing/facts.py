@@ -160,7 +160,8 @@ class NonFinite:
 
     `phase` is "forward" or "backward"; in the backward, `op` is the node that returned it and `line` where its
     operation ran in the forward pass; `incoming` holds values of the gradient that came in at the offending places, and
-    `operands` the values that the operation had saved there. `kind` is "nan" or "inf"; `bad` of `total` values are.
+    `operands` the values that the operation had saved there. `kind` is "nan" or "inf"; `bad` of `total` values are, and
+    `bad` is 0 where they were not counted: on a device, where to count them would have been to wait.
     `node` is the sequence number of the node in `thread`, None without one; `backward` the index of the backward.
     `dtype` is that of the result: `float16`.
     """

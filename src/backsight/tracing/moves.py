@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from backsight.snapshot import groups
+from backsight.tape import is_captured
 
 BEGIN = 2
 """The step of an optimizer after which a sample of its parameters is kept; the first may be made with a rate of 0."""
@@ -18,7 +19,7 @@ LOOKS = (8, 16, 32)
 """The steps after which the samples are compared."""
 
 _SAMPLE = 256
-"""Values of each parameter that are kept, evenly spread: those that have a gradient."""
+"""Values of each parameter that are kept, evenly spread; those that had a gradient are compared."""
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -44,6 +45,8 @@ class _Sample:
     parameter: weakref.ref[torch.Tensor]
     at: torch.Tensor
     values: torch.Tensor
+    pulled: torch.Tensor
+    """Which of the values had a gradient."""
 
 
 class Moves:
@@ -61,7 +64,7 @@ class Moves:
         if key not in self._steps:
             self._optimizers[key] = weakref.ref(optimizer, lambda _: self._forget(key))
         self._steps[key] = step = self._steps.get(key, 0) + 1
-        if step not in (BEGIN, *LOOKS) or _is_captured():
+        if step not in (BEGIN, *LOOKS) or is_captured():
             return
         with torch.no_grad():
             if step == BEGIN:
@@ -86,11 +89,11 @@ class Moves:
         self, optimizer: torch.optim.Optimizer, samples: list[_Sample]
     ) -> Iterator[tuple[weakref.ref[torch.Tensor], float, float]]:
         rates = {id(p): group.get("lr", 0.0) for group in groups(optimizer) for p in group["params"]}
-        pulled = [(sample, _pull(sample)) for sample in samples]
-        enough = NEGLIGIBLE * max((pull for _, pull in pulled), default=0.0)
-        for sample, pull in pulled:
-            parameter = _still(sample) if pull > enough else None
-            if parameter is not None and id(parameter) in rates:
+        looked_at = list(_looked_at(samples))
+        enough = NEGLIGIBLE * max((pull for _, pull, _ in looked_at), default=0.0)
+        for sample, pull, same in looked_at:
+            parameter = sample.parameter()
+            if same and pull > enough and parameter is not None and id(parameter) in rates:
                 yield sample.parameter, float(rates[id(parameter)]), pull
 
     def _forget(self, key: int) -> None:
@@ -100,21 +103,15 @@ class Moves:
         self._optimizers.pop(key, None)
 
 
-def _is_captured() -> bool:
-    """Whether a CUDA graph is being captured, in which no value can be read."""
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-
-
 def _sampled(parameter: Any) -> _Sample | None:
-    """Return a sample of a parameter's values that have a gradient; None if there is none to look at."""
+    """Return a sample of a parameter's values; None if there is none to look at. No device is waited for."""
     gradient = _readable(parameter.grad)
     if gradient is None or _readable(parameter) is None:
         return None
     count = parameter.numel()
     number = min(count, _SAMPLE)
     at = torch.arange(number, device=parameter.device) * (count - 1) // max(number - 1, 1)
-    at = at[torch.take(gradient, at) != 0]
-    return _Sample(weakref.ref(parameter), at, torch.take(parameter.detach(), at)) if at.numel() else None
+    return _Sample(weakref.ref(parameter), at, torch.take(parameter.detach(), at), torch.take(gradient, at) != 0)
 
 
 def _readable(tensor: Any) -> torch.Tensor | None:
@@ -124,16 +121,27 @@ def _readable(tensor: Any) -> torch.Tensor | None:
     return None if tensor.is_meta or tensor.is_quantized or tensor.is_nested else tensor
 
 
-def _pull(sample: _Sample) -> float:
+def _looked_at(samples: list[_Sample]) -> Iterator[tuple[_Sample, float, bool]]:
+    """Yield each sample with its largest gradient, and whether its values are as they were; one wait for a device."""
+    asked: dict[torch.device, list[tuple[_Sample, torch.Tensor]]] = {}
+    for sample in samples:
+        numbers = _pull_and_moved(sample)
+        if numbers is not None:
+            asked.setdefault(numbers.device, []).append((sample, numbers))
+    for found in asked.values():
+        answers = torch.stack([numbers for _, numbers in found]).tolist()
+        for (sample, _), (pull, moved) in zip(found, answers, strict=True):
+            yield sample, pull, not moved
+
+
+def _pull_and_moved(sample: _Sample) -> torch.Tensor | None:
+    """Return two numbers: the largest gradient among the sampled values, and 0 if these are as they were."""
     parameter = sample.parameter()
     gradient = _readable(parameter.grad) if parameter is not None else None
-    return 0.0 if gradient is None else float(torch.take(gradient, sample.at).abs().max())
-
-
-def _still(sample: _Sample) -> torch.Tensor | None:
-    """Return the parameter if its sampled values are as they were."""
-    parameter = sample.parameter()
-    if parameter is None or _readable(parameter) is None or parameter.dtype != sample.values.dtype:
+    if parameter is None or gradient is None or _readable(parameter) is None:
         return None
-    same = sample.at.numel() and sample.at.device == parameter.device
-    return parameter if same and torch.equal(torch.take(parameter.detach(), sample.at), sample.values) else None
+    if parameter.dtype != sample.values.dtype or parameter.device != sample.at.device:
+        return None
+    pulls = torch.take(gradient, sample.at).abs().where(sample.pulled, 0)
+    moved = (torch.take(parameter.detach(), sample.at) != sample.values) & sample.pulled
+    return torch.stack((pulls.max().double(), moved.any().double()))

@@ -70,6 +70,8 @@ def _counted(birth: Birth, what: str) -> str:
     subject = f"{'the gradient of ' * birth.backward}{birth.short}"
     if fact.total == 1:
         of = f"{subject} is {what}"
+    elif not fact.bad:  # on a device they are not counted
+        of = f"some of {fact.total:,} values of {subject} are {what}"
     else:
         of = f"{fact.bad:,} of {fact.total:,} values of {subject} {'is' if fact.bad == 1 else 'are'} {what}"
     given = [f"{each.text} is {numbers(each.at)}" for each in birth.operands if _is_telling(each, fact)]

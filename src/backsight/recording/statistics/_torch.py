@@ -10,13 +10,16 @@
 - `Tensor._is_zerotensor`: zeros that autograd made without memory.
 - `torch._mkldnn`: the layout of `to_mkldnn()`, which has no public name.
 - `torch.distributed._functional_collectives.AsyncCollectiveTensor`: a local shard that is still on its way.
+- `cudaThreadExchangeStreamCaptureMode` of the CUDA runtime that PyTorch has loaded: see `beside_captures`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from operator import methodcaller
 from typing import Any
 
@@ -60,3 +63,32 @@ without_memory: Callable[[torch.Tensor], bool] = take(
     read=lambda _: methodcaller("_is_zerotensor"),
 )
 """Whether the tensor is zeros that were never written anywhere."""
+
+
+_RELAXED = 2  # cudaStreamCaptureModeRelaxed
+
+
+@contextmanager
+def beside_captures() -> Iterator[None]:
+    """Let this thread wait for an event while another one captures a CUDA graph.
+
+    CUDA takes such a wait, of whatever thread, for a mistake of the one that captures, and ends the capture, unless the
+    thread that waits has said that it knows what it does. PyTorch has no name for that.
+    """
+    exchange, mode = _exchange_capture_mode(), ctypes.c_int(_RELAXED)
+    if exchange is not None:
+        exchange(ctypes.byref(mode))  # and `mode` is what it was before
+    try:
+        yield
+    finally:
+        if exchange is not None:
+            exchange(ctypes.byref(mode))
+
+
+@cache
+def _exchange_capture_mode() -> Any:
+    major = str(torch.version.cuda or "").partition(".")[0]
+    try:
+        return ctypes.CDLL(f"libcudart.so.{major}").cudaThreadExchangeStreamCaptureMode if major else None
+    except (OSError, AttributeError):  # on Windows, or linked into something else
+        return None

@@ -10,6 +10,7 @@ from backsight.recording.statistics import native, plain, triton_launch
 from backsight.recording.statistics._torch import without_modes, without_overrides
 from backsight.recording.statistics.measured import Measured, Weight, unmeasured
 from backsight.recording.statistics.source import Source, Unreadable, source
+from backsight.tape import is_captured
 
 
 def measure(tensors: Sequence[torch.Tensor], *, histogram: bool = True) -> Measured:
@@ -38,8 +39,12 @@ def _sources(tensors: list[torch.Tensor], indexes: Iterable[int]) -> tuple[dict[
     """What to read of the tensors at these indexes, and why there is nothing to read of the rest."""
     found: dict[int, Source] = {}
     skipped: dict[int, str] = {}
+    captured = is_captured()
     with torch.no_grad(), without_modes():
         for index in indexes:
+            if captured and not tensors[index].is_cpu:
+                skipped[index] = "is part of a CUDA graph that is being captured, and has no values yet"
+                continue
             try:
                 found[index] = source(tensors[index])
             except Unreadable as reason:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.recording.statistics._torch import beside_captures
 from backsight.recording.statistics.measured import FIELDS, WIDTH, Parts
 from backsight.runs import BINS, LOWEST_EXPONENT
 
@@ -57,7 +58,8 @@ class OnTheWay:
     def arrived(self) -> Iterator[tuple[int, Parts]]:
         """Wait for the copy, and return the numbers of the parts of each tensor."""
         if self._event is not None:
-            self._event.synchronize()
+            with beside_captures():
+                self._event.synchronize()
         held, start = self._buffer.double().numpy(), 0
         for index, count in self._counts.items():
             yield index, held[start : start + count]

@@ -10,6 +10,7 @@ from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
+from backsight.tape import is_captured
 
 
 class UpdateTap(Tap):
@@ -39,7 +40,7 @@ class UpdateTap(Tap):
 
     @torch.no_grad()
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
-        held = () if optimizer is None else self._held(optimizer)
+        held = () if optimizer is None or is_captured() else self._held(optimizer)
         self._before = [(slot, parameter, parameter.detach().clone()) for slot, parameter in held]
 
     @torch.no_grad()
