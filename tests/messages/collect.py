@@ -36,7 +36,8 @@ def document() -> str:
 
 
 if __name__ == "__main__":
+    found = document()
     if "--print" in sys.argv:
-        print(document(), end="")
+        print(found, end="")
     else:
-        (HERE / f"{version()}.json").write_text(document(), encoding="utf-8")
+        (HERE / f"{version()}.json").write_text(found, encoding="utf-8")

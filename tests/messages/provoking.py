@@ -105,6 +105,7 @@ _VARYING = (
     (r'File "[^"]*/site-packages/([^"]*)", line \d+', r'File "site-packages/\1", line 1'),
     (r'File "[^"]*/lib/python[\d.]+/([^"]*)", line \d+', r'File "lib/python/\1", line 1'),
     (r'File "/[^"]*/(\w+\.py)", line \d+', r'File "\1", line 1'),
+    (r'(?m)^ *File "(collect|provoking)\.py", line 1, in .*\n +\S.*\n', ""),  # who runs the programs
     (r"(?m)^\S*:\d+:\S.*\n", ""),  # stack traces of C, of which a checkpoint's log has hundreds of lines
     (r"(?m)^[ ^~]+\n", ""),  # the marks below a line of a traceback, which each Python draws otherwise
 )
