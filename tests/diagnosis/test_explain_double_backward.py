@@ -50,6 +50,35 @@ g.square().sum().backward()
     assert ".norm(dim=-1)" in finding.cure
 
 
+def test_a_product_over_zeros_that_were_scattered_to_one_place():
+    source = """
+values = torch.zeros(3, requires_grad=True)
+y = torch.ones(2).scatter_reduce(0, torch.tensor([0, 0, 1]), values, "prod")  # here
+(g,) = torch.autograd.grad(y.sum(), values, create_graph=True)
+g.square().sum().backward()
+"""
+    finding = explained(source)
+    assert finding.code == "BS215"
+    assert finding.title == "scatter_reduce can be differentiated once only, and this is the second time."
+    assert finding.source == at(source)
+
+
+def test_a_compiled_function():
+    source = """
+import torch._dynamo
+energy = torch.compile(lambda x: x.pow(3).sum(), backend="aot_eager")
+x = torch.randn(3, requires_grad=True)
+(g,) = torch.autograd.grad(energy(x), x, create_graph=True)  # first
+g.square().sum().backward()  # here
+"""
+    finding = explained(source)
+    assert finding.code == "BS215"
+    assert finding.title == "A compiled function can be differentiated once only, and this is the second time."
+    assert at(source, "# first") in evidence(finding)
+    assert finding.source == at(source)
+    assert "without torch.compile" in finding.cure
+
+
 def test_a_function_that_forbids_it():
     source = """
 from torch.autograd.function import once_differentiable

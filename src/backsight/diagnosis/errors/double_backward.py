@@ -39,12 +39,16 @@ _CURES = {
     CODE,
     r"derivative for aten::_?(?P<op>\w+)_backward is not implemented",
     r"the derivative for '_?(?P<op>\w+)_backward' is not implemented",
-    r"(?P<rnn>Double backwards) is not supported for CuDNN RNNs",
+    r"(?P<rnn>Double backwards?) is not supported for CuDNN RNNs",
+    r"(?P<op>\w+?)(?:\(\):)? [Dd]ouble backward (?:is )?(?:unsupported|not (?:implemented|supported)) for",
+    r"(?P<compiled>aot_autograd) does not (?:currently )?support double backward",
     r"trying to differentiate twice a function that was marked with @once_differentiable",
 )
 def double_backward(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the operation, or the custom Function, that can be differentiated once only."""
     said = match.groupdict()
+    if said.get("compiled"):
+        return _of_compiled(failure)
     return _of_operation(failure, said) if said else _of_function(failure)
 
 
@@ -62,6 +66,19 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
         _CURES.get(operation, _once(operation)),
         source=str(place) if place else failure.source,
         exact=place is not None,
+    )
+
+
+def _of_compiled(failure: Failure) -> Finding:
+    return Finding(
+        CODE,
+        "error",
+        "A compiled function can be differentiated once only, and this is the second time.",
+        tuple(_twice(failure)),
+        "Call that function without torch.compile. Functions that it calls may stay compiled as long as no derivative "
+        "of a gradient passes through them.",
+        source=failure.source,
+        exact=False,
     )
 
 

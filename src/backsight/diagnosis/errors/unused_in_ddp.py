@@ -23,8 +23,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the parameters that got no gradient, and say where their result is lost."""
     module = _wrapped(failure)
     every = list(trainable(module)) if module is not None else []
-    found = _INDICES.search(failure.message)
-    numbers = {int(each) for each in found.group(1).split()} if found else set()
+    numbers = without_gradient(failure.message)
     names = [name for number, name in enumerate(every) if number in numbers]
     idle = [idle_in(module, path) for path in whole(names, every)]
     reason = never_used(idle) or next((reason for each in idle if (reason := reason_for(failure, each))), None)
@@ -40,6 +39,12 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
         source=str(reason.place) if reason else failure.source,
         exact=bool(names) and reason is not None,
     )
+
+
+def without_gradient(message: str) -> set[int]:
+    """Return the numbers of the parameters that got no gradient, as PyTorch's message lists them."""
+    found = _INDICES.search(message)
+    return {int(each) for each in found[1].split()} if found else set()
 
 
 def _waits(failure: Failure, reason: Reason | None) -> Iterator[str]:

@@ -72,7 +72,7 @@ def _unlocated(case: Case) -> Finding:
 
 def _by_message(failure: Failure, said: Said | None) -> Finding:
     """Only the text of the error is at hand."""
-    what = f"A tensor of shape {shaped(said.shape)}" if said else "A tensor"
+    what = f"A tensor of shape {shaped(said.shape)}" if said and said.shape is not None else "A tensor"
     lines = [shown(failure.user.place, "is the call that failed.")] if failure.user else []
     if said:
         lines.append(f"It was saved at version {said.expected} and is at version {said.version} now.")

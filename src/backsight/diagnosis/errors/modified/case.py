@@ -18,18 +18,23 @@ from backsight.tape import ENGINE_CALLS, Leaf, Node, Saved, parameters_in, tenso
 from backsight.tape.ops import op_name
 
 _DETAILS = re.compile(
-    r"\[(?P<type>[\w.]+) \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of (?P<op>\w+),)? "
-    r"is at version (?P<version>\d+); expected version (?P<expected>\d+)"
+    r"\[\S+ (?:\[(?P<shape>[\d, ]*)\]|.*?)\](?:, which is output \d+ of (?P<op>[^,]+),)? "
+    r"is at version (?P<version>\d+); expected version (?P<expected>\d+)",
+    re.DOTALL,
 )
+"""A nested tensor has a table in place of its shape, over several lines; an operation of C++ may have a namespace."""
 _SMALL = 1000
 _RESULT = re.compile(r"(result|output)\d*")
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the message tells of the tensor: `writer` is the operation that made it, or changed it last."""
+    """What the message tells of the tensor: `writer` is the operation that made it, or changed it last.
 
-    shape: tuple[int, ...]
+    shape: None for a nested tensor, which has none.
+    """
+
+    shape: tuple[int, ...] | None
     version: int
     expected: int
     writer: str
@@ -128,8 +133,10 @@ def said_by(message: str) -> Said | None:
     found = _DETAILS.search(message)
     if found is None:
         return None
-    shape = tuple(int(size) for size in found["shape"].split(",") if size.strip())
-    return Said(shape, int(found["version"]), int(found["expected"]), op_name(found["op"] or ""))
+    sizes = found["shape"]
+    shape = None if sizes is None else tuple(int(size) for size in sizes.split(",") if size.strip())
+    writer = op_name((found["op"] or "").rpartition("::")[2])
+    return Said(shape, int(found["version"]), int(found["expected"]), writer)
 
 
 def at_engine(failure: Failure) -> Failure:

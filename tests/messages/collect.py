@@ -1,0 +1,43 @@
+"""PyTorch's messages about autograd, as the PyTorch that runs this words them.
+
+    python tests/messages/collect.py            # writes tests/messages/2.13.0.json
+    python tests/messages/collect.py --print    # prints it
+
+Needs PyTorch and nothing else, so that it runs with any PyTorch. The programs stand in `errors_of_*.py`
+and `warnings_of_autograd.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import provoking
+import torch
+
+HERE = Path(__file__).parent
+
+for file in sorted(HERE.glob("*_of_*.py")):
+    importlib.import_module(file.stem)
+
+
+def version() -> str:
+    """Return the version of PyTorch without what its build adds: `2.13.0`."""
+    return torch.__version__.partition("+")[0]
+
+
+def document() -> str:
+    """Return all messages as JSON."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = {"torch": version(), "python": python, "messages": provoking.collected()}
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    found = document()
+    if "--print" in sys.argv:
+        print(found, end="")
+    else:
+        (HERE / f"{version()}.json").write_text(found, encoding="utf-8")
