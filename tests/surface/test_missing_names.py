@@ -79,7 +79,6 @@ def check(told, whole, path):
 
 
 def test_whole_everything_works(whole):
-    assert {name: given for name, (how, given) in whole.items() if how == "failed"} == {} if False else True
     for name in JOBS:
         assert whole[name][0] == "gave", whole[name]
     assert whole["run"]["status"] == 1

@@ -15,6 +15,7 @@ import torch
 
 from backsight.tape import is_captured
 from backsight.tracing._torch import in_transform, is_traced
+from backsight.tracing.changes import version
 
 MOST = 4096
 """Marks that wait on the device; then they are fetched."""
@@ -62,13 +63,13 @@ class Marks:
     def of(self, tensor: torch.Tensor) -> Mark:
         """Ask whether a far tensor is finite; the same tensor at the same version is asked about once."""
         held = self._of.get(id(tensor))
-        if held is not None and held[0]() is tensor and held[1] == _version(tensor):
+        if held is not None and held[0]() is tensor and held[1] == version(tensor):
             return held[2]
         if not can_mark(tensor):
             return known(FINITE)
         mark = self.ask(_largest(tensor.detach()))
         key = id(tensor)
-        self._of[key] = weakref.ref(tensor, lambda _: self._of.pop(key, None)), _version(tensor), mark
+        self._of[key] = weakref.ref(tensor, lambda _: self._of.pop(key, None)), version(tensor), mark
         return mark
 
     def before(self, tensor: torch.Tensor) -> Mark:
@@ -112,10 +113,6 @@ def state_of(mark: Mark, numbers: list[float]) -> int:
 def _largest(plain: torch.Tensor) -> torch.Tensor:
     largest = plain.abs().amax() if plain.is_complex() else torch.linalg.vector_norm(plain, math.inf)
     return largest.double()
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
 
 
 def _brought(numbers: list[torch.Tensor], streams: Any) -> list[float]:
