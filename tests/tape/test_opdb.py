@@ -9,7 +9,7 @@ import torch
 from backsight.tape import capture, document, graph_of
 
 OPERATOR_SAMPLES = (2_120, 2_500, 1_800, 2_170, 770, 1_080, 1_040, 760)
-"""At least so many samples in each shard, so that the test cannot silently test nothing; of the PyTorch with the fewest."""
+"""At least so many samples in each shard, so that the test cannot silently test nothing: of the PyTorch with fewest."""
 
 MODULE_INPUTS = (450, 550, 2_100, 480)
 
