@@ -27,6 +27,7 @@ class Told:
     script: Script
     finding: bs.Finding | None
     failed_at: str = ""
+    failed: bool = True
 
     @property
     def missing(self) -> list[str]:
@@ -58,14 +59,15 @@ def told(script: Script, watched: bool) -> Told:
         if watched:
             around.enter_context(bs.watch(level="exact"))
         listening = bs.explaining()
-        failed_at = ""
+        failed_at, failed = "", False
         try:
             with listening:
                 runpy.run_path(str(script.path), run_name="__main__")
         except Exception as error:
+            failed = True
             source = failure_of(error).source
             failed_at = source or ""
-    return Told(script, listening.findings[-1] if listening.findings else None, failed_at)
+    return Told(script, listening.findings[-1] if listening.findings else None, failed_at, failed)
 
 
 @contextlib.contextmanager

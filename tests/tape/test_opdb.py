@@ -8,8 +8,8 @@ import torch
 
 from backsight.tape import capture, document, graph_of
 
-OPERATOR_SAMPLES = (2_120, 2_500, 2_800, 2_170, 1_520, 1_080, 1_070, 760)
-"""At least so many samples in each shard, so that the test cannot silently test nothing."""
+OPERATOR_SAMPLES = (2_120, 2_500, 1_800, 2_170, 770, 1_080, 1_040, 760)
+"""At least so many samples in each shard, so that the test cannot silently test nothing: of the PyTorch with fewest."""
 
 MODULE_INPUTS = (450, 550, 2_100, 480)
 
@@ -125,5 +125,5 @@ def test_every_input_of_every_module(shard):
 
 
 def test_the_databases_are_as_large_as_they_were():
-    assert sum(OPERATOR_SAMPLES) >= 14_000
+    assert sum(OPERATOR_SAMPLES) >= 12_000
     assert sum(MODULE_INPUTS) >= 3_000

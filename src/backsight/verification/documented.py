@@ -20,7 +20,9 @@ DOCUMENTED = {
 }
 """By name: why a difference is no mistake."""
 
-SYMMETRIC = frozenset({"cholesky", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh"})
+SYMMETRIC = frozenset(
+    {"cholesky", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh", "linalg_matrix_sqrth"}
+)
 """Operations on symmetric (or Hermitian) matrices, whose backward knows nothing of any other direction."""
 
 
