@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from array import array
 from functools import cache
 from typing import Any
 
@@ -72,11 +73,11 @@ def _say(reason: str) -> None:
 
 def _launched(tensors: list[torch.Tensor], histogram: bool) -> torch.Tensor:
     programs, device = kernel(), tensors[0].device
-    table, owners = _table(tensors, programs.MOST_CHUNKS)
-    numbers = torch.cat((table.reshape(-1), owners))
+    listed, of_chunks = _table(tensors, programs.MOST_CHUNKS)
+    numbers = torch.frombuffer(listed + of_chunks, dtype=torch.int64)
     if device.type != "cpu":  # pinned memory is used again only when this copy is over
         numbers = numbers.pin_memory().to(device, non_blocking=True)
-    table, owners = numbers[: table.numel()], numbers[table.numel() :]
+    table, owners = numbers[: len(listed)], numbers[len(listed) :]
     rows = torch.empty((len(owners), len(FIELDS) + 1), dtype=torch.float64, device=device)
     counts = torch.empty((len(owners) if histogram else 0, BINS), dtype=torch.int32, device=device)
     out = torch.zeros((len(tensors), WIDTH), dtype=torch.float64, device=device)
@@ -87,13 +88,16 @@ def _launched(tensors: list[torch.Tensor], histogram: bool) -> torch.Tensor:
     return out
 
 
-def _table(tensors: list[torch.Tensor], most: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a row for each tensor, in the columns of the kernel, and the tensor of each chunk."""
-    counts = torch.tensor([tensor.numel() for tensor in tensors])
-    periods = -(-counts // (most * PERIOD))
-    sizes = (periods * PERIOD).clamp(min=_CHUNK)
-    chunks = -(-counts // sizes)
-    addresses = torch.tensor([tensor.data_ptr() for tensor in tensors])
-    kinds = torch.tensor([_KINDS[tensor.dtype] for tensor in tensors])
-    table = torch.stack((addresses, counts, kinds, chunks.cumsum(0) - chunks, sizes), 1)
-    return table, torch.arange(len(tensors)).repeat_interleave(chunks)
+def _table(tensors: list[torch.Tensor], most: int) -> tuple[array[int], array[int]]:
+    """Return a row for each tensor, in the columns of the kernel, and the tensor of each chunk.
+
+    Arrays, as the thread that trains makes them for every call of a module: PyTorch's operations would take ten times
+    as long.
+    """
+    table, owners = array("q"), array("q")
+    for index, tensor in enumerate(tensors):
+        count = tensor.numel()
+        size = max(-(-count // (most * PERIOD)) * PERIOD, _CHUNK)
+        table.extend((tensor.data_ptr(), count, _KINDS[tensor.dtype], len(owners), size))
+        owners.extend(array("q", (index,)) * -(-count // size))
+    return table, owners
