@@ -12,10 +12,7 @@ import warnings
 import at_hand
 import pytest
 import torch
-from at_hand import DEVICE, REHEARSAL
-
-SECONDS = 240 if REHEARSAL else 60
-"""What a test may take. After three times as long all of the run ends: a kernel that hangs cannot be interrupted."""
+from at_hand import DEVICE, REHEARSAL, SECONDS
 
 MEMORY = 16 << 30
 """Bytes of the device that the tests may take."""
