@@ -23,6 +23,9 @@ DEVICE = os.environ.get("BACKSIGHT_DEVICE") or ("cuda" if torch.cuda.is_availabl
 
 REHEARSAL = DEVICE == "cpu"
 
+SECONDS = 240 if REHEARSAL else 60
+"""What a test may take. After three times as long all of the run ends: a kernel that hangs cannot be interrupted."""
+
 only_there = pytest.mark.skipif(REHEARSAL, reason="a rehearsal on the CPU: NOT TRIED")
 """For what has no meaning on the CPU."""
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from at_hand import DEVICE, ROOT, Waits, environment
+from at_hand import DEVICE, ROOT, SECONDS, Waits, environment
 from torch import nn
 
 import backsight as bs
@@ -76,7 +76,7 @@ def said(program, device, folder):
         [sys.executable, "-m", "backsight", "run", str(file)],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=SECONDS - 5,
         cwd=folder,
         env=environment(),
     )

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from at_hand import DEVICE, environment
+from at_hand import DEVICE, SECONDS, environment
 
 pytestmark = pytest.mark.device("DDP and FSDP2 with NCCL")
 
@@ -86,7 +86,7 @@ def test_one_rank_comes_to_the_same_bits(tmp_path, how, what):
         ],
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=SECONDS - 5,
         env=environment(),
     )
     assert done.stdout.strip().splitlines()[-1:] == ["equal"], done.stdout + done.stderr
