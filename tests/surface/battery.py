@@ -339,7 +339,7 @@ def forecasts():
     return str(bs.forecast(model(), (torch.ones(2, 4), torch.ones(2, 1)), torch.optim.AdamW, loss=nn.MSELoss()))
 
 
-@job("custom functions")
+@job("custom functions", "verify")
 def verifies():
     import backsight as bs
 

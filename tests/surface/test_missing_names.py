@@ -27,6 +27,7 @@ for need in needs():
 RUN = {
     "lines of operations",
     "exact watch",
+    "tidy tracebacks",
     "saved tensors",
     "names from models",
     "calls of backward",

@@ -14,7 +14,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from backsight.naming import search
-from backsight.surface import code_of, take
+from backsight.recording._torch import CALL
 
 MOST = 32
 """Models of one program; what makes new modules for every step is not followed any further."""
@@ -22,9 +22,6 @@ MOST = 32
 NAMELESS = 2
 """Modules of one type, without parameters or a name, after which no name is looked for any more: to look takes a tenth
 of a second, and `nn.MSELoss()(y, t)` makes a new one in every step."""
-
-_CALL = take("torch.nn.Module._call_impl", "models called by the program", without=None, read=code_of)
-"""The function through which every call of a module goes, be it with hooks or without."""
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
@@ -110,7 +107,7 @@ def _is_inner(frame: FrameType) -> bool:
     calls = 0
     here: FrameType | None = frame
     while here is not None:
-        calls += here.f_code is _CALL
+        calls += here.f_code is CALL
         if calls > 1:
             return True
         here = here.f_back

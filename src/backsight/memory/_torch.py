@@ -13,9 +13,13 @@ from typing import Any
 
 import torch
 
-from backsight.surface import take
+from backsight.surface import take, there
 
 _FORECAST, _MEASURED = "memory forecast", "measured memory"
+
+
+there("torch._C._current_graph_task_id", _MEASURED)  # which pass an allocation is of
+there("torch.UntypedStorage._cdata", _MEASURED)  # which memory a tensor has
 
 
 class _NeverMet(Exception):

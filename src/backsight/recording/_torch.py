@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from backsight.surface import take, there
+from backsight.surface import code_of, take, there
 
 COMPILED = "_orig_mod"
 """The name under which what `torch.compile(module)` returns holds the module; it says nothing to a reader."""
@@ -29,6 +30,10 @@ transform: Callable[[], Any] = take(
     "torch._C._functorch.peek_interpreter_stack", "recorded transforms", without=lambda: None
 )
 """Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
+
+
+CALL: CodeType | None = take("torch.nn.Module._call_impl", "models called by the program", without=None, read=code_of)
+"""The code through which every call of a module goes, be it with hooks or without."""
 
 
 def in_transform() -> bool:

@@ -9,6 +9,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from backsight.snapshot import graph
+from backsight.surface import require
 from backsight.tape import Graph, Models, Node, NothingToCapture, tensors_in
 from backsight.tape.capture import root_edges
 from backsight.tape.errors import describe
@@ -55,7 +56,9 @@ def walk(
         NothingToCapture: if no root has a graph.
         WalkError: if a root needs a gradient that was not given, or if the graph cannot be walked: it was freed, or it
             contains a reentrant checkpoint, whose backward writes to `.grad`.
+        Unavailable: if this PyTorch lacks something that walking needs.
     """
+    require("shapes of results")
     tensors = [t for t in tensors_in(roots) if isinstance(t, GradientEdge) or t.requires_grad]
     starts = _starts(tensors, gradient)
     captured = _captured(roots, model, names)

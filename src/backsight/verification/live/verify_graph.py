@@ -51,6 +51,7 @@ def verify_graph(*roots: Any, model: Models = None) -> Verification:
         Unavailable: if this PyTorch lacks something that is needed for it.
     """
     require("verify of recorded graphs")
+    require("shapes of results")
     try:
         captured = graph(*roots, model=model, names=False)
     except NothingToCapture as error:
