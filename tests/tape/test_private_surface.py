@@ -20,6 +20,11 @@ class Half(torch.autograd.Function):
         return grad / 2
 
 
+alone = pytest.mark.skipif(
+    not hasattr(torch._C._autograd.SavedTensor, "unpack"), reason="this PyTorch unpacks a saved tensor by its node only"
+)
+
+
 @pytest.fixture
 def w():
     return torch.ones(2, 3, requires_grad=True)
@@ -97,13 +102,14 @@ def test_a_raw_handle_without_hook_holds_the_tensor(w):
 
 def test_a_released_handle_is_empty_and_raises(w):
     y = w.exp()
-    raw = y.grad_fn._raw_saved_result
+    node = y.grad_fn
     y.sum().backward()
-    assert raw.data is None, "a backward no longer empties .data"
+    assert node._raw_saved_result.data is None, "a backward no longer empties .data"
     with pytest.raises(RuntimeError, match="a second time"):
-        raw.unpack()
+        getattr(node, _torch.CHECKED + "result")
 
 
+@alone
 def test_an_input_checks_its_own_version(w):
     h = w.sin()
     y = h * h
@@ -177,3 +183,21 @@ def test_a_module_keeps_its_parts_in_three_dicts():
 def test_a_leaf_says_in_which_dtype_it_wants_its_gradient():
     x = torch.ones(2, requires_grad=True)
     assert _torch.leaf_dtype(x, torch.float32) == torch.float32
+
+
+def test_a_node_is_told_from_those_that_come_after_it(w):
+    y = w.sin()
+    first = _torch.identity(y.grad_fn)
+    others = {_torch.identity(w.cos().grad_fn) for _ in range(100)}  # freed at once, their wrappers' memory with them
+    assert _torch.identity(y.grad_fn) == first, "what a node owns in Python does not live as long as the node"
+    assert first not in others
+
+
+def test_a_version_can_be_set(w):
+    h = w.sin()
+    y = h * h
+    _torch.set_version(h, 7)
+    with pytest.raises(RuntimeError, match=r"is at version 7; expected version 0"):
+        getattr(y.grad_fn, _torch.CHECKED + "self")
+    _torch.set_version(h, 0)
+    assert getattr(y.grad_fn, _torch.CHECKED + "self") is h

@@ -45,15 +45,16 @@ def test_a_mode_stays_on_within_what_it_was_asked_about():
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
             self.names.append(func.__name__)
-            if func is torch.nn.functional.relu:
-                with self:
-                    return _torch.redispatched(func, types, args, kwargs or {})
+            if func is torch.Tensor.backward:
+                return _torch.run_with(self, func, types, args, kwargs or {})
             return func(*args, **(kwargs or {}))
 
-    x = torch.ones(1)
+    y = torch.ones(1, requires_grad=True).exp()
+    y.register_hook(lambda grad: grad.neg())
     with Names() as mode:
-        torch.nn.functional.relu(x)
-    assert mode.names == ["relu", "relu"], "the function written in Python, and the one that it calls"
+        y.backward(torch.ones(1), retain_graph=True)
+    assert "neg" in mode.names[mode.names.index("backward") :], "what a hook calls in the backward"
+    assert mode.names.count("backward") == 1
 
 
 def test_a_mode_is_taken_away_from_among_others():

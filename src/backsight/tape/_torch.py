@@ -116,6 +116,11 @@ CHECKED = "_saved_"
 """Prefix of the getters that check the version. Only read where no hook is installed."""
 
 
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Have `tensor`, and all that share its memory by views, be of another version."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
 def can_read(raw: Any) -> bool:
     """Whether this PyTorch lets a saved tensor be looked at without being unpacked."""
     return hasattr(raw, "data") and hasattr(raw, "unpack_hook")

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from backsight.tape._torch import CHECKED, RAW, can_read, forward_class, is_leaf
+from backsight.tape._torch import CHECKED, RAW, can_read, forward_class, is_leaf, set_version
 from backsight.tape.tensors import Saved, ref_to
 
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
-_BY_ITS_NODE = "this PyTorch unpacks a saved tensor by its node only"
-_SHAPE = re.compile(r"\[[\w.]+ \[([\d, ]*)\]\]")
+_MARK = 2**31
+"""A version that no tensor has: versions are 32 bits, and each change in place adds one."""
 
 
 def saved_by(node: Any, *, finite: bool = False) -> tuple[Saved, ...]:
@@ -104,10 +104,15 @@ def _together(node: Any, getter: str, names: Sequence[str], raws: Sequence[Any],
         yield Saved(names[0], "freed")
         return
     read = [(raw, _read(raw, name, finite)) for raw, name in zip(raws, names, strict=True) if raw is not None]
-    hooked = any(saved is not None and saved.state != "alive" for _, saved in read)
-    for raw, saved in read:
-        if saved is not None:
-            yield _checked(saved, raw, unpack_all) if saved.version and not hooked else saved
+    kept = [(raw, saved) for raw, saved in read if saved is not None]
+    if any(saved.state != "alive" for _, saved in kept):  # a hook, which to unpack them together would run
+        yield from (saved for _, saved in kept)
+    elif all(hasattr(raw, "unpack") for raw, _ in kept):
+        yield from (_checked(saved, raw.unpack, unpack_all) if saved.version else saved for raw, saved in kept)
+    elif len(kept) == 1:
+        yield from (_checked(saved, unpack_all, unpack_all) if saved.version else saved for _, saved in kept)
+    else:
+        yield from _checked_together(kept, unpack_all)
 
 
 def _read(raw: Any, name: str, finite: bool) -> Saved | None:
@@ -178,23 +183,43 @@ def _is_hollow(tensor: torch.Tensor) -> bool:
     return tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0
 
 
-def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
+def _checked(saved: Saved, unpack: Callable[[], Any], unpack_all: Callable[[], Any]) -> Saved:
     """Return `saved`, as modified where its version is not the saved one. Nothing unpacked here may have a hook."""
-    said = _complaint(raw.unpack) if hasattr(raw, "unpack") else _BY_ITS_NODE
+    said = _complaint(unpack)
     if said and not _VERSIONS.search(said):
         # An output, which only its own node can unpack; the node complains of the first mismatch in all that it saved.
         said = _complaint(unpack_all)
     found = _VERSIONS.search(said)
-    if found and int(found[1]) == saved.version and _is_about(said, saved):
+    if found and int(found[1]) == saved.version:
         return replace(saved, state="modified", expected=int(found[2]))
     return saved
 
 
-def _is_about(complaint: str, saved: Saved) -> bool:
-    """Whether a complaint can be of this one of all that a node has saved, by the shape that it tells."""
-    found = _SHAPE.search(complaint)
-    told = None if found is None else tuple(int(size) for size in found[1].split(", ") if size)
-    return told is None or saved.shape is None or told == saved.shape
+def _checked_together(kept: Sequence[tuple[Any, Saved]], unpack_all: Callable[[], Any]) -> Iterator[Saved]:
+    """Yield several saved tensors, as modified where they are, on a PyTorch that unpacks them only together.
+
+    Their node complains of the first mismatch and does not say whose it is. So each in turn is given a version that
+    none has, for as long as it takes to ask which one its node expects.
+    """
+    if not any(saved.version for _, saved in kept) or not _VERSIONS.search(_complaint(unpack_all)):
+        yield from (saved for _, saved in kept)
+        return
+    before = [raw.data._version for raw, _ in kept]
+    expected: list[int | None] = []
+    try:
+        for k, (raw, _) in enumerate(kept):
+            own, mark = raw.data._version, _MARK + k
+            set_version(raw.data, mark)
+            shared = any(other.data._version == mark for other, _ in kept[:k])  # a view and its base count as one
+            found = _VERSIONS.search(_complaint(unpack_all))
+            known = int(found[2]) if found and int(found[1]) == mark and not shared else None
+            expected.append(known)
+            set_version(raw.data, own if known is None else known)
+    finally:
+        for (raw, _), version in zip(kept, before, strict=True):
+            set_version(raw.data, version)
+    for (_, saved), version, wanted in zip(kept, before, expected, strict=True):
+        yield saved if wanted in (None, version) else replace(saved, state="modified", expected=wanted)
 
 
 def _complaint(unpack: Callable[[], Any]) -> str:

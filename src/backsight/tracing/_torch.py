@@ -26,13 +26,30 @@ _skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torc
 """Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
 
 
-def redispatched(function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call `function` with the modes that are on, without asking them about this call; where that is not possible,
-    with none."""
-    if _skip_one_hop is not None:
-        return _skip_one_hop(function, types, tuple(args), dict(kwargs))
-    with torch._C.DisableTorchFunction():
+_PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
+
+
+def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call `function`, about which `mode` was asked, with `mode` on within the call where that changes nothing.
+
+    It stays off where another mode or a subclass of Tensor is asked about the call too, which they would not be.
+    """
+    if torch._C._len_torch_function_stack() or not _PLAIN_TYPES.issuperset(types):
         return function(*args, **kwargs)
+    if _skip_one_hop is not None:
+        with mode:
+            return _skip_one_hop(function, types, tuple(args), dict(kwargs))
+    if function is torch.Tensor.backward:
+        with mode:
+            return _backward(*args, **kwargs)
+    return function(*args, **kwargs)
+
+
+def _backward(
+    self: torch.Tensor, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Do what `Tensor.backward` does once it has asked who is concerned."""
+    torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def is_traced() -> bool:
