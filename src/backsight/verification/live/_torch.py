@@ -20,9 +20,13 @@ def same_versions(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[Any
 def saved_handles(node: Any) -> tuple[Any, ...]:
     """Return the handles on what a custom node saved; their `.data` runs no unpack hook.
 
-    A handle points into its node: reading one whose node is gone kills the process.
+    A handle points into its node: reading one whose node is gone kills the process. Of a node that was released there
+    is none; before PyTorch 2.13 its wrapper does not keep a custom node alive, and its output has to be held.
     """
-    return tuple(handle for handle in node._raw_saved_tensors or () if handle is not None)
+    try:
+        return tuple(handle for handle in node._raw_saved_tensors or () if handle is not None)
+    except RuntimeError:
+        return ()
 
 
 def library_operator(cls: type) -> Any:
