@@ -22,6 +22,11 @@ class Half(torch.autograd.Function):
         return grad / 2
 
 
+alone = pytest.mark.skipif(
+    not hasattr(torch._C._autograd.SavedTensor, "unpack"), reason="this PyTorch unpacks a saved tensor by its node only"
+)
+
+
 @pytest.fixture
 def w():
     return torch.ones(2, 3, requires_grad=True)
@@ -99,13 +104,14 @@ def test_a_raw_handle_without_hook_holds_the_tensor(w):
 
 def test_a_released_handle_is_empty_and_raises(w):
     y = w.exp()
-    raw = y.grad_fn._raw_saved_result
+    node = y.grad_fn
     y.sum().backward()
-    assert raw.data is None, "a backward no longer empties .data"
+    assert node._raw_saved_result.data is None, "a backward no longer empties .data"
     with pytest.raises(RuntimeError, match="a second time"):
-        raw.unpack()
+        getattr(node, _torch.CHECKED + "result")
 
 
+@alone
 def test_an_input_checks_its_own_version(w):
     h = w.sin()
     y = h * h
@@ -190,3 +196,11 @@ def test_forward_mode_is_loaded_without_a_warning():
     )
     ran = subprocess.run([sys.executable, "-W", "error::FutureWarning", "-c", program], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+
+
+def test_a_node_is_told_from_those_that_come_after_it(w):
+    y = w.sin()
+    first = _torch.identity(y.grad_fn)
+    others = {_torch.identity(w.cos().grad_fn) for _ in range(100)}  # freed at once, their wrappers' memory with them
+    assert _torch.identity(y.grad_fn) == first, "what a node owns in Python does not live as long as the node"
+    assert first not in others

@@ -1,5 +1,6 @@
 """A watch beside debuggers, profilers and other watches; and for as long as a training lasts."""
 
+import contextlib
 import cProfile
 import gc
 import subprocess
@@ -11,6 +12,7 @@ import warnings
 import pytest
 import torch
 from marked_lines import line, needs_columns
+from torch.overrides import TorchFunctionMode
 
 import backsight as bs
 
@@ -195,3 +197,44 @@ def test_code_that_is_made_anew_is_not_kept_forever(monkeypatch):
             exec(compile(f"y = x * {n}", f"<cell {n}>", "exec"), names)
         assert len(watch._log.sites._sites) <= 50
         assert watch.operation_of(bs.graph(names["y"]).nodes[0]).op == "mul"
+
+
+class Names(TorchFunctionMode):
+    """Names what it is asked about."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_program_is_asked_about_the_same_backwards_as_without_a_watch():
+    def named(watched):
+        x = torch.ones(3, requires_grad=True)
+        with Names() as mode, bs.watch(level="exact") if watched else contextlib.nullcontext():
+            y = x * 2
+            y.register_hook(lambda grad: grad.neg())
+            y.sum().backward()
+            torch.autograd.grad((x * 2).sum(), x)
+        return [name for name in mode.names if name in ("backward", "grad", "neg")]
+
+    assert named(watched=True) == named(watched=False) == ["backward", "grad"]
+
+
+def test_a_subclass_of_tensor_is_asked_about_its_backward_under_a_watch():
+    asked = []
+
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(3).as_subclass(Mine).requires_grad_()
+    with bs.watch(level="exact"):
+        x.sum().backward()
+    assert "backward" in asked
+    assert x.grad.tolist() == [1, 1, 1]

@@ -47,4 +47,4 @@ def test_replicated_and_sharded_models(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", str(script)], capture_output=True, text=True, timeout=200
     )
-    assert ended.stdout == "the same\n", ended.stderr
+    assert ended.stdout.splitlines()[-1:] == ["the same"], ended.stderr  # above it, what gloo says in some versions

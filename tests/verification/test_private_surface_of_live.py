@@ -26,10 +26,12 @@ def test_what_a_function_saved_can_be_looked_at_without_unpacking_it():
             return 2 * grad
 
     x = torch.ones(2, requires_grad=True)
-    node = Saves.apply(x).grad_fn  # held: its handles point into it
-    handle, empty = _torch.saved_handles(node)
+    y = Saves.apply(x)  # held: the handles point into its node
+    handle, empty = _torch.saved_handles(y.grad_fn)
     assert handle.data is x and handle.unpack_hook is None
     assert empty.data is None
+    y.sum().backward()
+    assert _torch.saved_handles(y.grad_fn) == ()
 
 
 def test_the_function_made_for_an_operator_of_a_library_leads_to_it():

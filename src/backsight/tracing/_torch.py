@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
+import torch
 from torch import nn
 
 from backsight.surface import code_of, take
-from backsight.tape import next_sequence_number, no_torch_function
+from backsight.tape import next_sequence_number
 
 next_number = next_sequence_number
 """The number that the next node of this thread will get."""
@@ -32,13 +33,35 @@ _skip_one_hop: Callable[..., Any] | None = take(  # from 2.13 on
 """Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
 
 
-def redispatched(function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call `function` with the modes that are on, without asking them about this call; where that is not possible,
-    with none."""
-    if _skip_one_hop is not None:
-        return _skip_one_hop(function, types, tuple(args), dict(kwargs))
-    with no_torch_function():
+_NAMES = getattr(getattr(torch.autograd.backward, "__code__", None), "co_names", ("handle_torch_function",))
+_ASKS = "handle_torch_function" in _NAMES
+"""Whether modes are asked about `torch.autograd.backward`. Where they are, and no hop can be skipped, or where it is
+`torch.autograd.grad` that was called, what runs inside of a backward pass is not seen."""
+
+_PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
+
+
+def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call `function`, about which `mode` was asked, with `mode` on within the call where that changes nothing.
+
+    It stays off where another mode or a subclass of Tensor is asked about the call too, which they would not be.
+    """
+    if _depth() or not _PLAIN_TYPES.issuperset(types):
         return function(*args, **kwargs)
+    if _skip_one_hop is not None:
+        with mode:
+            return _skip_one_hop(function, types, tuple(args), dict(kwargs))
+    if function is torch.Tensor.backward and not _ASKS:
+        with mode:
+            return _backward(*args, **kwargs)
+    return function(*args, **kwargs)
+
+
+def _backward(
+    self: torch.Tensor, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Do what `Tensor.backward` does once it has asked who is concerned."""
+    torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def is_traced() -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from backsight.tracing._torch import HANDLE, next_number, redispatched
+from backsight.tracing._torch import HANDLE, next_number, run_with
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_from
@@ -91,8 +91,7 @@ class Functions(TorchFunctionMode):
             end = self._guarded(self._notes.births.before_backward, call.args[0], entry.index)
         done = False
         try:
-            with self:
-                result = redispatched(call.function, types, call.args, call.kwargs)
+            result = run_with(self, call.function, types, call.args, call.kwargs)
             done = True
             return result
         finally:

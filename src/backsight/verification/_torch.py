@@ -29,8 +29,9 @@ def applied(called: Any) -> type | None:
 FOLDER = os.path.dirname(torch.__file__) + os.sep
 """Frames of files in here are PyTorch's own."""
 
-INTERNAL: frozenset[str] = frozenset({"BackwardHookFunction"})
-"""Functions by which torch.nn.Module places its hooks: identities that say nothing about the user's code."""
+INTERNAL: frozenset[str] = frozenset({"BackwardHookFunction", "_NoopSaveInputs"})
+"""Functions by which torch.nn.Module places its hooks, and checkpoints keep their inputs: identities that say nothing
+about the user's code."""
 
 
 GENERATED = "GeneratedBackwardFor_"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from backsight.surface import take
+from backsight.tape._torch import raw_of_custom
 from backsight.verification._torch import GENERATED, library
 
 
@@ -24,9 +25,13 @@ _preserved: Any = take("torch.autograd.grad_mode._unsafe_preserve_version_counte
 def saved_handles(node: Any) -> tuple[Any, ...]:
     """Return the handles on what a custom node saved; their `.data` runs no unpack hook.
 
-    A handle points into its node: reading one whose node is gone kills the process.
+    A handle points into its node: reading one whose node is gone kills the process. Of a node that was released there
+    is none; before PyTorch 2.13 its wrapper does not keep a custom node alive, and its output has to be held.
     """
-    return tuple(handle for handle in node._raw_saved_tensors or () if handle is not None)
+    try:
+        return tuple(handle for handle in raw_of_custom(node) or () if handle is not None)
+    except RuntimeError:
+        return ()
 
 
 def library_operator(cls: type) -> Any:
