@@ -30,8 +30,8 @@ def _table(kept: list[Result], all_rooms: list[str]) -> str:
     rows, notes = [], []
     usual = _usual_skips(kept)
     for result in kept:
-        rows.append([result.torch, result.python, *_cells(result)])
-        why = _notes(result, all_rooms, usual)
+        rows.append([result.torch, result.python, *_cells(result, all_rooms)])
+        why = _notes(result, usual)
         if why:
             file = f"torch-{result.torch}-py{result.python}.json"
             link = f"[{result.torch} on Python {result.python}](../tests/matrix/results/{file})"
@@ -41,20 +41,21 @@ def _table(kept: list[Result], all_rooms: list[str]) -> str:
     return f"{table}\n\nWhat failed or was skipped, and why:\n\n" + "\n".join(notes) if notes else table
 
 
-def _cells(result: Result) -> list[str]:
-    demo, broken, deep = (result.parts.get(name) for name in ("demo", "broken", "deep"))
-    return [_cell(demo, "acts"), _cell(broken, ""), _cell(deep, ""), _cell(_sum(list(result.tests.values())), "")]
+def _cells(result: Result, all_rooms: list[str]) -> list[str]:
+    demo, broken, deep = (_cell(result.parts.get(name)) for name in ("demo", "broken", "deep"))
+    tests, count = _cell(_sum(list(result.tests.values()))), sum(room in result.tests for room in all_rooms)
+    some = f" (of {count} of {len(all_rooms)} rooms)" if 0 < count < len(all_rooms) else ""
+    return [demo, broken, deep, f"{tests}{some}"]
 
 
-def _cell(part: Part | None, of_what: str) -> str:
+def _cell(part: Part | None) -> str:
     """Say `all 6,912`, or `6,900, 3 fail`."""
     if part is None or not part.passed + part.failed + part.skipped:
         return "not run"
-    counted = f"{part.passed:,}{f' {of_what}' if of_what else ''}"
     skipped = f", {part.skipped:,} skipped" if part.skipped else ""
     if part.failed:
-        return f"{counted}, {part.failed:,} fail{'s' if part.failed == 1 else ''}{skipped}"
-    return f"all {counted}{skipped}"
+        return f"{part.passed:,}, {part.failed:,} fail{'s' if part.failed == 1 else ''}{skipped}"
+    return f"all {part.passed:,}{skipped}"
 
 
 def _sum(parts: list[Part]) -> Part:
@@ -69,25 +70,32 @@ def _usual_skips(kept: list[Result]) -> set[str]:
     return {why for each in kept if each.torch == pinned[1] for part in each.tests.values() for why in part.skips}
 
 
-def _notes(result: Result, all_rooms: list[str], usual: set[str]) -> list[str]:
-    """Say why what failed did, the commonest reason first, what is only skipped here, and which rooms were not run."""
+def _notes(result: Result, usual: set[str]) -> list[str]:
+    """Say why what failed did, the commonest reason of each part first, and why something is only skipped here."""
     notes = []
     for name, part in result.parts.items():
-        notes += _reasons(name, Counter(part.failures.values()))
+        where = {reason: test for test, reason in part.failures.items()}
+        notes += _reasons(name, Counter(part.failures.values()), where)
     for room, part in result.tests.items():
         skipped = Counter({why: count for why, count in part.skips.items() if why not in usual})
-        notes += _reasons(f"skipped in {room}", skipped)
+        notes += _reasons(f"skipped in {room}", skipped, {})
     left_out = len(notes) - _SHOWN
     if left_out > 0:
         notes = [*notes[:_SHOWN], f"and {left_out} more reasons"]
-    missing = [room for room in all_rooms if room not in result.tests]
-    if result.tests and missing:
-        notes.append(f"tests of {', '.join(missing)} not run")
     return notes
 
 
-def _reasons(name: str, counted: Counter[str]) -> list[str]:
-    return [f"{name}: {f'{count} × ' if count > 1 else ''}{_escaped(why)}" for why, count in counted.most_common()]
+def _reasons(name: str, counted: Counter[str], where: dict[str, str]) -> list[str]:
+    """Say each reason with how often it was given, or for whom if that is one.
+
+    where: by reason the last of whom it was given for.
+    """
+
+    def told(why: str, count: int) -> str:
+        whose = f"{where[why].removeprefix(name + '/')}: " if why in where else ""
+        return f"{name}: {f'{count} × ' if count > 1 else _escaped(whose)}{_escaped(why)}"
+
+    return [told(why, count) for why, count in counted.most_common()]
 
 
 def _escaped(text: str) -> str:

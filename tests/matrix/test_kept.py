@@ -91,14 +91,18 @@ class _Said:
 
 def test_a_cell_says_all_or_how_many_fail_or_that_nothing_was_run():
     row = result("2.10.0", demo=Part(4), broken=Part(20, 1), tests_tape=Part(6000, 0, 7), tests_naming=Part(912, 0, 1))
-    assert tested._cells(row) == ["all 4 acts", "20, 1 fails", "not run", "all 6,912, 8 skipped"]
+    assert tested._cells(row, ["naming", "tape"]) == ["all 4", "20, 1 fails", "not run", "all 6,912, 8 skipped"]
+    assert tested._cells(row, ["drawing", "naming", "tape"])[-1] == "all 6,912, 8 skipped (of 2 of 3 rooms)"
 
 
-def test_below_the_table_stands_why_and_what_was_left_out():
-    usual = result("2.13.0", tests_tape=Part(1, skips={"no browser": 3}), tests_naming=Part(1))
-    part = Part(1, 2, 5, failures={"a": "x | y", "b": "x | y"}, skips={"no browser": 3, "no SavedTensor.unpack": 2})
-    table = tested._table([result("2.10.0", tests_tape=part), usual], ["naming", "tape"])
-    assert "tests/tape: 2 × x \\| y; skipped in tape: 2 × no SavedTensor.unpack; tests of naming not run." in table
+def test_below_the_table_stands_why():
+    usual = result("2.13.0", tests_tape=Part(1, skips={"no browser": 3}))
+    failures = {"tests/tape/test_a.py::b": "x | y", "tests/tape/test_a.py::c": "x | y", "tests/tape/test_a.py::d": "z"}
+    part = Part(1, 3, 5, failures=failures, skips={"no browser": 3, "no SavedTensor.unpack": 2})
+    table = tested._table([result("2.10.0", tests_tape=part), usual], ["tape"])
+    assert (
+        "tests/tape: 2 × x \\| y; tests/tape: test\\_a.py::d: z; skipped in tape: 2 × no SavedTensor.unpack." in table
+    )
     assert "no browser" not in table and table.count("- [") == 1
 
 
