@@ -42,8 +42,8 @@ def ask():
     command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("battery.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
-        def asked(*without, really=False):
-            process.stdin.write(json.dumps({"without": without, "really": really}) + "\n")
+        def asked(*without):
+            process.stdin.write(json.dumps(without) + "\n")
             process.stdin.flush()
             told = json.loads(process.stdout.readline())
             assert "broken" not in told, told["broken"]
@@ -89,14 +89,6 @@ def test_whole_everything_works(whole):
 @pytest.mark.parametrize("path", FEATURES_OF)
 def test_a_name_that_is_missing_costs_its_feature_alone(ask, whole, path):
     check(ask(path), whole, path)
-
-
-@pytest.mark.parametrize("path", FEATURES_OF)
-def test_nothing_reaches_for_a_name_past_the_surface(ask, whole, path):
-    told = ask(path, really=True)
-    if "needed" in told:
-        pytest.skip(f"PyTorch itself needs it: {told['needed']}")
-    check(told, whole, path)
 
 
 def test_every_feature_can_be_lost_by_some_name():

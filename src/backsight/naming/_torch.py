@@ -3,7 +3,6 @@
 - The descriptors of `.grad`, `.is_leaf`, `.requires_grad`, `._version` and `._base` read these of any subclass without
   running an override. `.grad_fn` is never read: a node once touched from Python makes freeing its graph recursive.
 - `torch._C.DisableTorchFunction`: keeps a user's `__torch_function__` and TorchFunctionModes out of those reads.
-- `torch._C._FunctionBase`: tells the node of a custom Function among the referents of a tensor.
 - `nn.Module._parameters`, `._buffers`, `._modules`: the registries that `named_parameters()` walks.
 """
 
@@ -38,7 +37,7 @@ _hooks = _descriptor("_backward_hooks", "names of hooks")
 Parameter: type = torch.nn.Parameter
 Module: type = torch.nn.Module
 Optimizer: type = torch.optim.Optimizer
-FunctionNode: type = take("torch._C._FunctionBase", "custom functions", without=torch.autograd.Function)
+FunctionNode: type = torch.autograd.function.BackwardCFunction
 PLAIN_VALUES: tuple[type, ...] = (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
 REGISTRIES = {
     name: kind

@@ -28,7 +28,7 @@ def _no_number(node: Any) -> int:
 
 
 sequence_number: Callable[[Any], int] = take(
-    "torch._C._FunctionBase._sequence_nr",
+    "torch.autograd.Function._sequence_nr",
     "lines of operations",
     without=_no_number,
     read=lambda _: methodcaller("_sequence_nr"),
@@ -134,7 +134,7 @@ ENGINE_CALLS: dict[CodeType, tuple[EngineCall, str]] = dict(_engine_calls())
 """The functions through which people start the engine: what each is called, and the variable that holds the roots.
 `Tensor.backward` calls the second."""
 
-_described: bool = there("torch._C._FunctionBase._input_metadata", "shapes of results")
+_described: bool = there("torch.autograd.Function._input_metadata", "shapes of results")
 
 
 def input_metadata(node: Any) -> Any:
@@ -199,7 +199,7 @@ CHECKED = "_saved_"
 
 
 raw_of_custom: Callable[[Any], Any] = take(
-    "torch._C._FunctionBase._raw_saved_tensors",
+    "torch.autograd.Function._raw_saved_tensors",
     "saved tensors",
     without=lambda _: (),
     read=lambda _: attrgetter("_raw_saved_tensors"),
@@ -217,7 +217,7 @@ def can_read(raw: Any) -> bool:
     return all(_READ)
 
 
-keeps_metadata: bool = there("torch._C._FunctionBase.metadata", "deep graphs")
+keeps_metadata: bool = there("torch.autograd.Function.metadata", "deep graphs")
 """Whether `node.metadata` is there: a dict that lives as long as the node, whoever holds it."""
 
 _storage_key: bool = there("torch.UntypedStorage._cdata", "saved tensors")
