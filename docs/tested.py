@@ -18,7 +18,7 @@ _MARKED = re.compile(r"(<!-- matrix -->\n).*?(<!-- end -->)", re.DOTALL)
 _SHOWN = 6
 """Reasons that are given for a row; all of them are in its file."""
 
-_COLUMNS = ("PyTorch", "Python", "demo", "examples/broken", "deep graphs", "tests")
+_COLUMNS = ("PyTorch", "Python", "features", "demo", "examples/broken", "deep graphs", "tests")
 
 
 def filled(text: str) -> str:
@@ -42,10 +42,12 @@ def _table(kept: list[Result], all_rooms: list[str]) -> str:
 
 
 def _cells(result: Result, all_rooms: list[str]) -> list[str]:
+    doctor = result.parts.get("doctor")
+    features = "not run" if doctor is None else f"{doctor.passed} of {doctor.passed + doctor.skipped}"
     demo, broken, deep = (_cell(result.parts.get(name)) for name in ("demo", "broken", "deep"))
     tests, count = _cell(_sum(list(result.tests.values()))), sum(room in result.tests for room in all_rooms)
     some = f" (of {count} of {len(all_rooms)} rooms)" if 0 < count < len(all_rooms) else ""
-    return [demo, broken, deep, f"{tests}{some}"]
+    return [features, demo, broken, deep, f"{tests}{some}"]
 
 
 def _cell(part: Part | None) -> str:
@@ -72,17 +74,16 @@ def _usual_skips(kept: list[Result]) -> set[str]:
 
 def _notes(result: Result, usual: set[str]) -> list[str]:
     """Say why what failed did, the commonest reason of each part first, and why something is only skipped here."""
-    notes = []
+    doctor = result.parts.get("doctor", Part())
+    notes = [f"lost: {_escaped(feature)}" for feature in doctor.skips]
     for name, part in result.parts.items():
         where = {reason: test for test, reason in part.failures.items()}
         notes += _reasons(name, Counter(part.failures.values()), where)
     for room, part in result.tests.items():
         skipped = Counter({why: count for why, count in part.skips.items() if why not in usual})
         notes += _reasons(f"skipped in {room}", skipped, {})
-    left_out = len(notes) - _SHOWN
-    if left_out > 0:
-        notes = [*notes[:_SHOWN], f"and {left_out} more reasons"]
-    return notes
+    most = _SHOWN + len(doctor.skips)
+    return notes if len(notes) <= most else [*notes[:most], f"and {len(notes) - most} more reasons"]
 
 
 def _reasons(name: str, counted: Counter[str], where: dict[str, str]) -> list[str]:

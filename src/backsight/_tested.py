@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 OLDEST = (2, 6)
-NEWEST = (2, 13)
+NEWEST = (2, 15)
 
 
 def newer_than_tested(version: str) -> bool:

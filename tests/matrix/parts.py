@@ -25,7 +25,15 @@ def imported(python: Path, limit: float) -> Part:
 
 
 def doctor(python: Path, limit: float) -> Part:
-    return _one("backsight doctor", _python(python, "-m", "backsight", "doctor", limit=limit))
+    """Count the features that are whole; one that this PyTorch lacks something for is skipped, with what is lost."""
+    ended = _python(python, "-m", "backsight", "doctor", "--json", limit=limit)
+    part = _one("backsight doctor", ended)
+    if ended.status == 0:
+        found = json.loads(ended.out)["parts"]
+        part.passed = sum(each["state"] == "whole" for each in found)
+        part.skips = {f"{each['name']} ({each['why']})": 1 for each in found if each["state"] == "lost"}
+        part.skipped = len(part.skips)
+    return part
 
 
 def demo(python: Path, limit: float) -> Part:

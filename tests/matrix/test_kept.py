@@ -91,8 +91,15 @@ class _Said:
 
 def test_a_cell_says_all_or_how_many_fail_or_that_nothing_was_run():
     row = result("2.10.0", demo=Part(4), broken=Part(20, 1), tests_tape=Part(6000, 0, 7), tests_naming=Part(912, 0, 1))
-    assert tested._cells(row, ["naming", "tape"]) == ["all 4", "20, 1 fails", "not run", "all 6,912, 8 skipped"]
+    cells = ["not run", "all 4", "20, 1 fails", "not run", "all 6,912, 8 skipped"]
+    assert tested._cells(row, ["naming", "tape"]) == cells
     assert tested._cells(row, ["drawing", "naming", "tape"])[-1] == "all 6,912, 8 skipped (of 2 of 3 rooms)"
+
+
+def test_features_that_a_pytorch_lacks_are_counted_and_named():
+    row = result("2.6.0", doctor=Part(40, 0, 2, skips={"saved tensors (no x.data)": 1, "walk (no y)": 1}))
+    assert tested._cells(row, [])[0] == "40 of 42"
+    assert "lost: saved tensors (no x.data); lost: walk (no y)." in tested._table([row], [])
 
 
 def test_below_the_table_stands_why():
