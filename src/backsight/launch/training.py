@@ -135,10 +135,14 @@ class TrainingObserver:
             self._steps.stop()
 
     def _tell_of_pytorch(self) -> None:
-        """Say, after all else, what this PyTorch lacks, and that it is newer than any tested: it may be why."""
-        from backsight.launch.newness import newness
+        """Say, after all else, what this PyTorch lacks, and that it is newer than any tested: it may be why.
 
-        if lacked := missing():
+        What is lacking is said below each error, as it may have made the explanation poorer, and else once a day.
+        """
+        from backsight.launch.newness import first_today, newness
+
+        lacked = missing()
+        if lacked and (self._failed or first_today("lacking")):
             say(f"backsight: {sentence(lacked)}")
         if line := newness(str(getattr(sys.modules.get("torch"), "__version__", ""))):
             say(line)
