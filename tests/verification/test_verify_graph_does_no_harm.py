@@ -118,9 +118,7 @@ def test_communication_is_left_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-c", DISTRIBUTED, str(tmp_path / "meeting")]
     ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
     assert ended.returncode == 0, ended.stderr
-    said = [
-        line for line in ended.stdout.splitlines() if not line.startswith("[Gloo]")
-    ]
+    said = [line for line in ended.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert said == [
         "backsight: the backward of all 3 nodes is linear and deterministic: Sum, Addmm, T",
         "not tested: _AllReduce, _DDPSink (its backward communicates with other processes)",
