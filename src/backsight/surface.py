@@ -23,7 +23,6 @@ from typing import Any
 FEATURES = {
     "lines of operations": "operations are shown without the line and the module that made them",
     "exact watch": "errors are explained from source text and tracebacks, not from what was seen to happen",
-    "modes during backward": "a TorchFunctionMode of the program misses calls inside a watched backward",
     "Functions defined while watched": "on Python 3.12 and later, a Function defined under a watch has no line",
     "NaN origins inside transforms": "NaN origins can be told of the inside of torch.func transforms",
     "tidy tracebacks": "tracebacks and warnings of a watched program can show frames of backsight",

@@ -2,7 +2,6 @@
 
 import sys
 
-import pytest
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
@@ -74,9 +73,6 @@ def test_each_new_function_runs_this_code():
     assert seen == [new]
 
 
-@pytest.mark.skipif(
-    _torch._skip_one_hop is None and _torch._ASKS, reason="this PyTorch leaves no way to keep a mode on in a backward"
-)
 def test_a_mode_stays_on_within_what_it_was_asked_about():
     class Names(TorchFunctionMode):
         def __init__(self):
@@ -94,6 +90,13 @@ def test_a_mode_stays_on_within_what_it_was_asked_about():
     with Names() as mode:
         y.backward(torch.ones(1), retain_graph=True)
     assert "neg" in mode.names[mode.names.index("backward") :], "what a hook calls in the backward"
+
+
+def test_a_function_that_asks_is_run_without_asking():
+    for function in (torch.Tensor.backward, torch.autograd.grad):
+        alike = _torch._unasking(function)
+        assert alike is not None and alike.__code__ is function.__code__, f"{function.__name__} asks in another way"
+    assert _torch._unasking(torch.sum) is None
 
 
 def test_a_mode_is_taken_away_from_among_others():

@@ -6,7 +6,6 @@ from marked_lines import line, needs_columns
 from torch import nn
 
 import backsight as bs
-from backsight.tracing import _torch
 
 
 def told(watch, tensor, since=None):
@@ -138,9 +137,6 @@ def test_the_error_of_a_changed_tensor_leads_to_its_change():
     assert change.line.line == line("culprit", test_the_error_of_a_changed_tensor_leads_to_its_change)
 
 
-@pytest.mark.skipif(
-    _torch._skip_one_hop is None and _torch._ASKS, reason="this PyTorch leaves no way to keep a mode on in a backward"
-)
 def test_hooks_and_backwards_are_looked_into():
     x = torch.ones(3, requires_grad=True)
     seen = []

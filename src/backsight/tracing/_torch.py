@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -27,17 +27,6 @@ NEW_FUNCTION: CodeType | None = take(
 HANDLE: CodeType | None = take("torch.overrides.handle_torch_function", "tidy tracebacks", without=None, read=code_of)
 """The code through which a function written in Python asks a mode."""
 
-_skip_one_hop: Callable[..., Any] | None = take(  # from 2.13 on
-    "torch._C._skip_one_hop_torch_function", "modes during backward", without=None
-)
-"""Calls a function past the first question whether a mode is on: how a mode stays on within what it was asked about."""
-
-
-_NAMES = getattr(getattr(torch.autograd.backward, "__code__", None), "co_names", ("handle_torch_function",))
-_ASKS = "handle_torch_function" in _NAMES
-"""Whether modes are asked about `torch.autograd.backward`. Where they are, and no hop can be skipped, or where it is
-`torch.autograd.grad` that was called, what runs inside of a backward pass is not seen."""
-
 _PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
 
 
@@ -48,20 +37,26 @@ def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: 
     """
     if _depth() or not _PLAIN_TYPES.issuperset(types):
         return function(*args, **kwargs)
-    if _skip_one_hop is not None:
-        with mode:
-            return _skip_one_hop(function, types, tuple(args), dict(kwargs))
-    if function is torch.Tensor.backward and not _ASKS:
-        with mode:
-            return _backward(*args, **kwargs)
-    return function(*args, **kwargs)
+    alike = _unasking(function)
+    if alike is None:
+        return function(*args, **kwargs)
+    with mode:
+        return alike(*args, **kwargs)
 
 
-def _backward(
-    self: torch.Tensor, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
-) -> None:
-    """Do what `Tensor.backward` does once it has asked who is concerned."""
-    torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+_QUESTIONS = frozenset({"has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"})
+"""By what a function written in Python asks whether a mode is on or a subclass of Tensor is among what it was given."""
+
+
+def _unasking(function: Any) -> FunctionType | None:
+    """Return `function`, with the same code, for which the answer is always no; None where it asks in another way."""
+    questions = _QUESTIONS.intersection(function.__code__.co_names) if type(function) is FunctionType else ()
+    if not questions:
+        return None
+    scope = {**function.__globals__, **dict.fromkeys(questions, lambda *_: False)}
+    alike = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    alike.__kwdefaults__ = function.__kwdefaults__
+    return alike
 
 
 def is_traced() -> bool:
