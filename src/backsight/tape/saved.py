@@ -14,9 +14,7 @@ from backsight.tape._torch import (
     RAW,
     can_read,
     forward_class,
-    grad_fn,
     is_leaf,
-    is_mended,
     raw_of_custom,
     storage_key,
     unpacks_alone,
@@ -27,7 +25,6 @@ from backsight.tape.tensors import Saved, ref_to
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 _BY_ITS_NODE = "this PyTorch unpacks a saved tensor by its node only"
 _SHAPE = re.compile(r"\[[\w.]+ \[([\d, ]*)\]\]")
-_MAKER = re.compile(r"which is output (\d+) of (\w+)")
 
 
 def saved_by(node: Any, *, finite: bool = False) -> tuple[Saved, ...]:
@@ -198,18 +195,15 @@ def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
         # An output, which only its own node can unpack; the node complains of the first mismatch in all that it saved.
         said = _complaint(unpack_all)
     found = _VERSIONS.search(said)
-    if found and int(found[1]) == saved.version and _is_about(said, saved, raw.data):
+    if found and int(found[1]) == saved.version and _is_about(said, saved):
         return replace(saved, state="modified", expected=int(found[2]))
     return saved
 
 
-def _is_about(complaint: str, saved: Saved, tensor: torch.Tensor) -> bool:
-    """Whether a complaint can be of this one of all that a node has saved, by the shape and the maker that it tells."""
-    shape, maker = _SHAPE.search(complaint), _MAKER.search(complaint)
-    if shape and saved.shape not in (None, tuple(int(size) for size in shape[1].split(", ") if size)):
-        return False
-    made = grad_fn(tensor) if maker and not is_mended(tensor) else None
-    return made is None or maker is None or (made.name(), tensor.output_nr) == (maker[2], int(maker[1]))
+def _is_about(complaint: str, saved: Saved) -> bool:
+    """Whether a complaint can be of this one of all that a node has saved, by the shape that it tells."""
+    found = _SHAPE.search(complaint)
+    return found is None or saved.shape in (None, tuple(int(size) for size in found[1].split(", ") if size))
 
 
 def _complaint(unpack: Callable[[], Any]) -> str:
