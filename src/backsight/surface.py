@@ -7,7 +7,7 @@ either something stands in for it, or using it raises `Unavailable`, which says 
 number = take("torch._C._autograd._get_sequence_nr", "lines of operations", without=lambda: 0)
 ```
 
-`missing()` tells `backsight run` what to say, and `backsight doctor` shows all of `needs()`.
+`missing()` tells `backsight run` and `backsight doctor` what to say.
 """
 
 from __future__ import annotations
