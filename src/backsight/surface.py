@@ -36,7 +36,7 @@ FEATURES = {
     "refused parameters": "an optimizer's error about a non-leaf is explained without the variable",
     "unused parameters under DDP": "DDP's error about unused parameters is explained without their names",
     "deep graphs": "freeing a graph of more than 40,000 operations in a row can crash the process",
-    "tensor subclasses": "a tensor subclass can see backsight read its tensors",
+    "tensor subclasses": "a tensor subclass or a mode of the program can see backsight read tensors",
     "compiled functions": "torch.compile may compile a function once more while it is watched",
     "traced programs": "programs that are traced or exported can show calls of backsight",
     "version counters": "changes in place are not noticed",

@@ -36,7 +36,7 @@ def tested(python: Path, room: str, *, jobs: int, limit: float) -> Part:
 
 def ran(python: Path, tests: Sequence[str], *, jobs: int, limit: float, within: Path = ROOT) -> Part:
     """Run tests in a process of their own for `limit` seconds at most."""
-    with tempfile.TemporaryDirectory(prefix="backsight-room-") as folder:
+    with tempfile.TemporaryDirectory(prefix="room-") as folder:
         log = Path(folder) / "log"
         workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
         plugin = ["-p", "room_log", "-p", "no:cacheprovider"]

@@ -102,10 +102,11 @@ def test_a_function_that_asks_is_run_without_asking():
 def test_a_mode_is_taken_away_from_among_others():
     modes = [TorchFunctionMode() for _ in range(3)]
     for mode in modes:
-        _torch.push(mode)
+        _torch.put(mode)
     try:
+        assert _get_current_function_mode_stack() == modes[::-1]
         assert _torch.remove(modes[1]) and not _torch.remove(modes[1])
-        assert _get_current_function_mode_stack() == [modes[0], modes[2]]
+        assert _get_current_function_mode_stack() == [modes[2], modes[0]]
     finally:
         for mode in modes:
             _torch.remove(mode)

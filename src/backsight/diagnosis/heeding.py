@@ -11,7 +11,7 @@ from typing import Any
 from backsight.diagnosis.evidence.failure import message_of
 from backsight.diagnosis.explained import explained_warning
 from backsight.diagnosis.finding import Finding
-from backsight.naming.roots import is_user
+from backsight.naming.roots import is_user, ours
 
 _MOST = 10_000
 """Different warnings and places that are looked at."""
@@ -65,5 +65,5 @@ class Heeding:
             if finding is not None and (finding.code, finding.source) not in self.told:
                 self.told.add((finding.code, finding.source))
                 self._tell(finding)
-        except Exception:  # the user's program goes on, whatever is wrong with us
-            return
+        except BaseException as failure:  # the user's program goes on, whatever is wrong with us
+            ours(failure)

@@ -15,7 +15,8 @@ from backsight.diagnosis.births import BIRTH, told
 from backsight.diagnosis.wording import counted, listed, shaped
 from backsight.launch.voice import failed
 from backsight.naming import search
-from backsight.tape import no_torch_function, tensors_in
+from backsight.naming.roots import ours
+from backsight.tape import no_torch_dispatch, no_torch_function, tensors_in
 from backsight.tracing import Watch
 from backsight.tracing.births import what_is
 from backsight.tracing.steps import parameters
@@ -109,11 +110,11 @@ class BirthWatch:
             if torch.compiler.is_compiling() or self._ended:
                 return
             try:
-                with no_torch_function(), torch.no_grad():
+                with no_torch_function(), no_torch_dispatch(), torch.no_grad():
                     hook(*given)
-            except Exception as failure:
+            except BaseException as failure:
                 self._ended = True
-                failed("births of NaN are not looked for any more", failure)
+                failed("births of NaN are not looked for any more", ours(failure))
 
         return guarded
 

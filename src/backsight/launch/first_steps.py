@@ -20,9 +20,9 @@ from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
 from backsight.launch.voice import failed
 from backsight.naming import search
-from backsight.naming.roots import is_library, is_ours
+from backsight.naming.roots import is_library, is_ours, ours
 from backsight.snapshot import groups
-from backsight.tape import ENGINE_CALLS, grad_fn, no_torch_function, sequence_number, tensors_in
+from backsight.tape import ENGINE_CALLS, grad_fn, no_torch_dispatch, no_torch_function, sequence_number, tensors_in
 from backsight.tracing import Level, finest, watch
 from backsight.tracing.moves import LOOKS
 
@@ -50,10 +50,10 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
         if torch.compiler.is_compiling():
             return
         try:
-            with no_torch_function():
+            with no_torch_function(), no_torch_dispatch():
                 hook(self, *given)
-        except Exception as failure:
-            self.give_up(failure)
+        except BaseException as failure:
+            self.give_up(ours(failure))
 
     return guarded
 
@@ -118,7 +118,7 @@ class FirstSteps:
         self._step_hook.remove()
         self.watch.__exit__(None, None, None)
 
-    def give_up(self, failure: Exception) -> None:
+    def give_up(self, failure: BaseException) -> None:
         """Say that an audit has failed, and make no more."""
         failed("audits stopped", failure)
         self.failed = True

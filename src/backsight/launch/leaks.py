@@ -10,6 +10,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from backsight.diagnosis import Finding
 from backsight.diagnosis.live import Leaks
 from backsight.launch.voice import failed
+from backsight.naming.roots import ours
 
 
 class LeakWatch:
@@ -35,6 +36,6 @@ class LeakWatch:
             return
         try:
             self._leaks.stepped(optimizer)
-        except Exception as failure:
+        except BaseException as failure:
             self._failed = True
-            failed("live graphs are not looked at any more", failure)
+            failed("live graphs are not looked at any more", ours(failure))

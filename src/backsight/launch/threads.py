@@ -6,6 +6,8 @@ import os
 import threading
 from collections.abc import Callable
 
+from backsight.naming.roots import ours
+
 Tell = Callable[[BaseException, str], None]
 
 
@@ -35,5 +37,5 @@ class ThreadErrors:
             return
         try:
             self._tell(error, args.thread.name if args.thread is not None else "")
-        except Exception:  # the thread has ended, and the program goes on as without us
-            return
+        except BaseException as failure:  # the thread has ended, and the program goes on as without us
+            ours(failure)

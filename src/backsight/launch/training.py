@@ -28,8 +28,10 @@ def _started(part: Callable[[], _T], otherwise: str) -> _T | None:
     """Start a part of the observer; where that fails, say what is lost: it is not a failure of the program."""
     try:
         return part()
-    except Exception as failure:
-        failed(otherwise, failure)
+    except BaseException as failure:
+        from backsight.naming.roots import ours
+
+        failed(otherwise, ours(failure))
         return None
 
 
@@ -109,8 +111,10 @@ class TrainingObserver:
 
         try:
             finding = explain(error)
-        except Exception as failure:  # a failure of ours is not a failure of the program
-            failed("no explanation", failure)
+        except BaseException as failure:  # a failure of ours is not a failure of the program
+            from backsight.naming.roots import ours
+
+            failed("no explanation", ours(failure))
             return
         if finding.code != UNKNOWN:
             show(finding, title="backsight explains", thread=thread)

@@ -180,6 +180,28 @@ _INSTALLED = frozenset(("site-packages", "dist-packages"))
 """Folders that hold installed packages wherever they lie: other environments that were put on the path."""
 
 
+def ours(failure: BaseException) -> BaseException:
+    """Return what was raised while code of ours ran, if it is ours to bear; raise it again if it is not.
+
+    It is not where something else came in between, as may happen at any moment: an interrupt, a handler of a signal, a
+    debugger that was told to quit.
+    """
+    if isinstance(failure, KeyboardInterrupt) or _came_between(failure):
+        raise failure
+    return failure
+
+
+def _came_between(failure: BaseException) -> bool:
+    """Whether a function raised it that was given the frame that it interrupted: handlers of signals and tracers are."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        interrupted, trace = trace.tb_frame, trace.tb_next
+        for given in trace.tb_frame.f_locals.values():
+            if given is interrupted or (type(given) is tuple and any(each is interrupted for each in given)):
+                return True
+    return False
+
+
 @cache
 def is_library(filename: str) -> bool:
     """True for the standard library and for installed packages."""

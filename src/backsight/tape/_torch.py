@@ -41,6 +41,14 @@ no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
 )
 """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
 
+no_torch_dispatch: Callable[[], AbstractContextManager[Any]] = take(
+    "torch._C._DisableTorchDispatch", "tensor subclasses", without=nullcontext
+)
+"""Keep `__torch_dispatch__` of modes, such as a counter of operations, from running while we compute.
+
+That of a subclass does not run either, so only plain tensors may be computed with.
+"""
+
 
 grad_fn: Callable[[torch.Tensor], Any] = getattr_static(torch.Tensor, "grad_fn").__get__
 """Read `grad_fn` past whatever a subclass of `Tensor` defines under that name."""

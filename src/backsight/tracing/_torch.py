@@ -40,8 +40,11 @@ def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: 
     alike = _unasking(function)
     if alike is None:
         return function(*args, **kwargs)
-    with mode:
+    put(mode)
+    try:
         return alike(*args, **kwargs)
+    finally:
+        remove(mode)
 
 
 _QUESTIONS = frozenset({"has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"})
@@ -70,6 +73,18 @@ _push: Any = take("torch._C._push_on_torch_function_stack", "exact watch", witho
 _pop: Any = take("torch._C._pop_torch_function_stack", "exact watch", without=None)
 _depth: Any = take("torch._C._len_torch_function_stack", "exact watch", without=None)
 
+_DEVICE: Any = take("torch.utils._device.DeviceContext", "exact watch", without=None)
+
+
+def _is_lowest(mode: Any) -> bool:
+    """Whether a mode takes itself off from the lowest place: that of `torch.set_default_device`, but not that of
+    `with torch.device(...)`, which does without the `__enter__` that remembers the device before.
+
+    Source: torch/utils/_device.py, `DeviceContext.__exit__`; torch/csrc/Device.cpp, `THPDevice_exit`.
+    """
+    return type(mode) is _DEVICE and "old_device" in vars(mode)
+
+
 SEES_CALLS = None not in (_push, _pop, _depth)
 """Whether a mode can be put on and taken off, which is how the exact level sees calls."""
 
@@ -84,9 +99,14 @@ _transform: Callable[[], Any] = take(
 )
 
 
-def push(mode: Any) -> None:
-    """Put a mode on top of this thread's."""
+def put(mode: Any) -> None:
+    """Put a mode below all others of this thread's, so that whoever takes off the topmost takes off their own."""
+    above = [_pop() for _ in range(_depth())]
+    if above and _is_lowest(above[-1]):
+        _push(above.pop())
     _push(mode)
+    for other in reversed(above):
+        _push(other)
 
 
 def remove(mode: Any) -> bool:

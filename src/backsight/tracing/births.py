@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from backsight.tape import is_captured, no_torch_function, sequence_number
+from backsight.naming.roots import ours
+from backsight.tape import is_captured, no_torch_dispatch, no_torch_function, sequence_number
 from backsight.tape._torch import RAW, can_read, forward_class, raw_of_custom
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
@@ -56,7 +57,7 @@ class _Held(NamedTuple):
 class Births:
     """Looks at every result of a forward pass, and at every gradient of a backward."""
 
-    def __init__(self, sites: Sites, lines: Callable[[int], Any], fail: Callable[[Exception], None]):
+    def __init__(self, sites: Sites, lines: Callable[[int], Any], fail: Callable[[BaseException], None]):
         self._sites, self._line_of, self._fail = sites, lines, fail
         self._found: dict[tuple[Any, ...], NonFinite] = {}
         self._lost: dict[int, None] = {}
@@ -234,7 +235,7 @@ class Births:
     def _hook(self, node: Any, backward: int) -> Callable[[Any, Any], None]:
         def look(grad_inputs: Any, grad_outputs: Any) -> None:
             try:
-                with no_torch_function():  # the mode is on in a backward, and need not see this
+                with no_torch_function(), no_torch_dispatch():  # the mode is on in a backward
                     saved: list[tuple[str, torch.Tensor]] | None = None
                     for out in grad_inputs:
                         if out is not None and not is_near(out):
@@ -248,8 +249,8 @@ class Births:
                         if state:
                             self._gradient(node, backward, out, state, grad_outputs)
                             return
-            except Exception as failure:
-                self._fail(failure)
+            except BaseException as failure:
+                self._fail(ours(failure))
 
         return look
 
@@ -351,8 +352,9 @@ _FLOATING = frozenset(
 
 
 def _numeric(tensor: torch.Tensor) -> bool:
-    """Whether the values may not be finite, and can be looked at."""
-    return tensor.dtype in _FLOATING and tensor.layout == torch.strided
+    """Whether the values may not be finite, and can be looked at without the tensor's class being asked."""
+    plain = type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    return plain and tensor.dtype in _FLOATING and tensor.layout == torch.strided
 
 
 def _born(state: int, before: Iterable[int], deliberate: bool) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from backsight.snapshot import groups
-from backsight.tracing._torch import must_not_see_a_mode, next_number, push, remove
+from backsight.tracing._torch import must_not_see_a_mode, next_number, put, remove
 from backsight.tracing.births import Births
 from backsight.tracing.functions import Functions
 from backsight.tracing.log import Log
@@ -51,7 +51,7 @@ class Exact:
     def start(self) -> str:
         """Begin."""
         self._log.threads.here()
-        push(self._mode)
+        put(self._mode)
         if threading.gettrace() is None:
             threading.settrace(self._arrive)
         if sys.version_info >= (3, 12):
@@ -77,7 +77,7 @@ class Exact:
         """
         sys.settrace(None)
         if not self._mode.ended and not threading.current_thread().daemon:
-            push(self._mode)
+            put(self._mode)
             self._here.end = _End(self._mode)
 
     def off(self, token: object) -> None:
@@ -96,7 +96,7 @@ class Exact:
         if here.off:
             return
         if not self._mode.ended:
-            push(self._mode)
+            put(self._mode)
         table, now = self._log.threads.here(), next_number()
         frame = innermost(sys._getframe(1))
         if now != table.known and frame is not None:

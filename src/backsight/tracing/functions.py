@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from backsight.naming.roots import ours
+from backsight.tape import no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import HANDLE, next_number, run_with
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_from
-from backsight.tracing.kinds import Kind, kind_of
+from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before
-
-_MOST_KINDS = 20_000
-_kinds: dict[Any, Kind] = {}
 
 SILENT, PLAIN, GRADIENT = Kind.SILENT, Kind.PLAIN, Kind.GRADIENT
 
@@ -47,40 +46,46 @@ class Functions(TorchFunctionMode):
         # In what torch.compile traces, this line makes all of the mode vanish.
         if torch.compiler.is_compiling() or self.ended:
             return func(*args, **(kwargs or {}))
-        kind = _kinds.get(func)
-        if kind is SILENT or (kind is GRADIENT and args[0].is_leaf):
-            return func(*args, **kwargs) if kwargs else func(*args)
-        if kind is None:
-            kind = _learn(func)
-        notes = self._notes
-        table, first = notes.table(), next_number()
-        if first != table.known:
-            self._guarded(notes.gap, table, first, Call(func, args, kwargs or {}, kind, first, sys._getframe(1)))
-        if kind is not PLAIN or kwargs or self._looks:
-            return self._noted(Call(func, args, kwargs or {}, kind, first, sys._getframe(1)), types)
-        result = func(*args)
+        call: Call | None = None
+        written: Written = []
         try:
-            end = next_number()
-            if type(result) is not torch.Tensor and issubclass(type(result), tuple):
-                notes.done(Call(func, args, {}, kind, first, sys._getframe(1)), result, [])
-            elif end != first:
-                notes.made(Call(func, args, {}, kind, first, sys._getframe(1)), end)
-            elif type(result) is torch.Tensor and not result.requires_grad:
-                notes.cut(Call(func, args, {}, kind, first, sys._getframe(1)), result)
-        except Exception as failure:
+            kind = known.get(func) if type(func) in BY_IDENTITY else None
+            if kind is None:
+                kind = learn(func)
+            call = Call(func, args, kwargs or {}, kind, next_number(), sys._getframe(1))
+            if kind is not SILENT:
+                with no_torch_function(), no_torch_dispatch():
+                    written = self._begun(call)
+        except BaseException as failure:
+            self._fail(failure)
+        if call is None:
+            return func(*args, **(kwargs or {}))
+        if kind is Kind.BACKWARD:
+            return self._backward(call, types)
+        result = _as_caller(call)
+        try:
+            if not (kind is SILENT or kind is GRADIENT or self.ended):
+                with no_torch_function(), no_torch_dispatch():
+                    self._ended(call, result, written)
+        except BaseException as failure:
             self._fail(failure)
         return result
 
-    def _noted(self, call: Call, types: Any) -> Any:
-        """Make a call that may do more than make nodes, and have it noted."""
-        if call.kind is Kind.BACKWARD:
-            return self._backward(call, types)
-        if call.kind is GRADIENT:
-            return _as_caller(call) if _warns(call) else call.function(*call.args, **call.kwargs)
-        written: Written = self._guarded(before, call) or []
-        result = _as_caller(call) if _warns(call) else call.function(*call.args, **call.kwargs)
-        self._guarded(self._notes.done, call, result, written)
-        return result
+    def _begun(self, call: Call) -> Written:
+        """Account for the nodes that no call made, and return what this one may change in place."""
+        table = self._notes.table()
+        if call.first != table.known:
+            self._notes.gap(table, call.first, call)
+        return before(call) if call.kind is not PLAIN or call.kwargs else []
+
+    def _ended(self, call: Call, result: Any, written: Written) -> None:
+        """Note what a call has done: of most, the nodes that it made are all."""
+        if call.kind is not PLAIN or call.kwargs or self._looks or issubclass(type(result), tuple):
+            self._notes.done(call, result, written)
+        elif (end := next_number()) != call.first:
+            self._notes.made(call, end)
+        elif type(result) is torch.Tensor and not result.requires_grad:
+            self._notes.cut(call, result)
 
     def _backward(self, call: Call, types: Any) -> Any:
         """Run a backward with the mode on, and have it noted."""
@@ -114,42 +119,21 @@ class Functions(TorchFunctionMode):
         if self.ended:
             return None
         try:
-            return note(*given)
-        except Exception as failure:
+            with no_torch_function(), no_torch_dispatch():
+                return note(*given)
+        except BaseException as failure:
             self._fail(failure)
             return None
 
-    def _fail(self, failure: Exception) -> None:
+    def _fail(self, failure: BaseException) -> None:
+        """Bear a failure of ours: it is told, and nothing more is noted."""
+        failure = ours(failure)
         self.ended = True
         self._log.fail(failure)
 
 
-def _learn(function: Any) -> Kind:
-    kind = kind_of(function)
-    try:
-        if len(_kinds) < _MOST_KINDS:
-            _kinds[function] = kind
-    except TypeError:  # it cannot be hashed
-        pass
-    return kind
-
-
-def _warns(call: Call) -> bool:
-    """Whether a call may well give a warning: to read the `.grad` of a result, to make a tensor or number of a tensor.
-
-    So may whatever is written in Python, such as `F.mse_loss` of two shapes.
-    """
-    tensor = call.args[0] if call.args else None
-    if call.kind is GRADIENT and tensor is not None:
-        return bool(tensor.requires_grad and not tensor.is_leaf and not tensor.retains_grad)
-    if call.kind is Kind.LEAVES and tensor is not None:
-        return bool(tensor.requires_grad)
-    if call.kind is Kind.WRAPS:
-        return issubclass(type(tensor), torch.Tensor)
-    return type(call.function) is FunctionType
-
-
 def _as_caller(call: Call) -> Any:
+    """Make a call in a frame that passes for that of the program, to which a warning is then attributed."""
     frame: FrameType | None = call.caller
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked

@@ -1,10 +1,18 @@
-"""What a function of PyTorch's does, as far as a watch cares: looked up once a function."""
+"""What a function of PyTorch's does, as far as a watch cares."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum, auto
-from types import FunctionType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -39,6 +47,33 @@ _MANY = re.compile(r"^_foreach_.*_$|^_fused_|^_amp_foreach_")
 
 _BACKWARDS = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 _WRAPS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy)
+
+
+BY_IDENTITY = frozenset(
+    {BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType}
+)
+"""Types of functions that are hashed without code of the program's."""
+
+known: dict[Any, Kind] = {}
+"""The kinds of PyTorch's own functions. A mode reads it directly: it is asked at every call."""
+
+
+def learn(function: Any) -> Kind:
+    """Return the kind of a function, which is looked up once if it is one of PyTorch's own.
+
+    One of the program's is not kept: it may be a closure over tensors.
+    """
+    kind = kind_of(function)
+    if type(function) in BY_IDENTITY and _is_pytorchs(function):
+        known[function] = kind
+    return kind
+
+
+def _is_pytorchs(function: Any) -> bool:
+    if type(function) is FunctionType:
+        return function.__closure__ is None and function.__globals__.get("__name__", "").split(".")[0] == "torch"
+    holder = getattr(function, "__self__", None)  # of a getter, its descriptor; of a static method, its class
+    return holder is None or isinstance(holder, type | ModuleType | GetSetDescriptorType)
 
 
 def kind_of(function: Any) -> Kind:

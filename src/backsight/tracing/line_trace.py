@@ -17,6 +17,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from backsight.naming.frames import is_function, locals_of
+from backsight.naming.roots import ours
 from backsight.tracing._torch import next_number
 from backsight.tracing.backwards import CODES, NAMES
 from backsight.tracing.log import Log
@@ -78,7 +79,7 @@ class LineTrace:
         sys.settrace(trace)
         return trace(frame, event, arg)
 
-    def fail(self, failure: Exception) -> None:
+    def fail(self, failure: BaseException) -> None:
         """End in this thread and all others, because of a failure of ours."""
         self.running, self._failed = False, True
         sys.settrace(None)
@@ -119,8 +120,8 @@ class _ThreadTrace:
                 self._code, self._line = frame.f_code, frame.f_lineno
             elif event == "return":  # to the middle of a line
                 self._go_to(innermost(frame.f_back))
-        except Exception as failure:
-            self._owner.fail(failure)
+        except BaseException as failure:
+            self._owner.fail(ours(failure))
         return self.local
 
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -139,8 +140,8 @@ class _ThreadTrace:
             if code.co_name in NAMES and code in CODES and self._code is not None:
                 self._flush()
                 return _until_return(self._log, CODES[code], self._of_line(self._code, self._line), frame)
-        except Exception as failure:
-            self._owner.fail(failure)
+        except BaseException as failure:
+            self._owner.fail(ours(failure))
         return None
 
 

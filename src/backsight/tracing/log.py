@@ -18,7 +18,7 @@ class Log:
     `fail` is called with a failure of ours.
     """
 
-    def __init__(self, fail: Callable[[Exception], None]) -> None:
+    def __init__(self, fail: Callable[[BaseException], None]) -> None:
         self.fail = fail
         self.sites = Sites()
         self.threads = Threads()

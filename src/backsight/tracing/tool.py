@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
+from backsight.naming.roots import ours
+
 _FREE_FOR_ALL = (3, 4)
 """The numbers that PEP 669 reserves for nobody: 0 is for debuggers, 1 for coverage, 2 for profilers."""
 
@@ -25,7 +27,7 @@ class Tool:
         """What a callback returns to be called no more at this place."""
         return _monitoring().DISABLE
 
-    def take(self, callbacks: Mapping[int, Callable[..., Any]], fail: Callable[[Exception], None]) -> bool:
+    def take(self, callbacks: Mapping[int, Callable[..., Any]], fail: Callable[[BaseException], None]) -> bool:
         """Take a free number and register `callbacks` by event; False if there is none."""
         monitoring = _monitoring()
         free = (number for number in _FREE_FOR_ALL if monitoring.get_tool(number) is None)
@@ -66,11 +68,12 @@ class Tool:
         self._codes.clear()
         self._events.clear()
 
-    def _guarded(self, callback: Callable[..., Any], fail: Callable[[Exception], None]) -> Callable[..., Any]:
+    def _guarded(self, callback: Callable[..., Any], fail: Callable[[BaseException], None]) -> Callable[..., Any]:
         def guarded(*given: Any) -> Any:
             try:
                 return callback(*given)
-            except Exception as failure:
+            except BaseException as failure:
+                failure = ours(failure)
                 self.give_back()
                 fail(failure)
                 return None

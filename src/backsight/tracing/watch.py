@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from backsight.tape import CallLog, Node, announce, announce_lines
+from backsight.naming.roots import ours
+from backsight.tape import CallLog, Node, announce, announce_lines, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
@@ -197,13 +198,14 @@ class Watch:
             if torch.compiler.is_compiling() or self._failed:
                 return
             try:
-                hook(*given)
-            except Exception as failure:
-                self._give_up(failure)
+                with no_torch_function(), no_torch_dispatch():
+                    hook(*given)
+            except BaseException as failure:
+                self._give_up(ours(failure))
 
         return guarded
 
-    def _give_up(self, failure: Exception) -> None:
+    def _give_up(self, failure: BaseException) -> None:
         # The hooks stay until the end: an optimizer iterates over the live dict of its hooks while it calls this one.
         if self._failed:
             return
