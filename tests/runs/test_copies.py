@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import warnings
@@ -19,13 +20,14 @@ def copy(source: Path, target: Path, meanwhile: Callable[[], None], cut: random.
 
     A file that has vanished by the time of its turn is left out, and nothing is deleted: so do rsync and its like.
     """
-    files = [file for file in source.rglob("*") if file.is_file()]
+    files = [Path(folder, name) for folder, _, names in os.walk(source) for name in names]
     for k, file in enumerate(files):
         if k % (len(files) // 5) == 0:
             meanwhile()
-        if not file.exists():
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
             continue
-        data = file.read_bytes()
         if cut is not None and file == files[-1]:
             data = data[: cut.randrange(len(data) + 1)]
         to = target / file.relative_to(source)

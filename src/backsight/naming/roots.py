@@ -192,7 +192,7 @@ def ours(failure: BaseException) -> BaseException:
 
 
 def _came_between(failure: BaseException) -> bool:
-    """Whether a function raised it that was given the frame that it interrupted: handlers of signals and tracers are."""
+    """Whether it comes from a function that was given the frame that it interrupted, as handlers of signals are."""
     trace = failure.__traceback__
     while trace is not None and trace.tb_next is not None:
         interrupted, trace = trace.tb_frame, trace.tb_next
