@@ -22,3 +22,13 @@ def test_of_many_optimizers_the_newest_are_remembered() -> None:
         made[-1][1]().fill_(torch.nan)  # type: ignore[union-attr]
     found = looking.finding(audited=True)
     assert found is not None and found.code == "BS108"
+
+
+def test_nothing_large_outlives_a_training_whose_parameters_are_views_of_it() -> None:
+    looking = ending.Ending()
+    everything = torch.zeros(ending._SMALL)
+    memory = weakref.ref(everything.untyped_storage())
+    bias = everything[:2].requires_grad_()
+    looking.stepping(torch.optim.SGD([bias], lr=0.1))
+    del everything, bias
+    assert memory() is None and looking.finding(audited=True) is None

@@ -309,3 +309,53 @@ def test_a_failure_of_ours_is_told_once_and_ends_the_watch_alone(level, monkeypa
     assert all(map(torch.equal, plain, seen))
     ours = [str(each.message) for each in caught if "backsight" in str(each.message)]
     assert ours == ["backsight: nothing more is watched, ZeroDivisionError: ours"]
+
+
+class Asked:
+    """What a program may give to `handle_torch_function`: it is not to be hashed, and its class says how it is."""
+
+    __hash__ = None
+
+    def __init__(self, held):
+        self.held = held
+
+    def __call__(self, duck):
+        return duck.tensor * self.held
+
+
+class Duck:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*args)
+
+
+@every_level
+def test_functions_of_the_program_that_ask_a_mode_are_neither_kept_nor_hashed(level):
+    from torch.overrides import handle_torch_function
+
+    held = [torch.ones(3) for _ in range(2)]
+    alive = [weakref.ref(each) for each in held]
+    with watched(level):
+        duck = Duck(torch.ones(3, requires_grad=True))
+        functions = [lambda duck, held=held[0]: duck.tensor * held, Asked(held[1])]
+        results = [handle_torch_function(each, (duck,), duck) for each in functions]
+        assert all(torch.equal(each, duck.tensor) for each in results)
+        del functions, held, results
+        gc.collect()
+        assert not any(ref() is not None for ref in alive)
+
+
+@every_level
+def test_an_array_is_forgotten_with_its_memory_and_a_newer_one_there_is_not(level):
+    with watched(level) as watch:
+        x = torch.ones(3, requires_grad=True)
+        for _ in range(3):
+            first = x.detach().numpy()
+            second = x.detach().numpy()
+            del first
+            assert level not in ("exact", "nonfinite") or watch.severed(torch.from_numpy(second))
+            del second
+        assert not watch._log.flow._arrays and not watch._log.flow._pointers

@@ -16,8 +16,8 @@ from backsight.tape import no_torch_function
 _MOST = 16
 """Optimizers that are remembered, the newest: a program may make one for each of its tasks."""
 
-_SMALL = 65536
-"""Elements of a parameter that may outlive the training by it."""
+_SMALL = 2**18
+"""Bytes of memory that may outlive a training by it: those of all that a parameter is a view of."""
 
 
 class Ending:
@@ -43,7 +43,7 @@ class Ending:
             self._kept.pop(oldest, None)
         self._optimizers[key] = weakref.ref(optimizer)
         self._kept.pop(key, None)  # of one that is gone, and whose place in memory this one has
-        trained = [p for p in _parameters(optimizer) if p.numel() <= _SMALL]
+        trained = [p for p in _parameters(optimizer) if p.untyped_storage().nbytes() <= _SMALL]
         if trained:
             self._kept[key] = min(trained, key=torch.Tensor.numel).detach()
 

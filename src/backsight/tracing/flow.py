@@ -39,7 +39,7 @@ class Flow:
         self._cuts: dict[int, tuple[Ref, tuple[Cut, ...]]] = {}
         self._departures: dict[int, Cut] = {}
         self._scalars: dict[int, tuple[Any, Cut]] = {}  # numbers are held: their identity is how they are known again
-        self._arrays: dict[int, tuple[Ref, Cut]] = {}
+        self._arrays: dict[int, tuple[Ref, Cut, int]] = {}
         self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
 
     def cuts(self, tensor: Any) -> tuple[Cut, ...]:
@@ -89,9 +89,10 @@ class Flow:
                 del self._scalars[next(iter(self._scalars))]
         elif type(value).__name__ == "ndarray":
             ref = Ref.of(value, id(value), self._forget_array)
-            self._arrays[ref.key] = ref, cut
-            if tensor.device.type == "cpu":
-                self._pointers[tensor.data_ptr()] = ref.key
+            pointer = tensor.data_ptr() if tensor.device.type == "cpu" else 0
+            self._arrays[ref.key] = ref, cut, pointer
+            if pointer:
+                self._pointers[pointer] = ref.key
 
     def returned(self, value: Any) -> tuple[Cut, ...]:
         """Return by which departures a value, or what a list holds, is known to have come to Python."""
@@ -110,8 +111,12 @@ class Flow:
             del self._cuts[ref.key]
 
     def _forget_array(self, ref: Any) -> None:
-        self._arrays.pop(ref.key, None)
-        self._pointers = {pointer: key for pointer, key in self._pointers.items() if key != ref.key}
+        held = self._arrays.get(ref.key)
+        if held is None or held[0] is not ref:
+            return
+        del self._arrays[ref.key]
+        if self._pointers.get(held[2]) == ref.key:
+            del self._pointers[held[2]]
 
     def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
         """Tell the cuts behind a tensor."""
