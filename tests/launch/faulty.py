@@ -1,7 +1,9 @@
 """A training under `backsight run`, once for each function of ours that it reaches, with a fault in that function.
 
-`python faulty.py KIND [NAME...]` prints a line of JSON for each: the function, and what was different from plain
-Python. KIND is the exception that is raised there. Everything runs in forks, in which PyTorch is imported already.
+`python faulty.py KIND EVERY` prints a line of JSON for each that makes a difference: the function, and what was not as
+under plain Python; at last the number of faults. KIND is the exception that is raised there. All functions of the rooms
+that PyTorch and Python call are tried, and one in EVERY of those behind them. Everything runs in forks, in which
+PyTorch is imported already.
 """
 
 from __future__ import annotations
@@ -72,7 +74,17 @@ nn.functional.mse_loss(torch.ones(2, requires_grad=True), torch.ones(2, 1))
 print(sys.gettrace() is None, torch.is_grad_enabled(), torch.initial_seed())
 """
 
-ENDS = {"": "", "fails": "loss.backward()\n", "leaves": "sys.exit(3)\n"}
+WAYS = {"": (), "sys.exit(3)\n": ("nonfinite", "leaks"), "loss.backward()\n": ()}
+"""How the program ends, and with which options it is observed."""
+
+CALLED = ("tracing", "launch")
+"""Rooms whose functions PyTorch and Python call."""
+
+RUNS_IT = ("launch/program.py", "launch/observer.py", "launch/uncaught.py")
+"""What runs the program, and bears what fails: without it there is no program."""
+
+PROMISED = ("surface.py",)
+"""What tells which parts of PyTorch are there: without them other parts of a watch, which Python lets a program see."""
 
 
 CRASHED = 99
@@ -179,23 +191,32 @@ def different(plain, seen):
     return told
 
 
-def main(kind, *names):
+def tried(keys, every):
+    """Return the functions to spoil, each with its name."""
+    others = 0
+    for key in keys:
+        file = os.path.relpath(key[0], PACKAGE)
+        if key[2].startswith("<") or file in (*RUNS_IT, *PROMISED):
+            continue
+        others += file.split(os.sep)[0] not in CALLED
+        if file.split(os.sep)[0] in CALLED or others % every == 0:
+            yield key, f"{file}:{key[1]} {key[2]}"
+
+
+def main(kind, every):
     folder = tempfile.mkdtemp()
+    count = 0
     try:
         path = Path(folder) / "train.py"
-        for end, last in ENDS.items():
+        for last, options in WAYS.items():
             path.write_text(PROGRAM + last)
             plain = forked(lambda: run_plainly(path))
-            options = ("nonfinite", "leaks") if end == "leaves" else ()
-            keys = reached(path, Path(folder) / "reached", *options)
-            for key in keys:
-                name = f"{key[0].removeprefix(PACKAGE)}:{key[1]} {key[2]}"
-                if key[2].startswith("<") or (names and not any(each in name for each in names)):
-                    continue
+            for key, name in tried(reached(path, Path(folder) / "reached", *options), int(every)):
+                count += 1
                 seen = observed(path, lambda key=key: spoil(key, getattr(builtins, kind)), *options)
                 if told := different(plain, seen):
-                    print(json.dumps([name, end, told]), flush=True)
-            print(json.dumps(["functions", end, [len(keys)]]), flush=True)
+                    print(json.dumps([name, last, told]), flush=True)
+        print(json.dumps(count))
     finally:
         shutil.rmtree(folder)
 

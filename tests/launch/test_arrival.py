@@ -34,3 +34,26 @@ def test_who_has_it_already_is_told_at_once(fresh):
     told = []
     when_imported(fresh, lambda: told.append(1))
     assert told == [1]
+
+
+class AsksAll:
+    """An import hook that stands there already and asks all finders but itself, as some that patch modules do."""
+
+    @classmethod
+    def find_spec(cls, name, path, target=None):
+        found = (each.find_spec(name, path, target) for each in sys.meta_path if each is not cls)
+        return next((spec for spec in found if spec is not None), None)
+
+
+@pytest.mark.parametrize("observers", [1, 2])
+def test_an_import_hook_that_asks_all_finders_gets_an_answer(fresh, monkeypatch, observers):
+    finders = list(sys.meta_path)
+    sys.meta_path.insert(0, AsksAll)
+    try:
+        told = []
+        for number in range(observers):
+            when_imported(fresh, lambda number=number: told.append(number))
+        assert __import__(fresh).value == 3
+        assert sorted(told) == list(range(observers))
+    finally:
+        sys.meta_path[:] = finders

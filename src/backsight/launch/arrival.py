@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -26,17 +27,21 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, name: str, then: Callable[[], None]):
         self.name, self.then = name, then
+        self._asking = threading.local()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self.name:
+        if fullname != self.name or getattr(self._asking, "others", False):  # who asks all finders asks this one again
             return None
-        # Only those behind it: another of this kind, which two observers make, would ask this one again without end.
         place = sys.meta_path.index(self) + 1 if self in sys.meta_path else 0
         others = [finder for finder in sys.meta_path[place:] if hasattr(finder, "find_spec")]
-        found = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((each for each in found if each is not None), None)
+        self._asking.others = True
+        try:
+            found = (finder.find_spec(fullname, path, target) for finder in others)
+            spec = next((each for each in found if each is not None), None)
+        finally:
+            self._asking.others = False
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader, self)
         return spec

@@ -14,6 +14,7 @@ from backsight.tape import CallLog, modules_in
 from backsight.tracing.changes import StepChanges
 from backsight.tracing.compiled import Hushed
 from backsight.tracing.exact import Exact
+from backsight.tracing.headroom import Headroom
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost
 from backsight.tracing.steps import StepLog, parameters
@@ -38,6 +39,7 @@ class Hooks:
             register_optimizer_step_pre_hook(guarded(self._stepping)),
             register_optimizer_step_post_hook(guarded(self._stepped)),
             Hushed(),
+            Headroom(),
         ]
 
     def stop(self) -> str:
