@@ -19,9 +19,6 @@ import traceback
 import types
 from pathlib import Path
 
-import torch
-import torch._dynamo
-
 import backsight
 
 PACKAGE = str(Path(backsight.__file__).parent)
@@ -104,13 +101,13 @@ def forked(work):
                 sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))
                 status = work()
             except SystemExit as leaving:
-                status = leaving.code
+                status = leaving.code if type(leaving.code) is int else 1
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
-                os._exit(status or 0)
+                os._exit(status)
         _, status = os.waitpid(child, 0)
         return os.waitstatus_to_exitcode(status), *(Path(path).read_text() for path in paths)
     finally:

@@ -10,11 +10,13 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.launch.attention import CALLS, Attention
 from backsight.launch.ending import Ending
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
@@ -75,7 +77,7 @@ class FirstSteps:
     A hook on what the outermost module returns is called within the backward; the stack above it shows which tensor
     backward was called on, and where. A training without modules is audited just before its optimizer steps, from the
     loss that a variable holds. After some steps, a failure, or if no loss is to be found, only the optimizer steps are
-    noted.
+    noted. With no `level`, the watch is paused then too, until there is something new.
     """
 
     def __init__(self, level: Level | None = None, *, nonfinite: bool = False) -> None:
@@ -89,11 +91,18 @@ class FirstSteps:
         self._in_backwards = False
         self._looks = 0
         self._marked: list[Any] = []
-        self._forward_hook = register_module_forward_hook(self._forward_done)
+        self._forward_hook: Any = None
         self._unmoved: dict[int, Finding] = {}
         self._outputs = Outputs()
         self._ending = Ending()
-        self._step_hook = register_optimizer_step_pre_hook(self._before_step)
+        self._attention = Attention(self._pause, self._resume) if level is None and not nonfinite else None
+        if self._attention is not None:
+            self.watch.limit(CALLS)
+        self._listen()
+        self._step_hooks = [
+            register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
+            register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
+        ]
 
     @property
     def audits(self) -> int:
@@ -115,8 +124,41 @@ class FirstSteps:
     def stop(self) -> None:
         """Remove every hook."""
         self._stop_auditing()
-        self._step_hook.remove()
+        for hook in self._step_hooks:
+            hook.remove()
         self.watch.__exit__(None, None, None)
+
+    @property
+    def paused(self) -> bool:
+        """Whether what happens now is not watched, as enough was."""
+        return self.watch.paused
+
+    def _unless_paused(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Make nothing of the steps of an optimizer that has made many, while the watch is paused."""
+
+        def called(optimizer: torch.optim.Optimizer, *given: Any) -> None:
+            if not is_compiling() and not (self.paused and self.watch.steps.moves.steps(optimizer) > LOOKS[-1]):
+                hook(optimizer, *given)
+
+        return called
+
+    def _pause(self) -> None:
+        self.watch.pause()
+        self._unlisten()
+
+    def _resume(self, calls: int) -> None:
+        self.watch.resume(calls)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Be told what modules return, for as long as losses are audited."""
+        if self._auditing and self._forward_hook is None:
+            self._forward_hook = register_module_forward_hook(self._forward_done)
+
+    def _unlisten(self) -> None:
+        if self._forward_hook is not None:
+            self._forward_hook.remove()
+            self._forward_hook = None
 
     def give_up(self, failure: BaseException) -> None:
         """Say that an audit has failed, and make no more."""
@@ -128,7 +170,7 @@ class FirstSteps:
         # The hook of the optimizer steps stays: this may be called from it, and `Optimizer.step` iterates over the live
         # dict of these hooks, so that one removed there ends the user's step with a RuntimeError.
         self._auditing = False
-        self._forward_hook.remove()
+        self._unlisten()
         self._unmark()
 
     def _unmark(self) -> None:
@@ -144,6 +186,8 @@ class FirstSteps:
     @_guarded
     def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         outermost = not self.watch.calls.is_running()
+        if self.watch.spent and self._attention is not None:
+            self._attention.spent()
         if self._auditing and outermost and torch.is_grad_enabled() and len(self._marked) < _MOST_MARKS:
             marked = len(self._marked)
             for tensor in tensors_in(output):
@@ -165,7 +209,6 @@ class FirstSteps:
     @_guarded
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._unmark()
-        self._ending.stepping(optimizer)
         self._look_at_moves(optimizer)
         if self._auditing:
             self._outputs.stepping(_caller())
@@ -177,6 +220,12 @@ class FirstSteps:
                 self._looks += 1
         if self.steps >= _MOST_STEPS or self._looks >= _MOST_LOOKS:
             self._stop_auditing()
+
+    @_guarded
+    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        self._ending.stepping(optimizer)
+        if self._attention is not None:
+            self._attention.stepped(first=self.watch.steps.moves.steps(optimizer) == 1)
 
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
         """See what the steps so far have not moved; what moves later is no finding any more."""

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+UNWATCHED = """\
+backsight: explained from the traceback and the source, as only the beginning of a training is watched.
+  To have every step watched: backsight run --watch exact ..."""
+
 
 def _started(part: Callable[[], _T], otherwise: str) -> _T | None:
     """Start a part of the observer; where that fails, say what is lost: it is not a failure of the program."""
@@ -118,6 +122,8 @@ class TrainingObserver:
             return
         if finding.code != UNKNOWN:
             show(finding, title="backsight explains", thread=thread)
+            if self._steps is not None and self._steps.paused:
+                say(UNWATCHED)
 
     def finish(self) -> None:
         try:

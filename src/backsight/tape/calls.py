@@ -34,8 +34,11 @@ class CallLog:
         self._end: int | None = None
 
     def open(self) -> None:
-        """Note that the module calls of this thread are logged from now on."""
-        self._begin[threading.get_ident()] = next_sequence_number()
+        """Note that the module calls of this thread are logged from now on; those before a pause are forgotten."""
+        self._calls.clear()
+        self._open.clear()
+        self._begin = {threading.get_ident(): next_sequence_number()}
+        self._end = None
 
     def enter(self, module: torch.nn.Module) -> None:
         """Note that a call of `module` begins in this thread."""

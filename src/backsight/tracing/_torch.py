@@ -27,7 +27,7 @@ NEW_FUNCTION: CodeType | None = take(
 HANDLE: CodeType | None = take("torch.overrides.handle_torch_function", "tidy tracebacks", without=None, read=code_of)
 """The code through which a function written in Python asks a mode."""
 
-_PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
+PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
 
 
 def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -35,7 +35,7 @@ def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: 
 
     It stays off where another mode or a subclass of Tensor is asked about the call too, which they would not be.
     """
-    if _depth() or not _PLAIN_TYPES.issuperset(types):
+    if _depth() or not PLAIN_TYPES.issuperset(types):
         return function(*args, **kwargs)
     alike = _unasking(function)
     if alike is None:

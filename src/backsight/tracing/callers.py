@@ -9,10 +9,11 @@ Source: CPython, Python/_warnings.c, `setup_context`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-_MOST = 1000
+_MOST = 10_000
 
 
 def _call(_function: Any, _args: Any, _kwargs: Any) -> Any:
@@ -20,19 +21,24 @@ def _call(_function: Any, _args: Any, _kwargs: Any) -> Any:
 
 
 CALL_NAME = "backsight_call"
-_codes: dict[tuple[str, int], CodeType] = {}
+_codes: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
+"""By the id of a code and an instruction in it, what passes for it, and the code, so that the id stays its own."""
 
 
-def called_from(frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
-    """Call `function` in a frame that passes for `frame`."""
-    key = (frame.f_code.co_filename, frame.f_lineno)
-    code = _codes.get(key)
-    if code is None:
+def passing_for(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
+    """Return what calls the function that it is given, with arguments and named ones, in a frame like `frame`."""
+    code = frame.f_code
+    key = (id(code), frame.f_lasti)
+    found = _codes.get(key)
+    if found is None:
         if len(_codes) >= _MOST:
             _codes.clear()
-        template = _call.__code__
-        behind = template.co_firstlineno + 1  # the line of the call within, which is to be the caller's
-        first = key[1] - (behind - template.co_firstlineno)
-        code = template.replace(co_filename=key[0], co_firstlineno=max(first, 0), co_name=CALL_NAME)
-        _codes[key] = code
-    return FunctionType(code, frame.f_globals)(function, args, kwargs)
+        found = _codes[key] = _code_at(frame), code
+    return FunctionType(found[0], frame.f_globals)
+
+
+def _code_at(frame: FrameType) -> CodeType:
+    template, line = _call.__code__, frame.f_lineno
+    behind = template.co_firstlineno + 1  # the line of the call within, which is to be the caller's
+    first = line - (behind - template.co_firstlineno)
+    return template.replace(co_filename=frame.f_code.co_filename, co_firstlineno=max(first, 0), co_name=CALL_NAME)

@@ -15,14 +15,15 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode
 
 from backsight.naming.roots import ours
 from backsight.tape import no_torch_dispatch, no_torch_function
-from backsight.tracing._torch import HANDLE, next_number, run_with
+from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
-from backsight.tracing.callers import called_from
+from backsight.tracing.callers import passing_for
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before
@@ -44,48 +45,57 @@ class Functions(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         # In what torch.compile traces, this line makes all of the mode vanish.
-        if torch.compiler.is_compiling() or self.ended:
+        if is_compiling() or self.ended or (self._log.budget is not None and not self._may_spend()):
             return func(*args, **(kwargs or {}))
-        call: Call | None = None
-        written: Written = []
+        frame = sys._getframe(1)
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
             if kind is None:
                 kind = learn(func)
-            call = Call(func, args, kwargs or {}, kind, next_number(), sys._getframe(1))
-            if kind is not SILENT:
-                with no_torch_function(), no_torch_dispatch():
-                    written = self._begun(call)
+            first, table = next_number(), self._notes.table()
+            simple = kind is PLAIN and not kwargs and not self._looks and first == table.known
         except BaseException as failure:
             self._fail(failure)
-        if call is None:
             return func(*args, **(kwargs or {}))
-        if kind is Kind.BACKWARD:
-            return self._backward(call, types)
-        result = _as_caller(call)
+        if kind is SILENT or kind is GRADIENT:
+            return _as_caller(frame, func, args, kwargs)
+        if not simple or not PLAIN_TYPES.issuperset(types):
+            return self._thoroughly(Call(func, args, kwargs or {}, kind, first, frame), types)
+        result = _as_caller(frame, func, args, kwargs)
         try:
-            if not (kind is SILENT or kind is GRADIENT or self.ended):
-                with no_torch_function(), no_torch_dispatch():
-                    self._ended(call, result, written)
+            end = next_number()
+            if end != first:
+                self._notes.made(Call(func, args, {}, kind, first, frame), end)
+            elif type(result) is torch.Tensor:
+                if not result.requires_grad:
+                    self._notes.cut(Call(func, args, {}, kind, first, frame), result)
+            elif issubclass(type(result), tuple):
+                self._notes.done(Call(func, args, {}, kind, first, frame), result, [])
         except BaseException as failure:
             self._fail(failure)
         return result
 
-    def _begun(self, call: Call) -> Written:
-        """Account for the nodes that no call made, and return what this one may change in place."""
+    def _thoroughly(self, call: Call, types: Any) -> Any:
+        """Make a call that may do more than make nodes, and have it noted; nobody else sees us look."""
+        self._guarded(self._account, call)
+        if call.kind is Kind.BACKWARD:
+            return self._backward(call, types)
+        written: Written = self._guarded(before, call) or []
+        result = _as_caller(call.caller, call.function, call.args, call.kwargs)
+        self._guarded(self._notes.done, call, result, written)
+        return result
+
+    def _account(self, call: Call) -> None:
+        """Account for the nodes that no call made."""
         table = self._notes.table()
         if call.first != table.known:
             self._notes.gap(table, call.first, call)
-        return before(call) if call.kind is not PLAIN or call.kwargs else []
 
-    def _ended(self, call: Call, result: Any, written: Written) -> None:
-        """Note what a call has done: of most, the nodes that it made are all."""
-        if call.kind is not PLAIN or call.kwargs or self._looks or issubclass(type(result), tuple):
-            self._notes.done(call, result, written)
-        elif (end := next_number()) != call.first:
-            self._notes.made(call, end)
-        elif type(result) is torch.Tensor and not result.requires_grad:
-            self._notes.cut(call, result)
+    def _may_spend(self) -> bool:
+        """Take a call off the budget; the mode does nothing more once that is spent, until somebody takes it away."""
+        self._log.budget -= 1  # type: ignore[operator]  # there is one
+        self.ended = self._log.budget <= 0
+        return not self.ended
 
     def _backward(self, call: Call, types: Any) -> Any:
         """Run a backward with the mode on, and have it noted."""
@@ -132,11 +142,10 @@ class Functions(TorchFunctionMode):
         self._log.fail(failure)
 
 
-def _as_caller(call: Call) -> Any:
+def _as_caller(frame: FrameType | None, function: Any, args: Any, kwargs: Any) -> Any:
     """Make a call in a frame that passes for that of the program, to which a warning is then attributed."""
-    frame: FrameType | None = call.caller
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:
-        return call.function(*call.args, **call.kwargs)
-    return called_from(frame, call.function, call.args, call.kwargs)
+        return function(*args, **(kwargs or {}))
+    return passing_for(frame)(function, args, kwargs or {})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -22,31 +23,31 @@ from backsight.tracing.steps import StepLog, parameters
 Guard = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-class Hooks:
-    """Logs module calls and optimizer steps until it is stopped; tells the exact level, where it is on, of both."""
+class ModuleHooks:
+    """Logs module calls until it is stopped; tells the exact level, where it is on, of them."""
 
-    def __init__(self, calls: CallLog, steps: StepLog, log: Log, model: torch.nn.Module | None, exact: Exact | None):
-        self._calls, self._steps, self._log, self._exact = calls, steps, log, exact
+    def __init__(self, calls: CallLog, model: torch.nn.Module | None, exact: Exact | None, guarded: Guard):
+        self._calls, self._exact, self._guarded = calls, exact, guarded
         self._of_interest = None if model is None else {id(module) for _, module in modules_in(model)}
-        self._changes = StepChanges(log.changes)
         self._handles: list[Any] = []
 
-    def start(self, guarded: Guard) -> None:
-        """Register the hooks, each of them `guarded`."""
+    def start(self) -> str:
+        """Register the hooks."""
+        self._calls.open()
         self._handles = [
-            register_module_forward_pre_hook(guarded(self._enter)),
-            register_module_forward_hook(guarded(self._leave), always_call=True),
-            register_optimizer_step_pre_hook(guarded(self._stepping)),
-            register_optimizer_step_post_hook(guarded(self._stepped)),
+            register_module_forward_pre_hook(self._guarded(self._enter)),
+            register_module_forward_hook(self._guarded(self._leave), always_call=True),
             Hushed(),
             Headroom(),
         ]
+        return ""
 
     def stop(self) -> str:
         """Remove every hook."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._calls.close()
         return ""
 
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
@@ -61,16 +62,63 @@ class Hooks:
         if self._of_interest is None or id(module) in self._of_interest:
             self._calls.leave(module)
 
+
+class StepHooks:
+    """Logs optimizer steps and what they change, tells the exact level of them, and while it is idle counts them.
+
+    The hooks stay until it is stopped: an optimizer iterates over the live dict of them while it calls one.
+    """
+
+    def __init__(self, steps: StepLog, guarded: Guard):
+        self._steps, self._guarded = steps, guarded
+        self._changes: StepChanges | None = None
+        self._log: Log | None = None
+        self._exact: Exact | None = None
+        self._handles: list[Any] = []
+
+    def start(self) -> str:
+        """Register the hooks."""
+        begin, end = self._guarded(self._stepping), self._guarded(self._stepped)
+        count = self._guarded(self._steps.counted)
+
+        def stepping(*given: Any) -> None:
+            if not is_compiling() and self._changes is not None:
+                begin(*given)
+
+        def stepped(*given: Any) -> None:
+            if not is_compiling():
+                (count if self._changes is None else end)(*given)
+
+        self._handles = [register_optimizer_step_pre_hook(stepping), register_optimizer_step_post_hook(stepped)]
+        return ""
+
+    def attend(self, log: Log, exact: Exact | None) -> None:
+        """Log what steps change, from now on."""
+        self._log, self._exact, self._changes = log, exact, StepChanges(log.changes)
+
+    def idle(self) -> None:
+        """Only count them, from now on."""
+        self._log = self._exact = self._changes = None
+
+    def stop(self) -> str:
+        """Remove every hook."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        return ""
+
     def _stepping(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        self._changes.begin(parameters(optimizer))
+        if self._changes is not None:
+            self._changes.begin(parameters(optimizer))
         if self._exact is not None and not any(map(callable, (*args[1:], *kwargs.values()))):
             self._exact.begin_step(optimizer)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self._exact is not None:
             self._exact.end_step()
-        frame = innermost(sys._getframe(1))
-        op = f"{type(optimizer).__name__}.step()"
-        site = self._log.sites.of_call(frame, op, None) if frame is not None else 0
-        self._changes.end(parameters(optimizer), op, site)
+        if self._log is not None and self._changes is not None:
+            frame = innermost(sys._getframe(1))
+            op = f"{type(optimizer).__name__}.step()"
+            site = self._log.sites.of_call(frame, op, None) if frame is not None else 0
+            self._changes.end(parameters(optimizer), op, site)
         self._steps.stepped(optimizer)

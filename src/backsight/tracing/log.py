@@ -15,11 +15,12 @@ from backsight.tracing.sites import Site, Sites, positions
 class Log:
     """Which nodes were made where, by thread; every backward; what was changed and cut off.
 
-    `fail` is called with a failure of ours.
+    `fail` is called with a failure of ours; `budget` is how many calls are noted yet, None for all.
     """
 
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
         self.fail = fail
+        self.budget: int | None = None
         self.sites = Sites()
         self.threads = Threads()
         self.backwards = BackwardLog(self.threads, self.sites)

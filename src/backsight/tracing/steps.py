@@ -75,6 +75,11 @@ class StepLog:
         for p in gradients:
             self._users.setdefault(p, set()).add(key)
 
+    def counted(self, optimizer: torch.optim.Optimizer, *given: object) -> None:
+        """Note a step of which no more is to be known than that there was one, and whether it has moved anything."""
+        self.count += 1
+        self.moves.stepped(optimizer)
+
     def _forget(self, key: int) -> None:
         _, gradients = self._consumed.pop(key, (None, {}))
         for p in gradients:

@@ -18,7 +18,7 @@ from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
-from backsight.tracing.hooks import Hooks
+from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Log
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
@@ -42,6 +42,7 @@ class Watch:
         steps: the optimizer steps.
         level: what is really watched.
         notes: what could not be watched, and why; each is also given as a warning, once.
+        paused: whether no notes are taken, between `pause()` and `resume()`.
     """
 
     def __init__(self, model: torch.nn.Module | None = None, *, level: Level = "calls", nonfinite: bool = False):
@@ -57,40 +58,76 @@ class Watch:
         self._log = Log(self._give_up)
         self._model = model
         self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
+        self._steps = StepHooks(self.steps, self._guarded)
         self._parts: list[Any] = []
         self._used = self._failed = False
+        self.paused = False
 
     def __enter__(self) -> Watch:
         if self._used:
             raise RuntimeError("this watch is running or has ended; make another with backsight.watch().")
         self._used = True
         announce(self.calls)
-        exact = None
         if self.level == "exact" and not SEES_CALLS:
             self.level = "lines"
             self._note("lines are watched, not calls: this PyTorch lacks what the exact level needs (backsight doctor)")
         if self.level != "calls":
             announce_lines(self._log)
+        self._attend()
+        self._steps.start()
+        _current.append(self)
+        return self
+
+    def _attend(self) -> None:
+        """Start what takes notes between optimizer steps."""
+        exact = None
         if self.level == "exact":
             exact = Exact(self._log, self._births)
             self._start(exact)
         elif self.level == "lines":
             self._start(_tracer(self._log))
-        hooks = Hooks(self.calls, self.steps, self._log, self._model, exact)
-        hooks.start(self._guarded)
-        self._parts.append(hooks)
-        _current.append(self)
-        return self
+        self._start(ModuleHooks(self.calls, self._model, exact, self._guarded))
+        self._steps.attend(self._log, exact)
+
+    def _look_away(self) -> None:
+        """Stop it again."""
+        self._steps.idle()
+        for part in reversed(self._parts):
+            self._note(part.stop())
+        self._parts.clear()
+
+    def pause(self) -> None:
+        """Take no more notes until `resume()`: only optimizer steps are counted, and the program runs as if unwatched.
+
+        What was noted before is still told.
+        """
+        if not self.paused and self in _current:
+            self.paused = True
+            self._look_away()
+
+    def resume(self, calls: int | None = None) -> None:
+        """Take notes again, in this thread; of at most so many `calls` into PyTorch, if given, at the exact level."""
+        if self.paused and self in _current:
+            self.paused = False
+            self._log.budget = calls
+            self._attend()
+
+    def limit(self, calls: int) -> None:
+        """Note only so many more calls into PyTorch, at the exact level."""
+        self._log.budget = calls
+
+    @property
+    def spent(self) -> bool:
+        """Whether the calls that were to be noted are noted, so that nothing more is until `pause()` and `resume()`."""
+        return self._log.budget is not None and self._log.budget <= 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for part in reversed(self._parts):
-            self._note(part.stop())
+        self._look_away()
+        self._steps.stop()
         if error is not None and self.level == "exact":
             cleaned(error)
-        self._parts.clear()
-        self.calls.close()
         _current.remove(self)
 
     def __call__(self, function: _F) -> _F:
@@ -278,5 +315,5 @@ def finest() -> Level:
 
 
 def current() -> Watch | None:
-    """Return the innermost watch that is running, if any."""
-    return _current[-1] if _current else None
+    """Return the innermost watch that is running and not paused, if any."""
+    return next((each for each in reversed(_current) if not each.paused), None)
