@@ -1,6 +1,7 @@
 """One thread for each test process, and for those that it starts; and a browser for those that look at pages."""
 
 import atexit
+import functools
 import gc
 import os
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from backsight._tested import newer_than_tested
+from backsight.tables import doctor
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # the processes already share the cores
@@ -20,11 +21,25 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 hypothesis.settings.register_profile("no deadline", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("no deadline")
 
-if newer_than_tested(version("torch")):  # a line that `backsight run` says once a day is no part of what tests compare
-    cache = Path(tempfile.mkdtemp(prefix="backsight-cache-"))
-    atexit.register(shutil.rmtree, cache, ignore_errors=True)
-    (cache / "backsight").write_text("a file, so that no folder can be made here, and nothing is said")
-    os.environ["XDG_CACHE_HOME"] = str(cache)
+# What `backsight run` says of a PyTorch once a day is no part of what tests compare.
+cache = Path(tempfile.mkdtemp(prefix="backsight-cache-"))
+atexit.register(shutil.rmtree, cache, ignore_errors=True)
+(cache / "backsight").write_text("a file, so that no folder can be made here, and nothing is said")
+os.environ["XDG_CACHE_HOME"] = str(cache)
+
+
+@functools.cache
+def lost():
+    """The features that this PyTorch lacks, each with why, as `backsight doctor` tells them."""
+    return {part.name: part.why for part in doctor._features() if part.state == "lost"}
+
+
+def skip_where_it_is_lost(item):
+    """Skip a test that needs some features, or with none named all of them, of a PyTorch that lacks one."""
+    for marker in item.iter_markers("needs"):
+        lacking = [feature for feature in marker.args or lost() if feature in lost()]
+        if lacking:
+            pytest.skip(f"PyTorch {version('torch')} lacks {', '.join(lacking)}")
 
 
 def pytest_collection_finish(session):
@@ -41,6 +56,7 @@ def pytest_collection_finish(session):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     sys.modules[item.module.__name__] = item.module
+    skip_where_it_is_lost(item)
 
 
 @pytest.hookimpl(trylast=True)

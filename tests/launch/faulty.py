@@ -1,8 +1,8 @@
 """A training under `backsight run`, once for each function of ours that it reaches, with a fault in that function.
 
-`python faulty.py KIND EVERY` prints a line of JSON for each that makes a difference: the function, and what was not as
-under plain Python; at last the number of faults. KIND is the exception that is raised there. All functions of the rooms
-that PyTorch and Python call are tried, and one in EVERY of those behind them. Everything runs in forks, in which
+`python faulty.py KIND NEAR FAR` prints a line of JSON for each that makes a difference: the function, and what was not
+as under plain Python; at last the number of faults. KIND is the exception that is raised there. One in NEAR of the
+functions that PyTorch and Python call is tried, and one in FAR of those behind them. Everything runs in forks, in which
 PyTorch is imported already.
 """
 
@@ -98,7 +98,8 @@ def forked(work):
             try:
                 for number, path in enumerate(paths, start=1):
                     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
-                sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))
+                sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+                sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
                 status = work()
             except SystemExit as leaving:
                 status = leaving.code if type(leaving.code) is int else 1
@@ -122,9 +123,10 @@ def observed(path, prepare, *options):
     from backsight.launch.training import TrainingObserver
 
     def work():
+        observer = TrainingObserver(**dict.fromkeys(options, True))
         prepare()
         try:
-            return run_script(str(path), [], TrainingObserver(**dict.fromkeys(options, True)))
+            return run_script(str(path), [], observer)
         finally:
             atexit._run_exitfuncs()
 
@@ -188,19 +190,20 @@ def different(plain, seen):
     return told
 
 
-def tried(keys, every):
+def tried(keys, near, far):
     """Return the functions to spoil, each with its name."""
-    others = 0
+    counts = {True: 0, False: 0}
     for key in keys:
         file = os.path.relpath(key[0], PACKAGE)
         if key[2].startswith("<") or file in (*RUNS_IT, *PROMISED):
             continue
-        others += file.split(os.sep)[0] not in CALLED
-        if file.split(os.sep)[0] in CALLED or others % every == 0:
+        called = file.split(os.sep)[0] in CALLED
+        counts[called] += 1
+        if counts[called] % (near if called else far) == 0:
             yield key, f"{file}:{key[1]} {key[2]}"
 
 
-def main(kind, every):
+def main(kind, near, far):
     folder = tempfile.mkdtemp()
     count = 0
     try:
@@ -208,7 +211,7 @@ def main(kind, every):
         for last, options in WAYS.items():
             path.write_text(PROGRAM + last)
             plain = forked(lambda: run_plainly(path))
-            for key, name in tried(reached(path, Path(folder) / "reached", *options), int(every)):
+            for key, name in tried(reached(path, Path(folder) / "reached", *options), int(near), int(far)):
                 count += 1
                 seen = observed(path, lambda key=key: spoil(key, getattr(builtins, kind)), *options)
                 if told := different(plain, seen):

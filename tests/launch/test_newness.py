@@ -44,6 +44,7 @@ def run(bench, cache):
     return run
 
 
+@pytest.mark.needs()
 def test_a_newer_pytorch_is_told_after_the_summary_and_the_program_is_watched_as_ever(run):
     ended = run(HEALTHY)
     summary, line = ended.err.splitlines()
@@ -65,6 +66,7 @@ def test_it_follows_what_is_explained(run):
     assert ended.err.splitlines()[-1] == LINE
 
 
+@pytest.mark.needs()
 def test_it_is_told_where_backsight_could_not_even_begin_to_watch(bench, run):
     bench.write("sitecustomize.py", "import sys\nsys.modules['backsight.launch.first_steps'] = None\n")
     ended = run(HEALTHY, PYTHONPATH=str(bench.folder))
@@ -95,6 +97,7 @@ def test_a_program_without_pytorch_hears_nothing_of_it(run):
 
 
 @pytest.mark.parametrize("hurdle", ["a file in place of the folder", "a folder in place of the stamp", "bytes"])
+@pytest.mark.needs()
 def test_a_cache_that_cannot_be_used_does_no_harm(run, cache, hurdle):
     folder = Path(cache["XDG_CACHE_HOME"])
     folder.mkdir()

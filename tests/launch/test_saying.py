@@ -109,6 +109,7 @@ class TestATerminal:
         assert not re.search(r"\x1b\[[0-9;]*3\dm", written)
 
     @pytest.mark.parametrize("columns", [60, 120, 200])
+    @pytest.mark.needs()
     def test_fits_its_width_and_no_line_is_hard_to_read(self, train, columns):
         framed = plain(on_terminal(train, "carried.py", columns=columns)).partition("╭")[2]
         assert max(map(len, framed.splitlines())) == min(columns, 110) - (framed[0] == "╭")
@@ -154,6 +155,7 @@ class TestRanks:
             process.communicate()
         return text
 
+    @pytest.mark.needs()
     def test_are_named_on_each_line_and_do_not_mix(self, train):
         ours = [line for line in self.ended(train, "carried.py").splitlines() if line.startswith("[rank")]
         order = [int(line[5]) for line in ours]
@@ -168,12 +170,14 @@ class TestRanks:
             r"\[rank0\]: backsight: 3 optimizer steps, .*nothing found\n", self.ended(train, "healthy.py")
         )
 
+    @pytest.mark.needs()
     def test_write_whole_lines_of_json_without_a_prefix(self, train):
         text = self.ended(train, "--json", "carried.py")
         told = [json.loads(line) for line in text.splitlines() if line.startswith('{"backsight"')]
         assert sorted(each["rank"] for each in told) == [0, 1, 2]
         assert {(each["ranks"], each["code"]) for each in told} == {(3, "BS201")}
 
+    @pytest.mark.needs()
     def test_and_to_one_file(self, train):
         self.ended(train, "--json-to", "said.jsonl", "carried.py")
         told = [json.loads(line) for line in (train.folder / "said.jsonl").read_text().splitlines()]
@@ -205,6 +209,7 @@ class TestJson:
     def told(self, text: str) -> list[dict]:
         return [json.loads(line) for line in text.splitlines() if line.startswith('{"backsight": 1, ')]
 
+    @pytest.mark.needs()
     def test_an_explanation_is_an_object_in_place_of_the_text(self, train):
         ended = train.observed("--json", "carried.py")
         (told,) = self.told(ended.err)
@@ -234,6 +239,7 @@ class TestJson:
         ]
         assert told["thread"] == "Thread-1 (run_path)"
 
+    @pytest.mark.needs()
     def test_a_file_gets_them_beside_the_text_wherever_the_program_goes(self, train):
         train.write(
             "goes.py",

@@ -62,7 +62,7 @@ class TrainingObserver:
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
-        self._begun = self._failed = False
+        self._begun = self._failed = self._explained = False
 
     def start(self) -> None:
         when_imported("torch", self._begin)
@@ -122,6 +122,7 @@ class TrainingObserver:
             return
         if finding.code != UNKNOWN:
             show(finding, title="backsight explains", thread=thread)
+            self._explained = True
             if self._steps is not None and self._steps.paused:
                 say(UNWATCHED)
 
@@ -147,12 +148,12 @@ class TrainingObserver:
     def _tell_of_pytorch(self) -> None:
         """Say, after all else, what this PyTorch lacks, and that it is newer than any tested: it may be why.
 
-        What is lacking is said below each error, as it may have made the explanation poorer, and else once a day.
+        What is lacking is said below each explanation, as it may have made that poorer, and else once a day.
         """
         from backsight.launch.newness import first_today, newness
 
         lacked = missing()
-        if lacked and (self._failed or first_today("lacking")):
+        if lacked and (self._explained or first_today("lacking")):
             say(f"backsight: {sentence(lacked)}")
         if line := newness(str(getattr(sys.modules.get("torch"), "__version__", ""))):
             say(line)
