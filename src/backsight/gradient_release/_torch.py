@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from backsight.surface import take, there
+from backsight.tape import alive
 
 there("torch.Tensor._post_accumulate_grad_hooks", "release")
 there("torch.Tensor._version", "release")
@@ -76,24 +76,22 @@ def counts_for_a_scheduler(step: Any) -> bool:
     return bool(getattr(step, "_wrapped_by_lr_sched", False))
 
 
-def alive(kind: type) -> Iterator[Any]:
-    """Return every object of a class that is alive in this process."""
-    return (each for each in gc.get_objects() if issubclass(type(each), kind))
-
-
 def ddp_models() -> Iterator[Any]:
     """Return every DistributedDataParallel in this process."""
     module = sys.modules.get("torch.nn.parallel.distributed")
     if module is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return iter(())
-    return alive(module.DistributedDataParallel)
+    return iter(alive(module.DistributedDataParallel))
+
+
+_FUNCTION_NODE: type[Any] = torch.autograd.function.BackwardCFunction
 
 
 def compiled_backwards() -> Iterator[Any]:
     """Return the nodes, alive in this process, that run the backward of something compiled by torch.compile."""
     if "torch._functorch._aot_autograd.runtime_wrappers" not in sys.modules:
         return iter(())
-    return (each for each in gc.get_objects() if type(each).__name__ == "CompiledFunctionBackward")
+    return (each for each in alive(_FUNCTION_NODE) if type(each).__name__ == "CompiledFunctionBackward")
 
 
 def leaves_of(node: Any) -> Iterable[torch.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from backsight.gradient_release._torch import alive, bytes_of, counts_for_a_scheduler, own_hook_tables, step_hooks
+from backsight.gradient_release._torch import bytes_of, counts_for_a_scheduler, own_hook_tables, step_hooks
 from backsight.gradient_release.bucket import bucket_bytes
 from backsight.gradient_release.data_parallel import GroupAverage, expect_ddp
 from backsight.gradient_release.errors import NotReleasable
@@ -21,6 +21,7 @@ from backsight.gradient_release.probe import probe
 from backsight.gradient_release.release import Release
 from backsight.snapshot import stepping
 from backsight.surface import require
+from backsight.tape import alive
 
 
 def release(

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import torch
 
 from backsight.gradient_release._amp import CHECK_AND_UNSCALE, check_and_unscale, has_scaled, multipliers
-from backsight.gradient_release._torch import PAST_TORCH_FUNCTION, alive, wrapper
+from backsight.gradient_release._torch import PAST_TORCH_FUNCTION, wrapper
 from backsight.gradient_release.errors import ReleaseError
 from backsight.surface import require
+from backsight.tape import alive
 
 
 class Clipped(Protocol):

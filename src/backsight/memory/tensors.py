@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from backsight.memory._torch import COMPILED, FAMILIAR, FakeTensor
-from backsight.tape import modules_in, registered
+from backsight.tape import alive, modules_in, registered
 
 
 def tensors_of(value: Any) -> Iterator[torch.Tensor]:
@@ -57,8 +56,7 @@ def address_of(tensor: torch.Tensor) -> int:
 
 def all_tensors() -> list[torch.Tensor]:
     """Return every tensor that Python knows of, but for fake ones."""
-    found = (each for each in gc.get_objects() if issubclass(type(each), torch.Tensor))
-    return [each for each in found if not issubclass(type(each), FakeTensor)]
+    return [each for each in alive(torch.Tensor) if not issubclass(type(each), FakeTensor)]
 
 
 def paths_in(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.nn.Module]]:

@@ -17,6 +17,7 @@ from backsight.tape._torch import (
     storage_key,
     version,
 )
+from backsight.tape.alive import alive
 from backsight.tape.calls import CallLog, announce
 from backsight.tape.capture import capture, tensors_in
 from backsight.tape.cuda_graphs import is_captured
@@ -46,6 +47,7 @@ __all__ = [
     "Output",
     "Saved",
     "TooManyNodes",
+    "alive",
     "announce",
     "announce_lines",
     "backward_number",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from array import array
 from bisect import bisect_right
@@ -10,7 +9,7 @@ from collections.abc import Iterable
 
 import torch
 
-from backsight.tape import grad_fn, no_torch_function, sequence_number
+from backsight.tape import alive, grad_fn, no_torch_function, sequence_number
 from backsight.tracing._torch import next_number
 
 LIMIT = 400_000
@@ -66,8 +65,7 @@ class Intervals:
 def _live_numbers(before: int) -> Iterable[int]:
     """Return the sequence numbers, lower than `before`, of nodes in graphs that live tensors hold."""
     with no_torch_function():
-        tensors = (t for t in gc.get_objects() if issubclass(type(t), torch.Tensor))
-        nodes = list(dict.fromkeys(node for t in tensors if (node := grad_fn(t)) is not None))
+        nodes = list(dict.fromkeys(node for t in alive(torch.Tensor) if (node := grad_fn(t)) is not None))
         seen = set(nodes)
         for node in nodes:  # grows as we go
             for producer, _ in node.next_functions if len(nodes) < _MOST_WALKED else ():

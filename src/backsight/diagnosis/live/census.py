@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from itertools import compress
 from types import FrameType
 from typing import Any
 
 import torch
 
-from backsight.tape import ENGINE_CALLS, grad_fn, looks_into, version
+from backsight.tape import ENGINE_CALLS, alive, grad_fn, looks_into, version
 
 # Bound once: they are asked of every tensor of the process.
 _TENSOR: Any = torch.Tensor
@@ -23,14 +21,9 @@ _is_leaf: Callable[[object], bool] = _TENSOR.is_leaf.__get__
 def with_history() -> list[torch.Tensor]:
     """Return the tensors that operations have made and whose graph is alive, and gradients that have one.
 
-    The garbage collector lists objects, and only their types are compared, by identity: nothing of the user's runs. A
-    tensor that is only held by C++ is not listed, but its graph is, where a variable holds something further on.
+    A tensor that is only held by C++ is not listed, but its graph is, where a variable holds something further on.
     """
-    objects = gc.get_objects()
-    kinds = _tensor_types()
-    tensors = list(compress(objects, map(kinds.__contains__, map(id, map(type, objects)))))
-    del objects
-    found, leaves = _told_apart(tensors)
+    found, leaves = _told_apart(alive(torch.Tensor))
     if not _is_in_backward_elsewhere():
         known = set(map(id, found))
         gradients = [each for each in map(_gradient, leaves) if each is not None and id(each) not in known]
@@ -76,14 +69,6 @@ def _told_apart(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], li
         except RuntimeError:  # a view whose history was lost, an inference tensor
             continue
     return found, leaves
-
-
-def _tensor_types() -> frozenset[int]:
-    """Return the ids of `Tensor` and all classes that inherit from it; a class could compare and hash as it likes."""
-    kinds: list[type] = [torch.Tensor]
-    for kind in kinds:  # grows as we go
-        kinds += type.__subclasses__(kind)
-    return frozenset(map(id, kinds))
 
 
 def _gradient(leaf: torch.Tensor) -> torch.Tensor | None:
