@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
 from backsight.tables import board, listing, summary
-from backsight.tables.printing import output, show
+from backsight.tables.printing import complain, output, show
 from backsight.tables.step import read_step
 from backsight.tables.text import command, counted, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -100,7 +100,7 @@ def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
     held = _opened(run)
     path = held.export(file, by_rank=by_rank)
     tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.steps), "step")
-    print(f"{printable(str(path))}: {tensors}, {steps}, {size(path.stat().st_size)}")
+    print(printable(f"{path}: {tensors}, {steps}, {size(path.stat().st_size)}"))
     return 0
 
 
@@ -168,9 +168,9 @@ def _warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             for text in dict.fromkeys(str(each.message) for each in caught):
-                print(f"backsight: {text}", file=sys.stderr)
+                complain(text)
 
 
 def _refused(why: str) -> int:
-    print(f"backsight: {why}", file=sys.stderr)
+    complain(why)
     return 2

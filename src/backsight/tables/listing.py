@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from backsight.runs import Damage, Run
 from backsight.tables.text import ago, moment, size
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
