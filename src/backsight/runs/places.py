@@ -23,8 +23,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from backsight.runs import lines
-from backsight.runs.errors import NotARun, RunExists, RunNotWritable
+from backsight.runs import files, lines
+from backsight.runs.errors import DamagedRun, NotARun, RunExists, RunNotWritable
 
 FORMAT = "backsight-run"
 VERSION = 1
@@ -39,8 +39,8 @@ GRAPH = "graph.json"
 MEMORY = "memory.json"
 CLAIM = ".job"
 
-_RANK = re.compile(r"rank-(\d{5,})", re.ASCII)
-_SEGMENT = re.compile(r"(\d{6,})(?:-(\d{6,})\.sorted|\.live)", re.ASCII)
+_RANK = re.compile(r"rank-(\d{5,18})", re.ASCII)
+_SEGMENT = re.compile(r"(\d{6,18})(?:-(\d{6,18})\.sorted|\.live)", re.ASCII)
 
 
 def rank_folder(run: Path, rank: int) -> Path:
@@ -125,8 +125,8 @@ def _refuse_others(run: Path, rank: int, manifest: dict[str, object]) -> None:
         raise _exists(run)
     for other, folder in ranks.items():
         try:
-            held = lines.opened((folder / MANIFEST).read_bytes().rstrip(b"\n"))
-        except (OSError, lines.BadLine):
+            held = lines.opened(files.content(folder / MANIFEST))
+        except (OSError, DamagedRun, lines.BadLine):
             raise _exists(run) from None
         if held.get("world") != manifest["world"]:
             raise _exists(run)
@@ -156,8 +156,8 @@ def _claim(run: Path, rank: int, manifest: dict[str, object]) -> None:
     finally:
         unfinished.unlink(missing_ok=True)
     try:
-        held = lines.opened(claim.read_bytes().rstrip(b"\n"))
-    except (OSError, lines.BadLine):
+        held = lines.opened(files.content(claim))
+    except (OSError, DamagedRun, lines.BadLine):
         raise _exists(run) from None
     if held.get("job") != manifest["job"]:
         raise _others(run, "Another job", held, rank, manifest)
