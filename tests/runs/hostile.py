@@ -1,8 +1,9 @@
 """Recordings as nobody records them: whole, with every checksum right, and full of numbers that are not true.
 
-    python tests/runs/hostile.py SEED SECONDS FOLDER
+    python tests/runs/hostile.py SEED SECONDS MOST FOLDER
 
-mutates recordings for so long, and asks each everything. What may come back is an answer, or a `RunError`.
+mutates at most so many recordings for so long, and asks each everything. What may come back is an answer, or a
+`RunError`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from backsight.runs.opening import told_apart
 from backsight.tables import board, listing, summary
 from backsight.tables.printing import complain, output, show
 from backsight.tables.step import read_step
-from backsight.tables.text import command, counted, size
+from backsight.tables.text import command, counted, line, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
 from backsight.text import printable
 
@@ -76,7 +76,7 @@ def list_runs(folder: str) -> int:
     parts: list[RenderableType] = [listing.table(rows, Path(folder), output().width), ""]
     if any(row.state.startswith("silent") for row in rows):
         parts.append("silent: not closed, and not written to since; most likely the program was killed.")
-    parts += [f"unreadable: {_why(error)}" for error in why.values()]
+    parts += [line(f"unreadable: {_why(error)}") for error in why.values()]
     readable = [run for run in found if run.path not in why]
     if readable:
         parts += ["look at one:", command(f"backsight runs show {_typed(readable[-1])}")]

@@ -49,8 +49,8 @@ def _known_line(run: Run) -> Answer:
 
 
 def _line(run: Run) -> Answer:
-    seen = listed(run)
     tags = marks(run, Asked({"columns": str(SPARK)}))["lines"]
+    seen = listed(run)  # last, as it tells what reading has met
     spark = next((name for name in tags if "loss" in name.lower()), next(iter(tags), None))
     return {
         "created": seen.created,
