@@ -226,7 +226,12 @@ def test_names_that_are_no_text_reach_a_page_and_a_table(tmp_path: Path) -> None
     with hostile.RunWriter(path, config={"\ud800": "\ud800"}) as writer:
         number = writer.tensor("\ud800", "grad", "\ud800", (1,), "float32")
         writer.append(0, [number], np.ones(1, hostile.STATISTICS))
+        writer.values(0, writer.metric("\udc80"), [number], [1.0])
         writer.mark(0, **{"\ud800": "\ud800"})
+    for kind in ("pandas", "arrow", "polars"):
+        assert "\\udc80" in list(
+            getattr(open_run(path).frame(as_=kind), "column_names" if kind == "arrow" else "columns")
+        )
     hostile.ask(path, deeper=True)
     open_run(path).to_report(tmp_path / "out.html")
 

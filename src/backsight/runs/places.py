@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,8 +104,7 @@ def begin(run: Path, rank: int, manifest: dict[str, object]) -> Path:
         run.mkdir(parents=True, exist_ok=True)
         _refuse_others(run, rank, manifest)
         _claim(run, rank, manifest)
-        unfinished = run / f"starting-{rank:05d}-{os.getpid()}"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished = run / f"starting-{rank:05d}-{secrets.token_hex(8)}"  # threads and machines may share a number
         unfinished.mkdir()
         try:
             (unfinished / MANIFEST).write_bytes(lines.sealed(manifest))
@@ -145,7 +145,7 @@ def _claim(run: Path, rank: int, manifest: dict[str, object]) -> None:
 
     A hard link appears with its content, and only once, on a file system of the network as well.
     """
-    claim, unfinished = run / CLAIM, run / f"starting-job-{rank:05d}-{os.getpid()}"
+    claim, unfinished = run / CLAIM, run / f"starting-job-{rank:05d}-{secrets.token_hex(8)}"
     try:
         unfinished.write_bytes(lines.sealed({"job": manifest["job"]}))
         os.link(unfinished, claim)
