@@ -7,7 +7,7 @@ BIN     := $(VENV)/bin
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 KERNEL  := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
-.PHONY: demo test device lint docs bench package matrix coverage setup clean
+.PHONY: demo test test-all device lint docs bench package matrix coverage setup clean
 
 setup: $(BIN)/.installed
 
@@ -21,6 +21,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# With what takes minutes: the reader of runs under ten minutes of mutated recordings, a run of a million steps.
+test-all: setup
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
 
 # What has to be tried on a GPU; BACKSIGHT_DEVICE=cpu make device rehearses it on the CPU. TESTS="-k recording" for some.
 device: setup

@@ -11,7 +11,7 @@ from mini_reader import objects
 from torch import nn
 
 import backsight as bs
-from backsight.runs import DamagedRun, RunWriter, open_run, rank
+from backsight.runs import DamagedRun, RunWriter, files, open_run
 from backsight.tape import capture, document
 
 FORMAT = Path(__file__).parents[2] / "docs" / "format.md"
@@ -124,7 +124,7 @@ def test_deep_nesting_is_refused(path):
 
 
 def test_a_file_larger_than_a_recording_writes_is_not_read(path, graph, monkeypatch):
-    monkeypatch.setattr(rank, "LARGEST_DOCUMENT", 100)
+    monkeypatch.setattr(files, "LARGEST_DOCUMENT", 100)
     with RunWriter(path) as writer:
         writer.graph(0, graph)
     with pytest.raises(DamagedRun, match="which is more than a recording writes"):

@@ -68,7 +68,7 @@ def test_the_names_are_where_the_document_says(path: Path, monkeypatch: pytest.M
     writer.metric("gap")
     writer.mark(3, epoch=1)
     writer.event("dropped", step=3, queue=8)
-    writer.tree({"name": "model", "modules": []})
+    writer.tree([{"name": "", "type": "Net"}])
     for step in range(16):
         writer.append(step, [0], np.zeros(1, STATISTICS))
         writer.flush()
@@ -96,7 +96,7 @@ def test_the_names_are_where_the_document_says(path: Path, monkeypatch: pytest.M
     assert list(objects(rank / "metrics.jsonl")) == [{"id": 0, "name": "gap", "merge": "none"}]
     assert list(objects(rank / "marks.jsonl")) == [{"step": 3, "tags": {"epoch": 1}}]
     assert next(objects(rank / "events.jsonl"))["details"] == {"queue": 8}
-    assert next(objects(rank / "tree.json")) == {"tree": {"name": "model", "modules": []}}
+    assert next(objects(rank / "tree.json")) == {"tree": [{"name": "", "type": "Net"}]}
     for found in rank.glob("*.json*"):
         for line in found.read_text("ascii").splitlines():
             json.loads(line)

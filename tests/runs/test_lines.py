@@ -50,7 +50,7 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 def test_a_cut_last_line_waits_and_a_damaged_one_is_counted() -> None:
     whole = lines.sealed({"a": 1}) + b"{}\n" + lines.sealed({"a": 2})
-    found = lines.read(whole + lines.sealed({"a": 3})[:-4])
+    found = lines.read(whole + lines.sealed({"a": 3})[:-4], {})
     assert [held["a"] for held in found.objects] == [1, 2]
     assert (found.damaged, found.torn, found.size) == (1, True, len(whole))
 

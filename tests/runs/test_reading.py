@@ -36,7 +36,7 @@ def run(path: Path):
             writer.mark(step, epoch=step // 5)
         writer.mark(9, loss=0.5)
         writer.event("dropped", step=4, queue=3)
-        writer.tree({"name": "model"})
+        writer.tree([{"name": "", "type": "Net", "parameters": [], "children": []}])
     return open_run(path)
 
 
@@ -150,7 +150,7 @@ def test_of_one_step_the_row_that_came_first_is_the_first_not_finite(path: Path)
 def test_what_is_beside_the_rows(run) -> None:
     assert run.config == {"lr": 0.1}
     assert run.environment == {"torch": "2.13"}
-    assert run.tree == {"name": "model"}
+    assert run.tree == [{"name": "", "type": "Net", "parameters": [], "children": []}]
     assert run.steps.tolist() == list(range(10))
     assert [mark.tags for mark in run.marks if mark.step == 9] == [{"epoch": 1}, {"loss": 0.5}]
     assert [(event.event, event.step, event.details) for event in run.events] == [("dropped", 4, {"queue": 3})]

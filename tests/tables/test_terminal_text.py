@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from backsight.tables import sparkline as lines
 from backsight.tables import text
 from backsight.tables.sparkline import BARS, GAP, sparkline
-from backsight.tape.cells import printable
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -40,13 +39,6 @@ def test_only_none_and_all_are_said_to_be(part: float, said: str) -> None:
 @pytest.mark.parametrize(("count", "said"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (3 * 10**9, "3 GB")])
 def test_sizes(count: int, said: str) -> None:
     assert text.size(count) == said
-
-
-@given(st.text())
-def test_a_name_prints_in_one_line_whatever_it_holds(name: str) -> None:
-    said = printable(name)
-    assert said.isprintable() or not said
-    assert said == name or not name.isprintable()
 
 
 @given(st.lists(FLOATS, max_size=200), st.integers(1, 60))

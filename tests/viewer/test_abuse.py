@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+import time
 from contextlib import closing
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from recorded_runs import digits
 from backsight.runs import STATISTICS, RunWriter, lines
 from backsight.viewer import Library, Server
 from backsight.viewer.answers.heat import MOST_CELLS
+from backsight.viewer.question import QUESTIONS as QUESTIONS_OF_A_RUN
 
 NAMES = ("x" * 10_000, "层.重み." + "ü" * 3000, "\u202eevil", "a\nb", "", "..", "/etc/passwd", "a,b&c=d#e?f")
 QUESTIONS = ("lines", "related", "rows", "histograms", "graph")
@@ -163,6 +165,77 @@ def test_clients_that_never_end_keep_nobody_waiting(folder):
         assert asked(server, "/api/runs")[0] == 200
         for each in (*slow, greedy):
             each.close()
+
+
+def closed(connection):
+    """Wait until the other side has closed a connection; what it said before is not looked at."""
+    connection.settimeout(60)
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def head(server, path="/api/runs", more=""):
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nx-backsight-token: {server.token}\r\n{more}\r\n"
+    ).encode()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", "body", "twice"])
+def test_a_client_that_never_ends_its_request_is_left(folder, monkeypatch, said):
+    patience = importlib.import_module("backsight.viewer.patience")
+    monkeypatch.setattr(patience, "ASKING", 0.2)
+    write(folder / "run", ["t"])
+    with Server(Library(folder)) as server:
+        if said == "body":  # it is answered, and goes on sending
+            said = head(server, more="Content-Length: 1000000\r\n") + b"x" * 10
+        elif said == "twice":
+            said = head(server) + b"GET"
+        slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(100)]
+        for each in slow:
+            each.sendall(said)
+        assert all(closed(each) for each in slow)
+        for each in slow:
+            each.close()
+        assert asked(server, "/api/runs")[0] == 200
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_left(folder, monkeypatch):
+    patience = importlib.import_module("backsight.viewer.patience")
+    monkeypatch.setattr(patience, "ASKING", 0.2)
+    write(folder / "run", ["t"])
+    with Server(Library(folder)) as server, socket.socket() as slow:
+        slow.connect(("127.0.0.1", server.port))
+        with pytest.raises(ConnectionError):
+            for _ in range(10_000):
+                slow.sendall(b"G")
+                time.sleep(0.01)
+
+
+def test_a_client_that_does_not_take_its_answers_is_left(folder, monkeypatch):
+    patience = importlib.import_module("backsight.viewer.patience")
+    monkeypatch.setattr(patience, "TAKING", 0.2)
+    write(folder / "run", ["t"])
+    with Server(Library(folder)) as server, socket.socket() as greedy:
+        greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        greedy.connect(("127.0.0.1", server.port))
+        greedy.settimeout(60)
+        with pytest.raises(ConnectionError):
+            for _ in range(100_000):
+                greedy.sendall(head(server, "/viewer.js"))
+
+
+def test_who_waits_for_a_long_answer_is_not_left(folder, monkeypatch):
+    patience = importlib.import_module("backsight.viewer.patience")
+    for name in ("ASKING", "TAKING", "LOOK"):
+        monkeypatch.setattr(patience, name, 0.01)
+    write(folder / "run", ["t"])
+    monkeypatch.setitem(QUESTIONS_OF_A_RUN, "marks", lambda run, asked: (time.sleep(1), {"lines": {}})[1])
+    with Server(Library(folder)) as server:
+        assert asked(server, "/api/ask/marks?run=run")[0] == 200
 
 
 def test_a_request_that_is_too_long_is_refused(folder):

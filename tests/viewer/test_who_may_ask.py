@@ -56,6 +56,38 @@ def test_the_token_of_the_address_becomes_a_cookie_that_scripts_cannot_read(aske
     assert status == 200
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        'theme={"dark": true}',
+        "name=John Smith",
+        "x=caf\u00e9",
+        "a/b=1",
+        "=",
+        "",
+        "a=b=c",
+        'quoted="open',
+        "[]=1; {}=2; @=3",
+        "x" * 60_000,
+        "\u00ff\u00fe=\u0080",
+        "expires=Wed, 21 Oct 2026 07:28:00 GMT; Path=/; $Version=1",
+    ],
+)
+def test_cookies_of_other_servers_on_this_machine_lock_nobody_out(asked, server, others):
+    """A browser keeps cookies by host, not by port: whatever another local server has set comes along."""
+    mine = f"backsight-{server.port}={server.token}"
+    for cookie in (f"{others}; {mine}", f"{mine};{others}", f"{others};{mine};{others}"):
+        assert asked("/api/runs", token=False, cookie=cookie)[0] == 200
+    assert asked("/api/runs", token=False, cookie=others)[0] == 403
+    assert asked("/api/runs", token=False, cookie=f"{others}; {mine}x")[0] == 403
+
+
+def test_a_cookie_of_our_name_from_elsewhere_hides_ours_not(asked, server):
+    name = f"backsight-{server.port}"
+    assert asked("/api/runs", token=False, cookie=f"{name}=old; {name}={server.token}")[0] == 200
+    assert asked("/api/runs", token=False, cookie=f"{name}=old; {name}=")[0] == 403
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1:1", "[::1]evil", "", "0.0.0.0"])
 def test_a_name_that_was_made_to_point_here_is_refused(asked, host):
     assert asked("/api/runs", host=host)[0] == 421

@@ -57,6 +57,7 @@ from backsight.recording._torch import in_transform
 from backsight.recording.hook import Hook
 from backsight.recording.voice import Voice, told
 from backsight.tape import in_backward
+from backsight.text import printable
 
 __all__ = ["emberTracker", "get_stats", "torchEmber"]
 
@@ -99,7 +100,7 @@ class torchEmber:
         self._begin()
         self._written(self._introduce)
         if verbose:
-            print(f"{self.model_name} is recorded into {self.t.log_path}")
+            print(printable(f"{self.model_name} is recorded into {self.t.log_path}"))
 
     def _begin(self) -> None:
         rows = self._rows = Rows()

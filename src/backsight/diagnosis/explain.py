@@ -9,6 +9,7 @@ from backsight.diagnosis.around import Function, around
 from backsight.diagnosis.explained import culprit, explained_error, unknown, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.heeding import Heeding
+from backsight.text import inert
 
 
 def explain(error: BaseException | None = None) -> Finding:
@@ -99,7 +100,7 @@ class explaining:
 def _say(text: str) -> None:
     if sys.stderr is not None:  # print(file=None) would write to stdout
         try:
-            print(text, file=sys.stderr)
+            print(inert(text), file=sys.stderr)
         except (OSError, ValueError):  # closed or broken, and there is no other place to say so
             return
 

@@ -86,7 +86,7 @@ def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:
 
 def plain_text(renderable: object) -> str:
     """Return what rich would print, without colour."""
-    from rich.console import Console
+    from backsight.text.console import Console
 
     out = io.StringIO()
     console = Console(
@@ -95,9 +95,6 @@ def plain_text(renderable: object) -> str:
         color_system=None,
         force_terminal=False,  # also where FORCE_COLOR is set, as it is in kernels of notebooks
         force_jupyter=False,  # which would display it there, and return nothing
-        highlight=False,
-        emoji=False,
-        markup=False,
     )
     console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))

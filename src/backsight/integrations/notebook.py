@@ -6,6 +6,8 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from backsight.text import inert
+
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding
     from backsight.diagnosis.heeding import Heeding
@@ -56,7 +58,7 @@ class Explaining:
             self._watch.__enter__()
             self._heeding = Heeding(lambda finding: _show(self._shell, finding))
         except Exception as failure:  # explanations go on without what it would know
-            print(f"backsight: nothing is watched: {type(failure).__name__}", file=sys.stderr)
+            print(inert(f"backsight: nothing is watched: {type(failure).__name__}"), file=sys.stderr)
 
     def _starts(self, info: Any) -> None:
         self._before = getattr(sys, "last_value", None)
@@ -77,7 +79,7 @@ class Explaining:
             if finding is not None:
                 _show(self._shell, finding)
         except Exception as failure:  # the notebook goes on; its traceback stands above
-            print(f"backsight: no explanation: {type(failure).__name__}", file=sys.stderr)
+            print(inert(f"backsight: no explanation: {type(failure).__name__}"), file=sys.stderr)
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -111,14 +113,15 @@ def _show(shell: Any, finding: Finding) -> None:
 
         display({"text/html": finding._repr_html_(), "text/plain": str(finding)}, raw=True)  # type: ignore[no-untyped-call]  # untyped
         return
-    from rich.console import Console
     from rich.panel import Panel
 
-    console = Console(highlight=False, emoji=False, markup=False)
+    from backsight.text.console import Console
+
+    console = Console()
     if console.is_terminal:
         console.width = min(console.width, 110)
         console.print(
             Panel(finding, title="backsight explains", title_align="left", border_style="cyan", padding=(1, 2))
         )
     else:
-        print(f"\n{finding}")
+        print(inert(f"\n{finding}"))

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
+from backsight.text import printable
+
 
 class Observer(Protocol):
     """What watches a program from its first line to its end.
@@ -88,6 +90,6 @@ def _warn(failure: BaseException) -> None:
         where = traceback.extract_tb(failure.__traceback__)[-1]
         line = f"backsight: stopped observing: {last.strip()} ({os.path.basename(where.filename)}:{where.lineno})"
         if sys.stderr is not None:  # print(file=None) would write to stdout
-            print(line, file=sys.stderr, flush=True)
+            print(printable(line), file=sys.stderr, flush=True)
     except Exception:
         pass  # stderr is closed or broken, and there is no other place to say so

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from backsight.launch.ranks import rank, ranks
+from backsight.text import inert, printable
 
 if TYPE_CHECKING:
     from backsight.diagnosis import Finding, Report
@@ -35,7 +36,7 @@ def say(line: str, **fields: Any) -> None:
 
     if as_lines.are_asked_for() and _told(as_lines.line("message", text=line.removeprefix("backsight: "), **fields)):
         return
-    _put(_with_rank(f"{line}\n"))
+    _put(_with_rank(f"{printable(line)}\n"))
 
 
 def failed(what: str, failure: BaseException) -> None:
@@ -62,7 +63,7 @@ def show(what: Finding | Report, title: str, *, thread: str | None = None) -> No
         if _told("".join(as_lines.line(kind, thread=thread, **finding.to_dict()) for finding in found)):
             return
     if sys.stderr is not None:
-        _put(_with_rank(_drawn(what, f"{title} (thread {thread})" if thread else title)))
+        _put(_with_rank(_drawn(what, printable(f"{title} (thread {thread})" if thread else title))))
 
 
 def _told(lines: str) -> bool:
@@ -104,12 +105,13 @@ def _put(text: str) -> None:
 
 
 def _drawn(what: Any, title: str) -> str:
-    from rich.console import Console
     from rich.panel import Panel
 
-    console = Console(stderr=True, highlight=False, emoji=False, markup=False)
+    from backsight.text.console import Console
+
+    console = Console(stderr=True)
     if not console.is_terminal:
-        return f"\n{title}\n{'-' * len(title)}\n{what}\n"
+        return inert(f"\n{title}\n{'-' * len(title)}\n{what}\n")
     console.width = min(console.width, _WIDEST) - (len(f"[rank{rank()}]: ") if ranks() > 1 else 0)
     with console.capture() as captured:
         console.print(Panel(what, title=title, title_align="left", border_style="cyan", padding=(1, 2)))

@@ -209,8 +209,9 @@ def _device(given: str | None, memory: int | None) -> str:
 @contextmanager
 def _progress(steps: int) -> Iterator[Callable[[], None]]:
     """Show on a terminal how far it is, and take it away at the end."""
-    from rich.console import Console
     from rich.progress import Progress
+
+    from backsight.text.console import Console
 
     console = Console(stderr=True)
     progress = Progress(

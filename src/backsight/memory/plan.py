@@ -161,16 +161,13 @@ class Forecast:
 
     def __str__(self) -> str:
         """Return what it says, as text."""
-        from rich.console import Console
+        from backsight.text.console import Console
 
         console = Console(
             width=_PIPED,
             no_color=True,
             force_terminal=False,
             force_jupyter=False,  # which would display it there as well
-            highlight=False,
-            emoji=False,
-            markup=False,
         )
         with console.capture() as held:
             console.print(self)

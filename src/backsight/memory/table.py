@@ -31,7 +31,7 @@ _SHORTEST = 12
 
 def text(memory: StepMemory, rows: int, width: int | None) -> str:
     """Return the tables as text: in colour and as wide as the terminal where the output is one, else plain."""
-    from rich.console import Console
+    from backsight.text.console import Console
 
     terminal = Console()
     width = width or (terminal.width if terminal.is_terminal else 120)

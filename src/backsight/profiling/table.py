@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backsight.profiling.row import Row
-from backsight.tape.cells import printable
 from backsight.tape.stdout import for_stdout
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from backsight.profiling.profile import Profile
@@ -32,7 +32,7 @@ Columns = dict[str, list[str]]
 
 def text(profile: Profile, limit: int | None, width: int | None = None, color: bool = False) -> str:
     """Return the table as text, `width` columns wide."""
-    from rich.console import Console
+    from backsight.text.console import Console
 
     wide = width or (shutil.get_terminal_size((WHEN_NO_TERMINAL, 0)).columns)
     out = io.StringIO()
@@ -42,9 +42,6 @@ def text(profile: Profile, limit: int | None, width: int | None = None, color: b
         force_terminal=color,
         force_jupyter=False,  # where rich would write to the cell, and nothing to the file
         color_system="standard" if color else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
     )
     for part in parts(profile, limit, wide):
         console.print(part)

@@ -9,6 +9,7 @@ import weakref
 from typing import Protocol
 
 from backsight.recording.voice import told
+from backsight.text import inert
 
 
 class Recording(Protocol):
@@ -34,9 +35,8 @@ def _close_all() -> None:
             recording.close()
         except Exception as failure:  # the others are still to be closed, and there is nobody to raise to
             if sys.stderr is not None:
-                print(
-                    f"backsight: a recording was not closed, what was flushed is safe: {told(failure)}", file=sys.stderr
-                )
+                text = f"backsight: a recording was not closed, what was flushed is safe: {told(failure)}"
+                print(inert(text), file=sys.stderr)
 
 
 def _abandon_all() -> None:

@@ -7,6 +7,8 @@ import traceback
 import warnings
 from pathlib import Path
 
+from backsight.text import inert
+
 
 class RecordingWarning(UserWarning):
     """Something is not recorded; the training goes on."""
@@ -24,10 +26,10 @@ class Voice:
             return False
         self._said.add(cause)
         try:
-            warnings.warn(f"backsight: {text}", RecordingWarning, stacklevel=2)
+            warnings.warn(inert(f"backsight: {text}"), RecordingWarning, stacklevel=2)
         except RecordingWarning:  # warnings are errors here, and a failure of ours must not become one of the training
             if sys.stderr is not None:
-                print(f"backsight: {text}", file=sys.stderr, flush=True)
+                print(inert(f"backsight: {text}"), file=sys.stderr, flush=True)
         return True
 
 

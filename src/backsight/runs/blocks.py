@@ -14,9 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from backsight.runs import columns
-from backsight.runs.schema import TABLES, Columns, rows_in
+from backsight.runs.schema import TABLES, Columns, is_sound, rows_in
 
 MAGIC = b"BSB1"
+
+_FREE_ROWS = 1 << 22
+_ROWS_A_BYTE = 16
 _FIELDS = struct.Struct("<4s1sBHIII")
 HEADER = _FIELDS.size + 4
 
@@ -102,6 +105,8 @@ def unpacked(blocks: Sequence[Block]) -> Columns:
         NotAColumn: if the payload, though it is what was written, does not hold this table.
     """
     first = blocks[0]
+    if not first.rows or len(first.payload) < first.columns:
+        raise columns.NotAColumn(f"a block of {first.rows} rows with {first.columns} columns")
     layout = TABLES[first.table]
     if first.columns < len(layout):
         raise columns.NotAColumn(f"a block of table {first.table} with {first.columns} of {len(layout)} columns")
@@ -112,7 +117,18 @@ def unpacked(blocks: Sequence[Block]) -> Columns:
     for code, (name, kind) in zip(first.payload[: len(layout)], layout, strict=True):
         found[name], used = columns.decode(code, kind, data[:, position:], first.rows)
         position += used
+    if not is_sound(found):
+        raise columns.NotAColumn(f"rows of table {first.table} that belong nowhere")
     return found
+
+
+def most_rows(size: int) -> int:
+    """Return how many rows a segment of so many bytes may claim to hold in a table, or a tensor of it.
+
+    A million rows that are all alike take a few bytes, so the size alone does not tell. But every step has its time,
+    which is eight bytes, and a segment that is being written ends long before the rows that are free.
+    """
+    return _FREE_ROWS + _ROWS_A_BYTE * size
 
 
 def alike(block: Block) -> tuple[int, int, bytes]:

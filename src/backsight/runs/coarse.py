@@ -22,9 +22,12 @@ _STRETCH = ("tensor", "step")
 
 
 def parts_of_a_whole(definitions: Iterable[Mapping[str, Any]]) -> NDArray[np.bool_]:
-    """Return, by number of tensor, whether the calls of a step are different data; see `RUNNING`."""
-    kinds = {int(line["id"]): line["kind"] for line in definitions}
-    return np.array([kinds.get(number) not in RUNNING for number in range(max(kinds, default=-1) + 1)], bool)
+    """Return, by number of tensor, whether the calls of a step are different data; see `RUNNING`.
+
+    The last stands for all numbers from there on: those of tensors whose definition is damaged.
+    """
+    kinds = {line["id"]: line["kind"] for line in definitions}
+    return np.array([kinds.get(number) not in RUNNING for number in range(max(kinds, default=-1) + 2)], bool)
 
 
 def coarse(rows: Columns, several: NDArray[np.bool_]) -> Iterator[Columns]:
@@ -47,8 +50,6 @@ def coarser(rows: Columns) -> Iterator[Columns]:
 
 def over_one_step(rows: Columns, several: NDArray[np.bool_]) -> Columns:
     """Return coarse rows over a single step each."""
-    if rows_in(rows):  # a number beyond the known ones was defined by a line that is damaged
-        several = np.pad(several, (0, max(0, int(rows["tensor"].max()) + 1 - len(several))), constant_values=True)
     rows = last_calls({**rows, "rank": np.zeros_like(rows["step"])}, several)
     rows = merged(rows, _STRETCH)
     ones = np.ones_like(rows["step"])

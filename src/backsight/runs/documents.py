@@ -51,8 +51,8 @@ class Documents:
                 room, reader = _READERS[name]
                 try:
                     value = getattr(import_module(room), reader)(held.held)
-                except ValueError as error:
-                    raise DamagedRun(f"{rank.folder / name} is damaged: {error}.") from None
+                except Exception as error:  # whatever stands in it, the rest of the run can be read
+                    raise DamagedRun(f"{rank.folder / name} is damaged: {error}.") from error
                 known = self._known[name] = stamp, Stored(held.step, value)
             return known[1]
         return None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from backsight.text import inert
+
 
 class RunError(Exception):
-    """A run cannot be read or written."""
+    """A run cannot be read or written. The message names what others have named, and is printed to terminals."""
+
+    def __init__(self, message: str):
+        super().__init__(inert(message))
 
 
 class RunNotFound(RunError):

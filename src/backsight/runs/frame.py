@@ -146,7 +146,7 @@ def _blank(rows: Columns, held: Columns) -> Columns:
 def _pandas(held: Table) -> Any:
     pandas = extra("pandas")
     columns = {}
-    for name, column in held.items():
+    for name, column in _in_utf8(held).items():
         if not isinstance(column, Coded):
             columns[name] = column
         elif name == "shape":
@@ -160,12 +160,12 @@ def _pandas(held: Table) -> Any:
 def _arrow(held: Table) -> Any:
     arrow = extra("pyarrow")
     columns = {}
-    for name, column in held.items():
+    for name, column in _in_utf8(held).items():
         if not isinstance(column, Coded):
             columns[name] = arrow.array(column)
             continue
         kind = arrow.list_(arrow.int64()) if name == "shape" else arrow.string()
-        values = [list(each) if name == "shape" and each is not None else _utf8(each) for each in column.values]
+        values = [list(each) if name == "shape" and each is not None else each for each in column.values]
         taken = arrow.array(values, kind).take(arrow.array(column.codes))
         columns[name] = taken if name == "shape" else taken.dictionary_encode()
     return arrow.table(columns)
@@ -179,6 +179,13 @@ def _distinct(column: Coded) -> tuple[NDArray[np.int64], list[str]]:
     return (of_value[column.codes] if len(of_value) else column.codes), categories
 
 
-def _utf8(text: str | None) -> str | None:
-    """A name that is half a surrogate pair cannot be UTF-8; it is shown escaped."""
-    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
+def _in_utf8(held: Table) -> Table:
+    """Return the table as others can hold it: half a surrogate pair cannot be UTF-8, and is escaped."""
+    return {
+        _utf8(name): Coded(column.codes, list(map(_utf8, column.values))) if isinstance(column, Coded) else column
+        for name, column in held.items()
+    }
+
+
+def _utf8(value: Any) -> Any:
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

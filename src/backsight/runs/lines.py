@@ -20,8 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from backsight.runs.members import Members, wrong
+
 _CRC = b',"crc":"'
 _DEPTH = 32  # deeper than any configuration; a list that holds itself ends here
+_TREE = 128  # two for each module that is inside of another
+_DEEPEST = _TREE + _DEPTH
 
 
 class BadLine(ValueError):
@@ -64,27 +68,54 @@ def opened(line: bytes) -> dict[str, Any]:
     if not found or tail != b'%08x"}' % zlib.crc32(body):
         raise BadLine("the checksum of a line disagrees")
     try:
-        held = json.loads(body + b"}")
-        if b"$float" in body:
-            held = revived(held)
+        held = json.loads((body + b"}").decode("ascii"))
     except ValueError as error:
         raise BadLine(str(error)) from error
+    except RecursionError:
+        raise BadLine("a line is nested too deeply") from None
     if type(held) is not dict:
         raise BadLine("a line is not an object")
-    return held
+    if body.count(b"{") + body.count(b"[") > _DEEPEST and _is_deep(held):
+        raise BadLine("a line is nested too deeply")
+    return revived(held) if b"$float" in body else held
 
 
-def read(data: bytes) -> Lines:
-    """Return what whole lines hold; a last line without its newline is still being written, or was cut off."""
+def read(data: bytes, members: Members, before: int = 0) -> Lines:
+    """Return what whole lines hold; a last line without its newline is still being written, or was cut off.
+
+    members: what each object has to hold; one that does not is damaged.
+    before: how many bytes of the file come before these. An `id` counts lines, so it is less than there are bytes.
+    """
     lines = Lines()
     whole, newline, rest = data.rpartition(b"\n")
     lines.torn, lines.size = bool(rest), len(whole) + len(newline)
     for line in whole.split(b"\n") if newline else []:
         try:
-            lines.objects.append(opened(line))
+            held = opened(line)
         except BadLine:
             lines.damaged += 1
+            continue
+        if wrong(held, members) or held.get("id", 0) > before + lines.size:
+            lines.damaged += 1
+        else:
+            lines.objects.append(held)
     return lines
+
+
+def _is_deep(held: Any) -> bool:
+    """Whether something is nested deeper than a recording writes; looked at level by level, without recursion."""
+    level = [held]
+    for _ in range(_DEEPEST):
+        inside = (each.values() if type(each) is dict else each for each in level)
+        level = [each for several in inside for each in several if type(each) in (dict, list)]
+        if not level:
+            return False
+    return True
+
+
+def sealed_tree(tree: Any) -> bytes:
+    """Return a tree of modules as `sealed` does, which may be deeper than what users write down."""
+    return sealed_json({"tree": plain(tree, _DEPTH - _TREE)})
 
 
 def plain(value: Any, depth: int = 0) -> Any:

@@ -35,14 +35,19 @@ def one_replica(rows: Columns) -> Columns:
 
 
 def last_calls(rows: Columns, several: NDArray[np.bool_]) -> Columns:
-    """Return of each tensor, step and rank the row of the last call; of those in `several`, by tensor, all rows."""
+    """Return of each tensor, step and rank the row of the last call; of those in `several`, by tensor, all rows.
+
+    several: the last of it stands for all tensors from there on.
+    """
     rows = ordered(rows, ("tensor", "step", "rank", "call"))
     begin = begins(rows, ("tensor", "step", "rank"))
     if begin.all():
         return rows
     group = np.cumsum(begin) - 1
     ends = np.append(np.flatnonzero(begin)[1:], rows_in(rows)) - 1
-    return chosen(rows, (rows["call"] == rows["call"][ends][group]) | several[rows["tensor"]])
+    return chosen(
+        rows, (rows["call"] == rows["call"][ends][group]) | several[np.minimum(rows["tensor"], len(several) - 1)]
+    )
 
 
 def merged(rows: Columns, keys: Sequence[str]) -> Columns:

@@ -47,16 +47,28 @@ def runs_in(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     Raises:
         RunNotFound: if there is no such folder.
     """
-    root = Path(folder)
+    found, unreadable = told_apart(Path(folder))
+    for error in unreadable.values():
+        warnings.warn(str(error), RunWarning, stacklevel=2)
+    return found
+
+
+def told_apart(root: Path) -> tuple[tuple[Run, ...], dict[Path, RunError]]:
+    """Return the runs that can be read, the oldest first, and why each of the others cannot be.
+
+    Raises:
+        RunNotFound: if there is no such folder.
+    """
     if not root.is_dir():
         raise RunNotFound(f"There is no folder {root}.")
-    found = []
+    found: list[Run] = []
+    unreadable: dict[Path, RunError] = {}
     for path in run_folders(root):
         try:
             found.append(Run(path))
         except RunError as error:
-            warnings.warn(str(error), RunWarning, stacklevel=2)
-    return tuple(sorted(found, key=lambda run: (run.created, str(run.path))))
+            unreadable[path] = error
+    return tuple(sorted(found, key=lambda run: (run.created, str(run.path)))), dict(sorted(unreadable.items()))
 
 
 def runs_begun_as(path: Path) -> list[Path]:

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from backsight.runs import lines
-from backsight.runs.errors import NotARun, RunExists, RunNotWritable
+from backsight.runs import files, lines
+from backsight.runs.errors import DamagedRun, NotARun, RunExists, RunNotWritable
 
 FORMAT = "backsight-run"
 VERSION = 1
@@ -39,8 +40,8 @@ GRAPH = "graph.json"
 MEMORY = "memory.json"
 CLAIM = ".job"
 
-_RANK = re.compile(r"rank-(\d{5,})", re.ASCII)
-_SEGMENT = re.compile(r"(\d{6,})(?:-(\d{6,})\.sorted|\.live)", re.ASCII)
+_RANK = re.compile(r"rank-(\d{5,18})", re.ASCII)
+_SEGMENT = re.compile(r"(\d{6,18})(?:-(\d{6,18})\.sorted|\.live)", re.ASCII)
 
 
 def rank_folder(run: Path, rank: int) -> Path:
@@ -103,8 +104,7 @@ def begin(run: Path, rank: int, manifest: dict[str, object]) -> Path:
         run.mkdir(parents=True, exist_ok=True)
         _refuse_others(run, rank, manifest)
         _claim(run, rank, manifest)
-        unfinished = run / f"starting-{rank:05d}-{os.getpid()}"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished = run / f"starting-{rank:05d}-{secrets.token_hex(8)}"  # threads and machines may share a number
         unfinished.mkdir()
         try:
             (unfinished / MANIFEST).write_bytes(lines.sealed(manifest))
@@ -125,8 +125,8 @@ def _refuse_others(run: Path, rank: int, manifest: dict[str, object]) -> None:
         raise _exists(run)
     for other, folder in ranks.items():
         try:
-            held = lines.opened((folder / MANIFEST).read_bytes().rstrip(b"\n"))
-        except (OSError, lines.BadLine):
+            held = lines.opened(files.content(folder / MANIFEST))
+        except (OSError, DamagedRun, lines.BadLine):
             raise _exists(run) from None
         if held.get("world") != manifest["world"]:
             raise _exists(run)
@@ -145,7 +145,7 @@ def _claim(run: Path, rank: int, manifest: dict[str, object]) -> None:
 
     A hard link appears with its content, and only once, on a file system of the network as well.
     """
-    claim, unfinished = run / CLAIM, run / f"starting-job-{rank:05d}-{os.getpid()}"
+    claim, unfinished = run / CLAIM, run / f"starting-job-{rank:05d}-{secrets.token_hex(8)}"
     try:
         unfinished.write_bytes(lines.sealed({"job": manifest["job"]}))
         os.link(unfinished, claim)
@@ -156,8 +156,8 @@ def _claim(run: Path, rank: int, manifest: dict[str, object]) -> None:
     finally:
         unfinished.unlink(missing_ok=True)
     try:
-        held = lines.opened(claim.read_bytes().rstrip(b"\n"))
-    except (OSError, lines.BadLine):
+        held = lines.opened(files.content(claim))
+    except (OSError, DamagedRun, lines.BadLine):
         raise _exists(run) from None
     if held.get("job") != manifest["job"]:
         raise _others(run, "Another job", held, rank, manifest)

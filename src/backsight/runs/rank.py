@@ -12,17 +12,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import lines, places
+from backsight.runs import files, lines, members, places
 from backsight.runs.coarse import in_window, parts_of_a_whole, together
 from backsight.runs.errors import DamagedRun, NewerRun, NotARun
+from backsight.runs.members import Members
 from backsight.runs.ordering import newest
 from backsight.runs.places import SegmentName
-from backsight.runs.schema import Columns, joined
+from backsight.runs.schema import MOST, Columns, joined
 from backsight.runs.segments import ALL_STEPS, SORT_KEYS, Live, Sorted, Window, segment, within
 from backsight.runs.tags import Tags
-
-LARGEST_DOCUMENT = 64 << 20
-"""Bytes of one object in a file of its own; a recording writes a tenth of that."""
 
 _ATTEMPTS = 9  # a segment may be sorted or merged, and what it was made of removed, between looking and opening
 
@@ -55,16 +53,21 @@ class Growing:
     """A JSONL file that may grow, and what has been read of it."""
 
     path: Path
+    members: Members
     held: lines.Lines = field(default_factory=lines.Lines)
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the objects of all whole lines."""
+        """Return the objects of all whole lines.
+
+        Raises:
+            DamagedRun: if there is something that is no file, or may not be read.
+        """
         with self.turn:
             try:
-                with open(self.path, "rb") as file:
+                with files.opened(self.path) as file:
                     file.seek(self.held.size)
-                    new = lines.read(file.read())
+                    new = lines.read(file.readall(), self.members, self.held.size)
             except FileNotFoundError:  # nothing of this sort has been written yet
                 return []
             self.held.objects += new.objects
@@ -86,11 +89,11 @@ class Rank:
         self.number = number
         self.folder = folder
         self.manifest = _manifest(folder)
-        self.tensors = Growing(folder / places.TENSORS)
-        self.metrics = Growing(folder / places.METRICS)
-        self.marks = Growing(folder / places.MARKS)
+        self.tensors = Growing(folder / places.TENSORS, members.TENSOR)
+        self.metrics = Growing(folder / places.METRICS, members.METRIC)
+        self.marks = Growing(folder / places.MARKS, members.MARK)
         self.tags = Tags(folder / places.MARKS)
-        self.events = Growing(folder / places.EVENTS)
+        self.events = Growing(folder / places.EVENTS, members.EVENT)
         self._segments: dict[str, Live | Sorted] = {}
         self._turn = threading.RLock()
         self._reach = -1
@@ -100,8 +103,8 @@ class Rank:
     def tree(self) -> Any:
         """The modules as they were stored last; None if they were not, or are damaged."""
         try:
-            return lines.opened((self.folder / places.TREE).read_bytes().rstrip(b"\n")).get("tree")
-        except (FileNotFoundError, lines.BadLine):
+            return members.modules(lines.opened(files.content(self.folder / places.TREE)).get("tree"))
+        except (FileNotFoundError, DamagedRun, lines.BadLine):
             return None
 
     def document(self, name: str) -> Document | None:
@@ -113,18 +116,14 @@ class Rank:
         path = self.folder / name
         try:
             found = path.stat()
-            if found.st_size > LARGEST_DOCUMENT:
-                raise DamagedRun(f"{path} has {found.st_size:,} bytes, which is more than a recording writes.")
-            held = lines.opened(path.read_bytes().rstrip(b"\n"))
+            held = lines.opened(files.content(path))
             step = held.get("step")
-            if type(step) is not int or step < 0:
+            if type(step) is not int or not 0 <= step < MOST:
                 raise DamagedRun(f"{path} is damaged: it does not say of which step it is.")
         except FileNotFoundError:
             return None
-        except (lines.BadLine, RecursionError) as error:
+        except lines.BadLine as error:
             raise DamagedRun(f"{path} is damaged: {error}.") from None
-        except OSError as error:
-            raise DamagedRun(f"{path} cannot be read: {error.strerror or error}.") from error
         return Document(step, held.get(path.stem), (found.st_mtime_ns, found.st_size, found.st_ino))
 
     @property
@@ -189,7 +188,7 @@ class Rank:
                 failures += 1
                 if failures > _ATTEMPTS:
                     raise DamagedRun(f"{self.folder / name.text} is gone. Was the run removed?") from None
-                del self._segments[name.text]
+                self._segments.pop(name.text, None)
                 names = self._listed()
                 still = takewhile(lambda pair: pair[0] == pair[1], zip(list(answers), names, strict=False))
                 answers = {known: answers[known] for known, _ in still}
@@ -211,20 +210,24 @@ class Rank:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / places.MANIFEST
     try:
-        held = lines.opened(path.read_bytes().rstrip(b"\n"))
+        held = lines.opened(files.content(path))
     except FileNotFoundError:
         raise NotARun(f"{folder} has no {places.MANIFEST}, so it was not written by a recording.") from None
     except lines.BadLine as error:
         raise DamagedRun(
             f"{path} is damaged ({error}), and without it the rank cannot be read. Restore it from a backup."
         ) from None
-    except OSError as error:
-        raise DamagedRun(f"{path} cannot be read: {error.strerror or error}.") from error
     if held.get("format") != places.FORMAT:
         raise NotARun(f"{path} does not say that this is a run of backsight.")
-    if held.get("version", 0) > places.VERSION:
+    version = held.get("version")
+    if type(version) is int and version > places.VERSION:  # what else it holds is for that version to say
         raise NewerRun(
-            f"{path} was written in format {held['version']}, and this backsight reads up to {places.VERSION}. "
+            f"{path} was written in format {version}, and this backsight reads up to {places.VERSION}. "
             "Upgrade it: pip install --upgrade backsight."
+        )
+    if (member := members.wrong(held, members.MANIFEST)) is not None:
+        raise DamagedRun(
+            f"{path} is damaged: its {member!r} is not what a recording writes, and without it the rank cannot be "
+            "read. Restore it from a backup."
         )
     return held

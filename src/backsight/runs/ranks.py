@@ -13,6 +13,7 @@ from backsight.runs.catalogue import Catalogue, catalogue
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.rank import Damage, Rank
 from backsight.runs.schema import joined
+from backsight.text import inert
 
 
 class Ranks:
@@ -96,7 +97,7 @@ class Ranks:
             self._warned = True
             text = f"{self.path} is damaged: {damage.blocks} blocks and {damage.lines} lines of it were skipped."
             text = " ".join((text, *map(str, self._unreadable.values())))
-            warnings.warn(text, RunWarning, stacklevel=3)
+            warnings.warn(inert(text), RunWarning, stacklevel=3)
 
     def _of_this_job(self, rank: Rank) -> Rank:
         """Return the rank, if it was written by the same job as the first: others have nothing to be merged with."""

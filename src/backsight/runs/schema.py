@@ -87,6 +87,26 @@ S: the steps and when each ended. R: the rows. H: the histograms. C: coarse rows
 values of the user's own metrics. I: the index of a sorted segment.
 """
 
+PLACES = {
+    **dict.fromkeys(("tensor", "step", "call", "order", "metric", "sampled", "table", "first", "last"), 0),
+    **dict.fromkeys(("rows", "stretch", "steps"), 1),
+    **dict.fromkeys(("element", "nonfinite"), -1),
+    **dict.fromkeys(("offset", "length"), 0),
+}
+"""The columns that say where a row belongs rather than what was measured, and the least that each may be."""
+
+MOST = 1 << 62
+"""No step, size or number of a recording comes near."""
+
+
+def is_sound(columns: Columns) -> bool:
+    """Whether what says where rows belong can be true: readers count, index and divide by it."""
+    return all(
+        not len(column) or (column.min() >= PLACES[name] and column.max() < MOST)
+        for name, column in columns.items()
+        if name in PLACES
+    )
+
 
 def empty(table: str) -> Columns:
     """Return the table without a row."""

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs.blocks import BadBlock, Block, Skipped, alike, block_at, packed, scan, unpacked
+from backsight.runs.blocks import HEADER, BadBlock, Block, Skipped, alike, block_at, most_rows, packed, scan, unpacked
 from backsight.runs.coarse import over, over_one_step
 from backsight.runs.columns import NotAColumn
+from backsight.runs.files import opened
 from backsight.runs.ordering import newest
-from backsight.runs.schema import KEYS, TABLES, Columns, chosen, empty, joined
+from backsight.runs.schema import KEYS, TABLES, Columns, chosen, empty, joined, rows_in
 
 LIVE = ".live"
 
@@ -52,9 +53,9 @@ class Live:
         Raises:
             FileNotFoundError: if the segment has been sorted meanwhile.
         """
-        with open(self.path, "rb") as file:
+        with opened(self.path) as file:
             file.seek(self.size)
-            data = file.read()
+            data = file.readall()
         blocks: dict[str, list[Block]] = {}
         self.torn, done = 0, 0
         for found in scan(data):
@@ -69,7 +70,7 @@ class Live:
         self.size += done
         for table, new in blocks.items():
             held = [self.tables[table]] if table in self.tables else []
-            self.tables[table] = joined(table, [*held, *self._unpacked(new)])
+            self.tables[table] = joined(table, [*held, *self._unpacked(new, sum(map(rows_in, held)))])
 
     @property
     def whole(self) -> bool:
@@ -98,12 +99,17 @@ class Live:
         """Return the rows over stretches of so many steps; `several` as in `coarse.py`."""
         return coarse_of(self, stretch, several)
 
-    def _unpacked(self, blocks: list[Block]) -> Iterator[Columns]:
+    def _unpacked(self, blocks: list[Block], before: int) -> Iterator[Columns]:
+        """Yield the rows of the blocks of a table, of which so many have been read before."""
         for _, group in groupby(blocks, alike):
             held = list(group)
+            before += len(held) * held[0].rows
             try:
+                if before > most_rows(self.size):
+                    raise NotAColumn(f"{before} rows in {self.size} bytes")
                 yield unpacked(held)
             except NotAColumn:
+                before -= len(held) * held[0].rows
                 self.damaged += len(held)
 
 
@@ -115,6 +121,7 @@ class Sorted:
     index: Columns = field(default_factory=dict)
     damaged: int = 0
     torn: int = 0
+    size: int = 0
     _bad: set[int] = field(default_factory=set)
 
     def refresh(self) -> None:
@@ -124,8 +131,9 @@ class Sorted:
             FileNotFoundError: if the segment has been merged into a larger one meanwhile.
         """
         if not self.index:
-            with open(self.path, "rb", buffering=0) as file:
-                self.index = _index_at_end(file.fileno()) or self._found_blocks(file.readall())
+            with opened(self.path) as file:
+                self.size = os.fstat(file.fileno()).st_size
+                self.index = _index_at_end(file.fileno(), self.size) or self._found_blocks(file.readall())
 
     @property
     def whole(self) -> bool:
@@ -153,10 +161,9 @@ class Sorted:
         positions = np.flatnonzero(wanted).tolist()
         if not positions:
             return
-        with open(self.path, "rb", buffering=0) as file:
+        with opened(self.path) as file:
             for k in positions:
-                offset, length = int(index["offset"][k]), int(index["length"][k])
-                rows = self._block(os.pread(file.fileno(), length, offset), table, offset)
+                rows = self._block(file.fileno(), k, table)
                 if rows is not None:
                     yield within(rows, None, window)
 
@@ -176,9 +183,8 @@ class Sorted:
         if not len(mine):
             return coarse_of(self, stretch, several)
         longest = mine[np.argmax(index["tensor"][mine])]
-        with open(self.path, "rb", buffering=0) as file:
-            offset, length = int(index["offset"][longest]), int(index["length"][longest])
-            stored = self._block(os.pread(file.fileno(), length, offset), "C", offset)
+        with opened(self.path) as file:
+            stored = self._block(file.fileno(), int(longest), "C")
         if stored is None:
             return coarse_of(self, stretch, several)
         return stored if int(index["tensor"][longest]) == stretch else over(stored, stretch)
@@ -187,20 +193,23 @@ class Sorted:
         """Yield the tensors of a table in order, each with its rows."""
         positions = np.flatnonzero(self.index["table"] == ord(table))
         positions = positions[np.argsort(self.index["tensor"][positions], kind="stable")]
-        with open(self.path, "rb", buffering=0) as file:
+        with opened(self.path) as file:
             for k in positions.tolist():
-                offset, length = int(self.index["offset"][k]), int(self.index["length"][k])
-                rows = self._block(os.pread(file.fileno(), length, offset), table, offset)
+                rows = self._block(file.fileno(), k, table)
                 if rows is not None:
                     yield int(self.index["tensor"][k]), rows
 
-    def _block(self, data: bytes, table: str, offset: int) -> Columns | None:
-        """Return the rows of a block; None, and counted once, where it is damaged."""
+    def _block(self, file: int, entry: int, table: str) -> Columns | None:
+        """Return the rows of the block of an entry; None, and counted once, where it is damaged, or is another."""
+        offset, length, number = (int(self.index[name][entry]) for name in ("offset", "length", "tensor"))
         try:
-            block = block_at(memoryview(data), 0)
+            block = block_at(memoryview(os.pread(file, length, offset)), 0)
             if block.table != table:
                 raise BadBlock("the block of another table")
-            return unpacked([block])
+            rows = self._rows(block)
+            if (of := rows.get("stretch" if table == "C" else "tensor")) is not None and (of != number).any():
+                raise BadBlock("the block of another tensor")
+            return rows
         except (BadBlock, NotAColumn):
             self.damaged += offset not in self._bad
             self._bad.add(offset)
@@ -213,10 +222,15 @@ class Sorted:
                 self.damaged += 1
             elif found.table in SORT_KEYS:
                 try:
-                    entries.append(_entry(found.table, unpacked([found]), found.offset, found.length))
+                    entries.append(_entry(found.table, self._rows(found), found.offset, found.length))
                 except NotAColumn:
                     self.damaged += 1
         return _index(entries)
+
+    def _rows(self, block: Block) -> Columns:
+        if block.rows > most_rows(self.size):
+            raise NotAColumn(f"{block.rows} rows in a file of {self.size} bytes")
+        return unpacked([block])
 
 
 def segment(path: Path) -> Live | Sorted:
@@ -290,9 +304,8 @@ def _index(entries: list[tuple[int, ...]]) -> Columns:
     return {name: np.ascontiguousarray(held[:, k]) for k, (name, _) in enumerate(TABLES["I"])}
 
 
-def _index_at_end(file: int) -> Columns | None:
-    """Return the index that the trailer points to; None where one of the two is damaged."""
-    size = os.fstat(file).st_size
+def _index_at_end(file: int, size: int) -> Columns | None:
+    """Return the index that the trailer points to; None where one of the two is damaged, or points elsewhere."""
     if size < _TRAILER.size:
         return None
     offset, checksum, magic = _TRAILER.unpack(os.pread(file, _TRAILER.size, size - _TRAILER.size))
@@ -300,6 +313,10 @@ def _index_at_end(file: int) -> Columns | None:
         return None
     try:
         block = block_at(memoryview(os.pread(file, size - offset, offset)), 0)
-        return unpacked([block]) if block.table == "I" else None
+        if block.table != "I" or block.rows > size // HEADER:  # an entry is about a block, which has a header
+            return None
+        index = unpacked([block])
     except (BadBlock, NotAColumn):
         return None
+    inside = (index["length"] <= size) & (index["offset"] <= size - index["length"])
+    return index if inside.all() else None

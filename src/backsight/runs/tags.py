@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from array import array
 from collections.abc import Iterable
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import lines
+from backsight.runs import files, lines
+from backsight.runs.members import MARK, wrong
 
 AT_ONCE = 4 << 20
 """Bytes of the file that are read at once."""
@@ -41,7 +41,7 @@ class Tags:
         """Read on, and return this."""
         with self.turn:
             try:
-                with open(self.path, "rb") as file:
+                with files.opened(self.path) as file:
                     file.seek(self.size)
                     rest = b""
                     while data := file.read(AT_ONCE):
@@ -57,12 +57,14 @@ class Tags:
         for line in whole.split(b"\n") if whole else []:
             try:
                 held = lines.opened(line)
-                step, tags = operator.index(held["step"]), held["tags"].items()
-            except (lines.BadLine, KeyError, TypeError, AttributeError):  # the last three: whoever wrote it meant it
+            except lines.BadLine:
                 self.damaged += 1
                 continue
-            for name, value in tags:
-                self._keep(step, name, value)
+            if wrong(held, MARK):
+                self.damaged += 1
+                continue
+            for name, value in held["tags"].items():
+                self._keep(held["step"], name, value)
 
     def _keep(self, step: int, name: str, value: Any) -> None:
         if type(value) is float or (type(value) is int and abs(value) < 1 << 1023):

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import lines, places
+from backsight.runs import files, lines, places
 from backsight.runs.coarse import STRETCHES, coarse, coarser, parts_of_a_whole
 from backsight.runs.coarse import together as coarse_together
+from backsight.runs.members import TENSOR
 from backsight.runs.ordering import begins, newest
 from backsight.runs.places import SegmentName
 from backsight.runs.schema import Columns, chosen, joined, rows_in
@@ -86,7 +87,10 @@ def _mergeable(folder: Path, names: list[SegmentName]) -> list[SegmentName]:
 def _several(folder: Path) -> NDArray[np.bool_]:
     """Return what the definitions say of calls; see `coarse.py`."""
     path = folder / places.TENSORS
-    return parts_of_a_whole(lines.read(path.read_bytes()).objects if path.exists() else ())
+    if not path.exists():
+        return parts_of_a_whole(())
+    with files.opened(path) as file:
+        return parts_of_a_whole(lines.read(file.readall(), TENSOR).objects)
 
 
 def _by_tensor(tables: dict[str, Columns], several: NDArray[np.bool_]) -> Iterator[tuple[str, Columns]]:

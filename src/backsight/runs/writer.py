@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from backsight.runs import lines, places
 from backsight.runs.errors import RunNotWritable
+from backsight.runs.members import MERGES
 from backsight.runs.outlet import Outlet
 from backsight.runs.packed import PackedHistograms
 from backsight.runs.pending import Pending
@@ -23,9 +24,6 @@ from backsight.runs.schema import STATISTICS
 
 SHAPES = 64
 """How many shapes of one tensor are told apart; a tensor of more shapes is one of no fixed shape from then on."""
-
-MERGES = ("none", "sum", "min", "max", "norm")
-"""How the values of a metric merge over ranks and calls; "norm" is the root of the sum of squares."""
 
 BATCH_ROWS = 16384
 """Rows after which `append` flushes by itself, so that a caller who never does keeps little in memory."""
@@ -185,9 +183,9 @@ class RunWriter:
             self._outlet.line(places.EVENTS, {"event": event, "step": at, "time": time.time(), "details": details})
 
     def tree(self, tree: Any) -> None:
-        """Store the modules, as anything that JSON can hold; a later tree replaces an earlier one."""
+        """Store the modules, as docs/format.md has them; a later tree replaces an earlier one."""
         with self._writing():
-            self._outlet.document(places.TREE, lines.sealed({"tree": tree}))
+            self._outlet.document(places.TREE, lines.sealed_tree(tree))
 
     def graph(self, step: int, graph: Mapping[str, Any]) -> None:
         """Store the autograd graph of a step, as `backsight.tape.document` writes it; a later one replaces it."""

@@ -10,7 +10,7 @@ from backsight.tables.sparkline import sparkline
 from backsight.tables.step import STATS, Row, Step
 from backsight.tables.text import fraction, number
 from backsight.tables.tree import Module, base, in_order, short
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

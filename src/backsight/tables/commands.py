@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
+from backsight.runs.opening import told_apart
 from backsight.tables import board, listing, summary
-from backsight.tables.printing import output, show
+from backsight.tables.printing import complain, output, show
 from backsight.tables.step import read_step
-from backsight.tables.text import command, counted, size
+from backsight.tables.text import command, counted, line, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -59,17 +60,27 @@ def _told(function: Command) -> Command:
 def list_runs(folder: str) -> int:
     """Print the runs in a folder and the folders in it, the oldest first."""
     try:
-        found = runs_in(folder)
+        found, broken = told_apart(Path(folder))
     except RunNotFound as error:
         return _refused(f"{error} {RECORD_ONE}" if folder == RUNS else str(error))
-    if not found:
+    if not found and not broken:
         show(f"There is no run in {printable(folder)}. {RECORD_ONE}")
         return 0
-    rows = [listing.listed(run) for run in found]
+    rows, why = [], dict[Path, Exception](broken)
+    for run in found:
+        try:
+            rows.append(listing.listed(run))
+        except Exception as error:  # whatever stands in it: the others are still to be listed
+            why[run.path] = error
+    rows += [listing.unreadable(path) for path in why]
     parts: list[RenderableType] = [listing.table(rows, Path(folder), output().width), ""]
     if any(row.state.startswith("silent") for row in rows):
         parts.append("silent: not closed, and not written to since; most likely the program was killed.")
-    show(*parts, "look at one:", command(f"backsight runs show {_typed(found[-1])}"))
+    parts += [line(f"unreadable: {_why(error)}") for error in why.values()]
+    readable = [run for run in found if run.path not in why]
+    if readable:
+        parts += ["look at one:", command(f"backsight runs show {_typed(readable[-1])}")]
+    show(*parts)
     return 0
 
 
@@ -100,7 +111,7 @@ def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
     held = _opened(run)
     path = held.export(file, by_rank=by_rank)
     tensors, steps = counted(len(held.tensors), "tensor"), counted(len(held.steps), "step")
-    print(f"{printable(str(path))}: {tensors}, {steps}, {size(path.stat().st_size)}")
+    print(printable(f"{path}: {tensors}, {steps}, {size(path.stat().st_size)}"))
     return 0
 
 
@@ -118,6 +129,10 @@ def audit_run(run: str | None, *, as_json: bool = False) -> int:
     else:
         show(report)
     return int(any(finding.severity == "error" for finding in report))
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
 
 
 def _opened(run: str | None) -> Run:
@@ -168,9 +183,9 @@ def _warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             for text in dict.fromkeys(str(each.message) for each in caught):
-                print(f"backsight: {text}", file=sys.stderr)
+                complain(text)
 
 
 def _refused(why: str) -> int:
-    print(f"backsight: {why}", file=sys.stderr)
+    complain(why)
     return 2

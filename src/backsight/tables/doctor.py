@@ -23,6 +23,7 @@ from backsight._version import __version__
 from backsight.extras import PACKAGES, Package
 from backsight.surface import FEATURES, missing
 from backsight.tables.printing import show
+from backsight.text import inert
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,7 +58,7 @@ def doctor(*, as_json: bool = False) -> int:
         print(json.dumps({"backsight": __version__, "parts": [asdict(part) for part in parts]}, indent=2))
     else:
         show(_table([part for part in parts if part.state not in ("whole", "lost")]))
-        print(*_inside(parts), *_advice(parts), sep="\n")  # a command is not to be broken into lines
+        print(inert("\n".join((*_inside(parts), *_advice(parts)))))  # a command is not to be broken into lines
     return int(any(part.state == "broken" for part in parts))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from typing import Any
 
 from backsight.memory import CannotForecast, NotAStep, forecast
-from backsight.tables.printing import show
+from backsight.tables.printing import complain, show
 from backsight.tables.target import TargetNotFound, found
 
 
@@ -20,7 +19,7 @@ def forecast_step(target: str, **options: Any) -> int:
     try:
         foretold = forecast(found(target, "train:make_step"), **options)
     except (TargetNotFound, CannotForecast, NotAStep) as error:
-        print(f"backsight: {error}", file=sys.stderr)
+        complain(error)
         return 2
     except Exception:  # of the program; what Python itself exits with, 1, would say that the step does not fit
         traceback.print_exc()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from backsight.runs import Damage, Run
 from backsight.tables.text import ago, moment, size
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,6 +24,9 @@ _SHORTEST = 12
 
 _DROPPED = ("damage", "ranks", "size", "started")
 """Columns that a narrow table goes without, the first first; damage only if there is none."""
+
+UNREADABLE = "unreadable"
+"""The state of a run of which nothing can be read."""
 
 QUIET = 60.0
 """Seconds without a write after which an open run is no longer said to be recording."""
@@ -41,7 +44,7 @@ class Listed:
     world: int
     bytes: int
     state: str
-    """`finished`, `recording`, or `silent 3 h` for one that was neither closed nor written to for a while."""
+    """`finished`, `recording`, `unreadable`, or `silent 3 h` for one neither closed nor written to for a while."""
     damage: str
 
 
@@ -52,6 +55,12 @@ def listed(run: Run, now: float | None = None) -> Listed:
     total, last, still_open = files(run.path)
     state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
     return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))
+
+
+def unreadable(path: Path) -> Listed:
+    """Return the line of a run of which nothing can be read but that it is there."""
+    total, last, _ = files(path)
+    return Listed(path, last, 0, 0, 0, 0, total, UNREADABLE, "all of it")
 
 
 def table(runs: list[Listed], folder: Path, width: int) -> Table:
@@ -103,7 +112,7 @@ def _name(path: Path, folder: Path) -> str:
 
 
 def _style(state: str) -> str:
-    return {"finished": "green", "recording": "bold cyan"}.get(state, "yellow")
+    return {"finished": "green", "recording": "bold cyan", UNREADABLE: "bold red"}.get(state, "yellow")
 
 
 def _damage(damage: Damage) -> str:
@@ -122,7 +131,7 @@ def files(folder: Path) -> tuple[int, float, bool]:
         for name in names:
             try:
                 status = os.stat(os.path.join(where, name))
-            except FileNotFoundError:  # it has just become part of another
+            except OSError:  # it has just become part of another, or leads nowhere
                 continue
             total, last = total + status.st_size, max(last, status.st_mtime)
             still_open |= name.endswith(".live")

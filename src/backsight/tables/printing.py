@@ -7,9 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from backsight.tables.sparkline import BARS, GAP
+from backsight.text import inert
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+
+    from backsight.text.console import Console
 
 PIPED = 100
 """Columns of what is written to a file or another program."""
@@ -19,11 +22,11 @@ _IN_ASCII = str.maketrans(f"{BARS}{GAP}✗×–…", "_.-=+*#@?xx-~")
 
 def output() -> Console:
     """Return what `show` prints with, for its width."""
-    from rich.console import Console
+    from backsight.text.console import Console
 
     if hasattr(sys.stdout, "reconfigure"):  # names may hold what the encoding of the output does not
         sys.stdout.reconfigure(errors="backslashreplace")
-    console = Console(highlight=False, emoji=False, markup=False)
+    console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED
     return console
@@ -42,3 +45,8 @@ def show(*what: RenderableType) -> None:
     if not console.is_terminal:
         text = "\n".join(line.rstrip() for line in text.split("\n"))
     sys.stdout.write(text)
+
+
+def complain(why: object) -> None:
+    """Say in a line of its own on stderr what went wrong."""
+    print(inert(f"backsight: {why}"), file=sys.stderr)

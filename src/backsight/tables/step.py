@@ -173,7 +173,8 @@ def _rows(
     history: dict[tuple[str, str], list[float]] = {}
     numbers = None if line == RMS else held[line].tolist()
     for k, (step, key, moment) in enumerate(zip(held["step"].tolist(), _keys(held), _each(held), strict=True)):
-        place = at[step]
+        if (place := at.get(step)) is None:  # which steps there are is damaged
+            continue
         if key not in moments:
             moments[key], history[key] = [None] * len(window), [math.nan] * len(window)
         before = moments[key][place]

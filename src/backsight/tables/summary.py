@@ -12,7 +12,7 @@ from backsight.tables.problems import KINDS, Problem
 from backsight.tables.step import RMS, Row, Step
 from backsight.tables.text import command, counted, moment, number, size
 from backsight.tables.tree import Module
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from backsight.tape.cells import printable
+from backsight.text import printable
 
 
 class TargetNotFound(Exception):

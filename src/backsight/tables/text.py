@@ -67,8 +67,13 @@ def ago(seconds: float) -> str:
     return f"{int(max(0, seconds))} s"
 
 
-def command(line: str) -> Text:
-    """Return a command to be copied: a line of its own, however narrow the terminal is."""
+def command(typed: str) -> Text:
+    """Return a command to be copied."""
+    return line(f"  {typed}")
+
+
+def line(text: str) -> Text:
+    """Return a text that stays one line, however narrow the terminal is."""
     from rich.text import Text
 
-    return Text(f"  {line}", no_wrap=True)
+    return Text(text, no_wrap=True)

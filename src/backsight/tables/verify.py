@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 from backsight.tables.cases import Case, Input, NoCase, cases
-from backsight.tables.printing import show
+from backsight.tables.printing import complain, show
 from backsight.tables.target import TargetNotFound, found, module
 from backsight.verification import NothingToVerify, Verification, verify, verify_second_order
 
@@ -60,7 +59,7 @@ def verify_target(target: str, options: Options, as_json: bool = False) -> int:
 
 
 def _say(error: Exception) -> bool:
-    print(f"backsight: {error}", file=sys.stderr)
+    complain(error)
     return True
 
 

@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import Literal
 from unicodedata import category, east_asian_width
 
+from backsight.text import printable
+
 Style = Literal["dim", "bold", "red", "green", "yellow", "blue", "magenta", "cyan", "plain"]
 
 _CODES: dict[Style, str] = {
@@ -27,13 +29,6 @@ _LONGEST = 300
 def harmless(text: str) -> str:
     """Return `text` with control, direction and other invisible characters spelt out: `\\x1b`, `\\n`, `\\u202e`."""
     return printable(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
-
-
-def printable(text: str) -> str:
-    """Return `text` as `harmless` does, however long it is."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def cells(text: str) -> int:

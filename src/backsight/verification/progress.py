@@ -22,10 +22,16 @@ def progressing(total: int, wanted: bool | None) -> Iterator[Callable[[str], Non
     if not wanted:
         yield lambda name: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    from backsight.text.console import Console
+
+    columns = (
+        TextColumn("verifying"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
     task = bar.add_task("", total=total)
     began, shown = time.monotonic(), False

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from backsight.runs import RunError
+from backsight.text.console import Console
 from backsight.viewer.library import Library
 from backsight.viewer.notebook import view
 from backsight.viewer.serving import NotInstalled, serve
@@ -16,15 +16,15 @@ from backsight.viewer.serving import NotInstalled, serve
 
 def view_runs(path: Path, port: int, open_browser: bool) -> int:
     """Show runs until Ctrl-C; return the exit status: 2 if there is nothing to show, or no way to."""
-    out = Console(highlight=False, soft_wrap=True)
+    out = Console(soft_wrap=True)
     try:
         count = len(Library(path).names())
         what = f"{count:,} run{'s' * (count != 1)} in {path}" if count else f"no run in {path} yet"
 
         def ready(url: str) -> None:
-            out.print(f"[bold]backsight view[/]  {escape(what)}")
-            out.print(f"  [cyan]{escape(url)}[/]")
-            out.print("  [dim]for this machine only; Ctrl-C ends it[/]")
+            out.print(Text.assemble(("backsight view", "bold"), f"  {what}"))
+            out.print(Text(f"  {url}", "cyan"))
+            out.print(Text("  for this machine only; Ctrl-C ends it", "dim"))
             sys.stdout.flush()
 
         serve(path, port=port, open_browser=open_browser, ready=ready)
@@ -36,14 +36,14 @@ def view_runs(path: Path, port: int, open_browser: bool) -> int:
 
 def write_report(path: Path, target: str) -> int:
     """Write a run, the newest of a folder, into one HTML file; return the exit status."""
-    out = Console(highlight=False, soft_wrap=True)
+    out = Console(soft_wrap=True)
     try:
         shown = view(path)
-        with out.status(f"reading {escape(shown.run.name)}"):
+        with out.status(Text(f"reading {shown.run.name}")):
             written = shown.save(target)
     except (RunError, OSError, ValueError) as error:
         return _failed(error)
-    out.print(f"{escape(str(shown.run.path))} is in [bold]{escape(str(written))}[/] ({_size(written)}).")
+    out.print(Text.assemble(f"{shown.run.path} is in ", (str(written), "bold"), f" ({_size(written)})."))
     return 0
 
 
@@ -52,5 +52,6 @@ def _size(path: Path) -> str:
 
 
 def _failed(error: Exception) -> int:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]backsight view:[/] {escape(str(error))}")
+    out = Console(stderr=True, soft_wrap=True)
+    out.print(Text.assemble(("backsight view:", "bold red"), f" {error}"))
     return 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from http.cookies import SimpleCookie
+from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -91,9 +91,8 @@ class Guard:
             redirect.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return redirect
         headers = Headers(scope=scope)
-        cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        known = headers.get("x-backsight-token") or (cookie.value if cookie else "")
-        return None if self._is_token(known) else PlainTextResponse(_NO_TOKEN, 403)
+        known = (*headers.getlist("x-backsight-token"), *_cookies(headers, self._cookie))
+        return None if any(map(self._is_token, known)) else PlainTextResponse(_NO_TOKEN, 403)
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())
@@ -104,3 +103,15 @@ class Guard:
         if not colon:
             name = host
         return name in HOSTS and (self._port is None or port == str(self._port))
+
+
+def _cookies(headers: Headers, name: str) -> Iterator[str]:
+    """Yield what the cookies of this name hold.
+
+    A browser sends the cookies of every server on this host, whatever its port, and those of others need not be ones
+    that `http.cookies` can read: `theme={"dark": true}`.
+    """
+    for cookie in ";".join(headers.getlist("cookie")).split(";"):
+        key, _, value = cookie.partition("=")
+        if key.strip() == name:
+            yield value.strip()

@@ -7,7 +7,6 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,7 @@ class Library:
         self.path = Path(path)
         self._turn = threading.Lock()
         self._runs: dict[str, Run] = {}
+        self._unreadable: dict[str, str] = {}
         self._searches: WeakKeyDictionary[Run, tuple[Any, Search]] = WeakKeyDictionary()
         self._listed = -FRESH
         self.single = self._single()
@@ -65,9 +65,14 @@ class Library:
         """Return the names of the runs, the newest first: their paths below the folder."""
         with self._turn:
             if time.monotonic() - self._listed >= FRESH:
-                self._runs = self._found()
+                self._runs, self._unreadable = self._found()
                 self._listed = time.monotonic()
             return list(self._runs)
+
+    def unreadable(self) -> dict[str, str]:
+        """Return why each of the other runs below the folder cannot be shown, by its name."""
+        self.names()
+        return dict(self._unreadable)
 
     def run(self, name: str) -> Run:
         """Return a run by its name.
@@ -127,17 +132,21 @@ class Library:
         except RunError:
             return None
 
-    def _found(self) -> dict[str, Run]:
+    def _found(self) -> tuple[dict[str, Run], dict[str, str]]:
         if self.single is not None:
-            return {self.single: self._runs.get(self.single) or Run(self.path)}
+            return {self.single: self._runs.get(self.single) or Run(self.path)}, {}
         if not self.path.is_dir():
             raise RunNotFound(f"There is no folder {self.path}.")
-        found = {}
+        found, unreadable = dict[str, Run](), dict[str, str]()
         for path in run_folders(self.path):
             name = path.relative_to(self.path).as_posix()
-            with suppress(RunError):  # one that is damaged beyond reading, or has just been removed
+            try:
                 found[name] = self._runs.get(name) or Run(path)
-        return dict(sorted(found.items(), key=lambda pair: (pair[1].created, pair[0]), reverse=True))
+            except RunNotFound:  # it has just been removed
+                continue
+            except RunError as error:
+                unreadable[name] = str(error)
+        return dict(sorted(found.items(), key=lambda pair: (pair[1].created, pair[0]), reverse=True)), unreadable
 
 
 def _found(run: Run, told: Told) -> Answer:

@@ -56,7 +56,7 @@ def to_report(run: Run, path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"a report is one HTML file, so its name ends in .html; this was asked for: {target}.")
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
-        unfinished.write_text(report_page(run), encoding="utf-8")
+        unfinished.write_text(report_page(run), encoding="utf-8", errors="backslashreplace")
         os.replace(unfinished, target)
     except BaseException:
         unfinished.unlink(missing_ok=True)

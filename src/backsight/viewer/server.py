@@ -11,7 +11,7 @@ from typing import Any
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from backsight.runs import RunError
@@ -60,17 +60,12 @@ class _Served:
         return Response(style(), media_type="text/css")
 
     async def runs(self, request: Request) -> Response:
-        return await self._answered(self._listing)
+        return await self._answered(partial(listing_of, self._library))
 
     async def ask(self, request: Request) -> Response:
         given = dict(request.query_params)
         name = given.pop("run", "")
         return await self._answered(partial(self._library.ask, name, request.path_params["question"], given))
-
-    def _listing(self) -> Answer:
-        names = self._library.names()
-        found = listing({name: self._library.run(name) for name in names})
-        return {**found, "folder": str(self._library.path), "single": self._library.single}
 
     async def _answered(self, answer: Callable[[], Any]) -> Response:
         """Answer in a thread: reading a run takes its time, and the page asks for several things at once."""
@@ -89,5 +84,14 @@ class _Served:
         return Response(json.dumps(found, allow_nan=False, separators=(",", ":")), media_type="application/json")
 
 
+def listing_of(library: Library) -> Answer:
+    """Return a line for each run of a library; for one that cannot be read, why."""
+    names = library.names()
+    found = listing({name: library.run(name) for name in names})
+    found["unreadable"] += [{"name": name, "why": why} for name, why in library.unreadable().items()]
+    return {**found, "folder": str(library.path), "single": library.single}
+
+
 def _failed(status: int, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status)
+    # Not a JSONResponse: in ASCII a name may hold what is no text, such as the bytes of a folder's.
+    return Response(json.dumps({"error": str(error)}), status, media_type="application/json")

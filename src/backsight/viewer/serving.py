@@ -68,6 +68,7 @@ class Server:
         try:
             import uvicorn
 
+            from backsight.viewer.patience import Patient
             from backsight.viewer.server import application
         except ImportError as error:
             raise NotInstalled(NEEDS) from error
@@ -77,7 +78,8 @@ class Server:
         self.token: str = app.state.token
         config = uvicorn.Config(
             app,
-            http="h11",  # what is always there, and has one limit everywhere
+            http=Patient,  # over h11, which is always there, and has one limit everywhere
+            ws="none",
             h11_max_incomplete_event_size=LONGEST_REQUEST,
             log_level="error",
             access_log=False,

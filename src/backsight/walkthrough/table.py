@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions
 from backsight.tape.stdout import for_stdout
+from backsight.text.console import Console
 from backsight.walkthrough.gradient import Gradient, number, numbers
 from backsight.walkthrough.step import Step
 
@@ -42,7 +42,6 @@ def table(walk: Walk, *, width: int | None = None, color: bool = False) -> str:
         force_terminal=color,
         force_jupyter=False,  # where rich would write to the cell, and nothing to the file
         color_system="standard" if color else None,
-        highlight=False,
     )
     console.print(_heading(walk))
     by_step = len(walk) <= FORMULA or not any(row.module for row in walk.summary())

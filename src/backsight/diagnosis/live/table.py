@@ -25,7 +25,7 @@ _NAMES = 3
 
 def as_text(shown: LiveGraphs | Growth) -> str:
     """Return what `print` shows: in colour and as wide as the terminal where the output is one, else plain."""
-    from rich.console import Console
+    from backsight.text.console import Console
 
     terminal = Console()
     console = Console(
@@ -34,9 +34,6 @@ def as_text(shown: LiveGraphs | Growth) -> str:
         force_terminal=terminal.is_terminal,
         force_jupyter=False,  # which would display it there, and leave nothing to return
         color_system="auto" if terminal.is_terminal else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
     )
     console.print(shown)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the StringIO from above

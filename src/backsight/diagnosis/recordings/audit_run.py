@@ -26,6 +26,7 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
         A `Report`: its `findings`, the gravest first.
     """
     recording = Recording(run, progress)
-    findings = [finding for rule in RULES.values() for finding in rule(recording)]
+    rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
+    findings = [finding for rule in rules for finding in rule(recording)]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
     return Report(tuple(findings), f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}")

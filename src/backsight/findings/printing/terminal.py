@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
 from backsight.findings.printing.excerpt import Excerpt, Row, told
+from backsight.text.console import Console
 
 if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
     from rich.console import ConsoleOptions
 
     from backsight.findings.finding import Finding
@@ -43,16 +44,13 @@ def as_text(finding: Finding, *, width: int, color: bool = False) -> str:
         color_system="standard" if color else None,
         force_terminal=True,
         force_jupyter=False,
-        highlight=False,
-        emoji=False,
-        markup=False,
     )
     with console.capture() as captured:
         console.print(finding)
     return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
 
 
-def framed(finding: Finding, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> Iterator[Text]:
     """Yield a finding in lines that fit the width."""
     head = Text.assemble((f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "dim"), "  ")
     head.append(finding.title, "bold")
@@ -80,14 +78,14 @@ def framed(finding: Finding, console: Console, options: ConsoleOptions) -> Itera
         yield from _wrapped(console, Text.assemble(("cure: ", "bold green"), finding.cure), options.max_width - 2, "  ")
 
 
-def _paragraphs(console: Console, part: str, options: ConsoleOptions) -> Iterator[Text]:
+def _paragraphs(console: RichConsole, part: str, options: ConsoleOptions) -> Iterator[Text]:
     for line in part.split("\n"):
         text = line.lstrip(" ")
         margin = " " * (2 + len(line) - len(text))
         yield from _wrapped(console, Text(text), options.max_width - len(margin), margin)
 
 
-def _excerpt(console: Console, excerpt: Excerpt, options: ConsoleOptions) -> Iterator[Text]:
+def _excerpt(console: RichConsole, excerpt: Excerpt, options: ConsoleOptions) -> Iterator[Text]:
     signs = _ASCII if options.ascii_only else _SIGNS
     digits = max(len(str(row.number or "")) for row in excerpt.rows)
     yield Text.assemble(" " * (digits + 3), (excerpt.name, "cyan"))
@@ -95,7 +93,7 @@ def _excerpt(console: Console, excerpt: Excerpt, options: ConsoleOptions) -> Ite
         yield from _row(console, row, signs, digits, options.max_width)
 
 
-def _row(console: Console, row: Row, signs: Signs, digits: int, width: int) -> Iterator[Text]:
+def _row(console: RichConsole, row: Row, signs: Signs, digits: int, width: int) -> Iterator[Text]:
     if row.number is None:
         yield Text(f"{signs.left_out:>{digits + 2}} {signs.rule}", "dim")
         return
@@ -118,7 +116,7 @@ def _row(console: Console, row: Row, signs: Signs, digits: int, width: int) -> I
             yield Text.assemble((blank, "dim"), inner, (" " * len(start) if k else start, color), said)
 
 
-def _wrapped(console: Console, text: Text, width: int, margin: str = "") -> Iterator[Text]:
+def _wrapped(console: RichConsole, text: Text, width: int, margin: str = "") -> Iterator[Text]:
     for line in text.wrap(console, max(width, 20)):
         line.rstrip()
         yield Text.assemble(margin, line)

@@ -6,7 +6,7 @@ import threading
 import time
 from weakref import WeakKeyDictionary
 
-from backsight.runs import Run, RunError
+from backsight.runs import Run, RunError, RunNotFound
 from backsight.tables.listing import QUIET, files, listed
 from backsight.viewer.answers.rows import marks
 from backsight.viewer.packing import plain
@@ -22,14 +22,17 @@ SPARK = 80
 
 
 def listing(runs: dict[str, Run]) -> Answer:
-    """Return what is to be said of each run; of one that has just been removed, nothing."""
-    found = []
+    """Return what is to be said of each run, and which cannot be read; of one that has just been removed, nothing."""
+    found, unreadable = [], []
     for name, run in runs.items():
         try:
             found.append({"name": name, **_known_line(run)})
-        except (RunError, OSError):
+        except RunNotFound:
             continue
-    return {"runs": found}
+        except Exception as error:  # whatever stands in it: the others are still to be listed
+            why = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
+            unreadable.append({"name": name, "why": why})
+    return {"runs": found, "unreadable": unreadable}
 
 
 def _known_line(run: Run) -> Answer:
@@ -46,8 +49,8 @@ def _known_line(run: Run) -> Answer:
 
 
 def _line(run: Run) -> Answer:
-    seen = listed(run)
     tags = marks(run, Asked({"columns": str(SPARK)}))["lines"]
+    seen = listed(run)  # last, as it tells what reading has met
     spark = next((name for name in tags if "loss" in name.lower()), next(iter(tags), None))
     return {
         "created": seen.created,

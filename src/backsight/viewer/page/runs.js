@@ -49,8 +49,9 @@ function drawRuns({ title, folder, list, compare, places, found }, answer, state
   const counted = () => { compare.disabled = chosen.size !== 2; compare.textContent = chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : chosen.size === 2 ? "compare" : "compare two"; };
   const choose = (name, on) => { on ? chosen.add(name) : chosen.delete(name); counted(); };
   counted();
-  if (!answer.runs.length) { fill(list, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
-  if (!runs.length) { fill(list, empty("No run is called so")); return; }
+  if (!answer.runs.length && !answer.unreadable.length) { fill(list, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
+  const broken = answer.unreadable.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
+  if (!runs.length && !broken.length) { fill(list, empty("No run is called so")); return; }
   const placeOf = (run) => { const place = h("td", {}, foundIn(run, found)); places.set(run.name, place); return place; };
   fill(list, h("div", { class: "table" }, h("table", {},
     h("thead", {}, h("tr", {}, [["", ""], ["run", ""], ["state", ""], ["started", "roomy"], ["steps", "right"], ["findings", ""], ["tensors", "right roomy"], ["ranks", "right roomy"], ["size", "right roomy"], ["", ""]].map(([t, c]) => h("th", { class: c }, t)))),
@@ -60,7 +61,10 @@ function drawRuns({ title, folder, list, compare, places, found }, answer, state
       h("td", {}, h("span", { class: `state ${stateOf(run)}`, title: run.state }, run.state)),
       h("td", { class: "soft roomy" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), placeOf(run), h("td", { class: "right roomy" }, count(run.tensors)),
       h("td", { class: "right roomy" }, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft roomy" }, bytes(run.bytes)),
-      h("td", { class: "spark" }, run.spark ? spark(run.spark) : null)))))));
+      h("td", { class: "spark" }, run.spark ? spark(run.spark) : null))),
+      broken.map((run) => h("tr", {},
+        h("td", { class: "tick" }), h("td", { class: "first" }, run.name),
+        h("td", { colspan: "8" }, h("span", { class: "tag bad" }, "unreadable"), ` ${run.why}`)))))));
 }
 
 function spark({ name, values: packed, last }) {
