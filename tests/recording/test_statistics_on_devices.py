@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,16 @@ triton_launch.DEVICES = ("cpu",)
 def interpreted(in_a_process):
     """Run a program in which the tensors of the CPU are measured by the kernel, interpreted."""
     start = INTERPRETED.format(tests=str(Path(__file__).parent))
-    return lambda program: in_a_process(start + program + "\nassert triton_launch.kernel()", TRITON_INTERPRET="1")
+
+    def run_program(program):
+        try:
+            return in_a_process(start + program + "\nassert triton_launch.kernel()", TRITON_INTERPRET="1")
+        except AssertionError as failure:
+            if "only 0-dimensional arrays can be converted" in str(failure):  # which this Triton does, NumPy 2.4 not
+                pytest.skip(f"the interpreter of Triton {version('triton')} does not run with NumPy {np.__version__}")
+            raise
+
+    return run_program
 
 
 @pytest.fixture

@@ -27,6 +27,14 @@ NEW_FUNCTION: CodeType | None = take(
 HANDLE: CodeType | None = take("torch.overrides.handle_torch_function", "tidy tracebacks", without=None, read=code_of)
 """The code through which a function written in Python asks a mode."""
 
+
+def _within(function: Any) -> frozenset[CodeType]:
+    return frozenset(each for each in code_of(function).co_consts if type(each) is CodeType)
+
+
+HOOKED: frozenset[CodeType] = take("torch.nn.Module._call_impl", "tidy tracebacks", without=frozenset(), read=_within)
+"""The code of the frame that hooks add to the call of a module."""
+
 PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
 
 

@@ -9,9 +9,11 @@ Source: CPython, Python/_warnings.c, `setup_context`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, FunctionType
 from typing import Any
+
+from backsight.tracing._torch import HOOKED
 
 _MOST = 10_000
 
@@ -35,6 +37,31 @@ def passing_for(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
             _codes.clear()
         found = _codes[key] = _code_at(frame), code
     return FunctionType(found[0], frame.f_globals)
+
+
+_LEVELS = 3
+"""Callers that are passed for around a function written in Python."""
+
+
+def callers(frame: FrameType) -> list[FrameType]:
+    """Return a frame and those that have called it, innermost first, without the one that hooks add to a module's call.
+
+    Source: torch/nn/modules/module.py, `_call_impl`.
+    """
+    found: list[FrameType] = []
+    here: FrameType | None = frame
+    while here is not None and len(found) < _LEVELS:
+        if here.f_code not in HOOKED:
+            found.append(here)
+        here = here.f_back
+    return found
+
+
+def called_by(frames: Sequence[FrameType], function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function in frames that pass for these, innermost first."""
+    for frame in frames:
+        function, args, kwargs = passing_for(frame), (function, args, kwargs), {}
+    return function(*args, **kwargs)
 
 
 def _code_at(frame: FrameType) -> CodeType:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from backsight.tape import no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
-from backsight.tracing.callers import passing_for
+from backsight.tracing.callers import called_by, callers, passing_for
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before
@@ -148,4 +148,6 @@ def _as_caller(frame: FrameType | None, function: Any, args: Any, kwargs: Any) -
         frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:
         return function(*args, **(kwargs or {}))
+    if type(function) is FunctionType:  # it may attribute a warning to who has called its caller
+        return called_by(callers(frame), function, args, kwargs or {})
     return passing_for(frame)(function, args, kwargs or {})
