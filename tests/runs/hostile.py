@@ -148,7 +148,9 @@ def ask(path: Path, deeper: bool) -> None:
 
 
 def some_file(random_: random.Random, path: Path, endings: tuple[str, ...] = ("",)) -> Path | None:
-    found = sorted(each for each in path.rglob("*") if each.is_file() and each.name.endswith(endings))
+    found = sorted(
+        each for each in path.rglob("*") if each.is_file() and not each.is_symlink() and each.name.endswith(endings)
+    )
     return random_.choice(found) if found else None
 
 
@@ -182,7 +184,8 @@ def object_changed(random_: random.Random, path: Path) -> None:
         held = lines.opened(found[k])
     except lines.BadLine:
         return
-    places = list(_places(held))
+    if not (places := list(_places(held))):
+        return
     where, key = random_.choice(places)
     value = random_.choice([*NASTY, deep(random_.choice([40, 400, 20_000]))])
     what = random_.randrange(4)

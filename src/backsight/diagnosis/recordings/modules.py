@@ -45,7 +45,8 @@ def order_of(run: Run) -> dict[str, int]:
     """Return the place of each module in the last forward pass that was recorded; empty if modules were not tapped."""
     orders = [event.details.get("modules") for event in run.events if event.event == "order"]
     last = orders[-1] if orders and type(orders[-1]) is list else ()
-    entered = (each[1] for each in last if type(each) is list and each[:1] == ["enter"] and type(each[-1]) is str)
+    whole = (each for each in last if type(each) is list and [type(part) for part in each] == [str, str])
+    entered = (name for what, name in whole if what == "enter")
     return {name: k for k, name in enumerate(dict.fromkeys(entered))}
 
 
