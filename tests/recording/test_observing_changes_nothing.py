@@ -7,6 +7,7 @@ import gc
 import io
 import pickle
 import pickletools
+import sys
 import weakref
 
 import pytest
@@ -39,15 +40,28 @@ def test_weights_are_the_same_to_the_last_bit(run, how):
         assert all(torch.equal(value, recorded_state["state"][number][key]) for key, value in state.items())
 
 
-def traces(model):
-    """Return everything that a recorder could have left on a model."""
-    found = [
+def on_modules(model):
+    """Return the tables of hooks of its modules that are not empty."""
+    return [
         f"{name}: {table}"
         for name, m in model.named_modules()
         for table, held in vars(m).items()
         if "hook" in table and held
     ]
-    return found + [name for name, p in model.named_parameters() if p._post_accumulate_grad_hooks or p._backward_hooks]
+
+
+def traces(model):
+    """Return everything that a recorder could have left on a model, or in the tables of all models."""
+    found = on_modules(model)
+    modules, optimizers = torch.nn.modules.module, sys.modules["torch.optim.optimizer"]
+    everywhere = [
+        *modules._global_forward_pre_hooks,
+        *modules._global_forward_hooks,
+        *optimizers._global_optimizer_pre_hooks,
+        *optimizers._global_optimizer_post_hooks,
+    ]
+    on_parameters = [name for name, p in model.named_parameters() if p._post_accumulate_grad_hooks or p._backward_hooks]
+    return found + everywhere + on_parameters
 
 
 def test_a_closed_recorder_leaves_nothing_behind(net, run):
@@ -71,7 +85,7 @@ def test_a_deep_copy_works_and_is_not_recorded(net, run):
     with bs.record(net, run=run) as rec:
         twin = copy.deepcopy(net)
         twin(torch.ones(1, 6)).sum().backward()
-        assert traces(twin) == []
+        assert on_modules(twin) == []
         rec.step()
     assert "output" not in {row["kind"] for row in rows(run)}
     assert torch.equal(twin.first.weight, net.first.weight)
@@ -181,14 +195,10 @@ def test_tracing_and_exporting_an_observed_model(net, run):
         assert torch.equal(torch.jit.trace(net, x)(x), net(x))
 
 
-def test_torchscript_says_what_to_do_and_compiles_a_model_that_is_disarmed(net, run):
+def test_torchscript_compiles_a_model_that_is_being_recorded(net, run):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    with bs.record(model, run=run) as rec:
-        with pytest.raises(AttributeError, match=r"call rec\.disarm\(\) before torch\.jit\.script\(model\)"):
-            torch.jit.script(model)
-        rec.disarm()
+    with bs.record(model, run=run):
         scripted = torch.jit.script(model)
-        rec.arm()
         assert torch.equal(scripted(torch.ones(1, 2)), model(torch.ones(1, 2)))
     assert names(run, kind="output") == ["0.output", "1.output", "output"]
 
