@@ -626,3 +626,43 @@ def test_threads_that_each_train_a_model_go_on_and_are_recorded(bench, every):
     models = {name.split(".")[0] for name in kinds}
     assert models >= {"model", "model_2", "model_3", "model_4"} and len(steps) > 10
     assert "not recorded any more" not in ended.err
+
+
+SCRIPTED = """
+import copy, io, pickle, torch
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    return len(file.getvalue()), len(pickle.dumps(copy.deepcopy(model)))
+
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+x = torch.randn(16, 4)
+traced = torch.jit.trace(model, x)
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(6):
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    if step == 3:
+        scripted, graph = torch.jit.script(model), torch.fx.symbolic_trace(model)
+        print(scripted(x).sum().item(), graph(x).sum().item(), len(list(graph.graph.nodes)))
+    print(saved(model))
+    optimizer.step()
+print(traced(x).sum().item(), [name for name, _ in model.named_modules()], len(model.state_dict()))
+print(*(table for module in model.modules() for table, held in vars(module).items() if "hook" in table and held))
+with torch.serialization.safe_globals([nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU]):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    print(torch.load(file, weights_only=True))
+"""
+
+
+def test_a_model_that_is_recorded_is_scripted_traced_copied_and_saved_as_without(bench):
+    ended = recorded(bench, SCRIPTED)
+    assert (ended.status, ended.out) == (0, bench.python("train.py").out), ended.err
+    assert bs.open_run(bench.folder / "run").steps.tolist() == [0, 1, 2, 3, 4, 5]

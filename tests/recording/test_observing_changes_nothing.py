@@ -6,7 +6,6 @@ import copy
 import gc
 import io
 import pickle
-import pickletools
 import sys
 import weakref
 
@@ -108,13 +107,41 @@ def _saved(model):
     return file.getvalue()
 
 
-def test_a_copy_of_a_copy_and_a_pickle_of_a_copy_work(run):
-    model = nn.Sequential(nn.Linear(2, 2))
+@pytest.mark.parametrize("moment", ["before", "after forward", "after backward", "after step", "disarmed", "closed"])
+def test_nothing_of_a_recorder_is_in_a_model_that_is_saved_or_copied_whole(run, moment):
+    def saved(record_to=None):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU())
+        optimizer = torch.optim.Adam(model.parameters())
+        rec = bs.record(model, optimizer, record_to, taps=EVERYTHING) if record_to else None
+        train(model, optimizer, 1, width=2) if moment != "before" else None
+        if moment.startswith("after") or moment in ("disarmed", "closed"):
+            loss = model(torch.ones(3, 2)).sum()
+            if moment != "after forward":
+                loss.backward()
+            if moment == "after step":
+                optimizer.step()
+        if rec is not None and moment in ("disarmed", "closed"):
+            rec.disarm() if moment == "disarmed" else rec.close()
+        made = _saved(model), _saved(copy.deepcopy(model)), _saved(optimizer), _saved(copy.deepcopy(optimizer))
+        made += len(pickle.dumps(model)), len(pickle.dumps(list(model.parameters())))  # in which there are addresses
+        made += tuple(sorted(vars(each)) for each in model.modules()), tuple(vars(optimizer))
+        if rec is not None:
+            rec.close()
+        return made
+
+    assert saved(run) == saved()
+
+
+def test_a_whole_model_that_is_being_recorded_is_loaded_as_weights_only(run):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with bs.record(model, run=run):
-        twin = copy.deepcopy(copy.deepcopy(model))
-        data = pickle.dumps(twin)
-    assert not [op for op, argument, _ in pickletools.genops(data) if "backsight" in str(argument)]
-    assert torch.equal(pickle.loads(data)(torch.ones(1, 2)), twin(torch.ones(1, 2)))
+        model(torch.ones(1, 2)).sum().backward()
+        data = _saved(model)
+    known = [nn.Sequential, nn.Linear, nn.ReLU]
+    with torch.serialization.safe_globals(known):
+        twin = torch.load(io.BytesIO(data), weights_only=True)
+    assert torch.equal(twin[0].weight, model[0].weight)
 
 
 def test_the_optimizer_of_a_recording_is_copied_and_pickled(net, run):
@@ -188,11 +215,19 @@ def test_hooks_of_the_user_run_as_before(net, run):
 
 
 def test_tracing_and_exporting_an_observed_model(net, run):
-    with bs.record(net, run=run):
-        x = torch.ones(2, 6)
-        assert torch.equal(torch.fx.symbolic_trace(net, {"scale": None})(x), net(x))
-        assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))
-        assert torch.equal(torch.jit.trace(net, x)(x), net(x))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    x, graph = torch.ones(2, 6), str(torch.fx.symbolic_trace(net, {"scale": None}).graph)
+    with bs.record(net, optimizer, run, taps=EVERYTHING):
+        for _ in range(2):  # before the training, and amid it
+            assert torch.equal(torch.jit.trace(net, x)(x), net(x))
+            traced = torch.fx.symbolic_trace(net, {"scale": None})
+            assert torch.equal(traced(x), net(x))
+            assert str(traced.graph) == graph
+            assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))
+            train(net, optimizer, 1)
+    calls = [(int(row["step"]), int(row["call"])) for row in rows(run, tensor="output", kind="output")]
+    ours = 4  # three, and the one by which TorchScript checks its trace
+    assert calls == [(step, call) for step in range(2) for call in range(ours + 1)]
 
 
 def test_torchscript_compiles_a_model_that_is_being_recorded(net, run):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -360,3 +364,41 @@ def test_what_a_recorder_finds_at_the_end_of_a_program_is_written(run, in_a_proc
         """
     )
     assert steps(run, tensor="output") == [0, 1, 2, 3]
+
+
+def test_threads_with_a_recorder_each_train_and_record_to_the_end(tmp_path):
+    failed, done = [], []
+
+    def work(number):
+        try:
+            torch.manual_seed(number)
+            model = Net()
+            optimizer = torch.optim.Adam(model.parameters())
+            with bs.record(model, optimizer, tmp_path / str(number), every=1 + number % 2) as rec:
+                train(model, optimizer, 40)
+                done.append((number, rec.steps))
+        except BaseException as failure:
+            failed.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and sorted(done) == [(number, 40) for number in range(4)]
+    for number in range(4):
+        held = bs.open_run(tmp_path / str(number))
+        assert held.steps.tolist() == list(range(0, 40, 1 + number % 2))
+        assert {row["kind"] for row in rows(tmp_path / str(number))} >= {"weight", "grad", "state"}
+    bs.record(Net(), run=tmp_path / "last").close()  # which also takes away what had to stay while others were at work
+    optimizers, modules = sys.modules["torch.optim.optimizer"], torch.nn.modules.module
+    assert not optimizers._global_optimizer_post_hooks and not modules._global_forward_hooks
+
+
+def test_a_recorder_goes_when_its_model_is_gone(run):
+    model = Net()
+    rec = bs.record(model, torch.optim.SGD(model.parameters(), lr=0.1), run)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), 1)
+    del model
+    gc.collect()
+    assert rec.closed and not torch.nn.modules.module._global_forward_hooks

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from backsight.recording._torch import CALL, keywords, registered
+from backsight.recording._torch import CALL, keywords, registered, traced
 from backsight.recording.called import lasting
 from backsight.recording.hook import turn
 from backsight.recording.nested import tensors_in
@@ -75,6 +75,8 @@ class Models:
             return
         known = self._known.get(id(module))
         if known is not None and known() is module and not (self._passed and self._returns(module)):
+            return
+        if traced():  # whatever is asked of a tensor would be part of the trace
             return
         try:
             caller = sys._getframe(1)

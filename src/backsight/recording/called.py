@@ -47,9 +47,9 @@ def _lasting(names: Sequence[Name], frames: Sequence[tuple[str, int]]) -> Lastin
     if not names:
         return Lasting(None, -1)
     until = [_until(name, frames) for name in names]
-    # An argument is known better by the variable that was given for it.
-    plain = [at for at, name in enumerate(names) if name.kind in ("local", "global", "closure")]
-    best = max(plain, key=until.__getitem__) if names[0].kind == "local" else 0
+    # What a function knows as an argument, or as part of one, is known better by the variable that was given for it.
+    plain = [at for at, name in enumerate(names) if at == 0 or name.kind in ("local", "global", "closure")]
+    best = max(plain, key=until.__getitem__)
     return Lasting(names[best].path.removeprefix("self."), max(until))
 
 
