@@ -28,33 +28,38 @@ class _CallHook(PageHook):
     __slots__ = ("_chosen",)
 
     def __init__(self, notebook: Notebook, failed: Callable[[Exception], None]):
-        super().__init__(notebook, self.dispatch, failed)
+        super().__init__(notebook, _nothing, failed)
         self._chosen: _Known = {}
 
     def choose(self, chosen: Iterable[tuple[torch.nn.Module, Callable[..., None] | None]]) -> None:
         self._chosen = {id(module): (weakref.ref(module), take) for module, take in chosen if take is not None}
 
-    def knows(self, module: torch.nn.Module) -> bool:
-        known = self._chosen.get(id(module))
-        return known is not None and known[0]() is module
-
-    def dispatch(self, page: Any, module: torch.nn.Module, *args: Any) -> None:
-        self._chosen[id(module)][1](page, module, *args)
-
 
 class _Enter(_CallHook):
-    __slots__ = ()
+    __slots__ = ("_by_keyword",)
+
+    def __init__(self, notebook: Notebook, failed: Callable[[Exception], None], by_keyword: bool):
+        super().__init__(notebook, failed)
+        self._by_keyword = by_keyword
 
     def __call__(self, *args: Any) -> None:
         if is_compiling():
             note_trace()
-        elif self.knows(args[0]):
+            return
+        known = self._chosen.get(id(args[0]))
+        if known is not None and known[0]() is args[0]:
             notebook = self._notebook
             if notebook.arrived and notebook.begun is not None and torch.is_grad_enabled():
                 with turn:
                     notebook.begun()
-            if notebook.page is not None:
-                super().__call__(*args, keywords(sys._getframe(1)))
+            if notebook.writable():
+                self.write(known[1], *args, keywords(sys._getframe(1)) if self._by_keyword else {})
+
+    def late(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take a call by hand."""
+        known = self._chosen.get(id(module))
+        if known is not None and self._notebook.writable():
+            self.write(known[1], module, args, kwargs)
 
 
 class _Leave(_CallHook):
@@ -63,18 +68,26 @@ class _Leave(_CallHook):
     def __call__(self, *args: Any) -> None:
         if is_compiling():
             note_trace()
-        elif self.knows(args[0]):
-            super().__call__(*args)
+            return
+        known = self._chosen.get(id(args[0]))
+        if known is not None and known[0]() is args[0] and self._notebook.writable():
+            self.write(known[1], *args)
+
+
+def _nothing(*args: Any) -> None:
+    """What is called depends on the module."""
 
 
 class ModuleCalls:
     """Calls back around the calls of modules, while attached.
 
+    by_keyword: whether to tell what is given by keyword, for which PyTorch has to be asked in a way that costs.
+
     What a module is called with is taken before its own hooks run, and what it returns before they change it.
     """
 
-    def __init__(self, notebook: Notebook, failed: Callable[[Exception], None]):
-        self._enter, self._leave = _Enter(notebook, failed), _Leave(notebook, failed)
+    def __init__(self, notebook: Notebook, failed: Callable[[Exception], None], *, by_keyword: bool = True):
+        self._enter, self._leave = _Enter(notebook, failed, by_keyword), _Leave(notebook, failed)
         self._tables = Tables(
             (
                 lambda: register_module_forward_pre_hook(self._enter),
@@ -99,5 +112,4 @@ class ModuleCalls:
 
     def entered(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Tell of a call for which PyTorch had made up its list of hooks before these were attached."""
-        if self._enter.knows(module):
-            PageHook.__call__(self._enter, module, args, kwargs)
+        self._enter.late(module, args, kwargs)

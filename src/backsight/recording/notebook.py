@@ -55,6 +55,10 @@ class Notebook:
             page.finish()
         return page
 
+    def writable(self) -> bool:
+        """Whether there is a page, and what is called is the program itself, and no trace or transform of it."""
+        return self.page is not None and transform() is None and not traced()
+
     def full(self, call: int, name: str) -> bool:
         """Whether this call is one too many; the run says so once for each name."""
         if call < self.calls:
@@ -81,16 +85,18 @@ class PageHook(Hook):
     def __call__(self, *args: Any) -> None:
         if is_compiling():  # as in `Hook`; a call of that would cost as much as all that is here
             note_trace()
-            return
+        elif self._notebook.writable():
+            self.write(self._take, *args)
+
+    def write(self, take: Callable[..., None], *args: Any) -> None:
+        """Call `take` with the page, and count what that costs."""
         notebook = self._notebook
-        if notebook.page is None or transform() is not None or traced():
-            return
         began = perf_counter()
         try:
             with turn:
                 page = notebook.page  # another thread may have ended the step
                 if page is not None and not notebook.metrics.running:
-                    self._take(page, *args)
+                    take(page, *args)
         except Exception as failure:  # a failure of ours is not a failure of the training
             self._failed(failure)
         notebook.cost.add(perf_counter() - began)

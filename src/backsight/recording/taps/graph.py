@@ -75,7 +75,7 @@ class GraphTap(Tap):
         self._page: Page | None = None
         self._pages = 0
         self._seconds = 0.0
-        self._calls = ModuleCalls(notebook, self.fail)
+        self._calls = ModuleCalls(notebook, self.fail, by_keyword=False)
 
     @property
     def ended(self) -> bool:
