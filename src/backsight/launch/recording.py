@@ -93,7 +93,7 @@ class RecordingObserver:
         if not recorder.run.is_dir():
             return None
         steps, non_finite = _read(recorder.run)
-        what, run = f"backsight: {_counted(recorder, steps)} recorded", recorder.run
+        what, run = f"backsight: {_counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"
@@ -116,7 +116,7 @@ class RecordingObserver:
         return shlex.quote(str(run.relative_to(self._start) if run.is_relative_to(self._start) else run))
 
 
-def _counted(recorder: Recorder, held: int | None) -> str:
+def _counted(recorder: Recorder, held: int | None, *, adapts: bool) -> str:
     """Say what was recorded: how many steps of how many, and of what they were made."""
     from backsight.recording.schedule import SHARE
 
@@ -128,7 +128,7 @@ def _counted(recorder: Recorder, held: int | None) -> str:
         text += f" of {recorder.optimizer_steps:,} optimizer steps"
     if not recorder.steps:
         text += ", which has not ended,"
-    elif recorded < steps and recorder.adapts:
+    elif recorded < steps and adapts:
         text += f", {recorded:,} of them (1 in {recorder.every:,} at the end, to take {SHARE:.0%} of the time at most),"
     elif recorded < steps:
         text += f", 1 in {recorder.every:,} of them,"

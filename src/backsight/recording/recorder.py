@@ -141,11 +141,6 @@ class Recorder:
         """Whether nothing will be recorded any more."""
         return self._sink is None or self._sink.closed
 
-    @property
-    def adapts(self) -> bool:
-        """Whether that follows what recording costs."""
-        return self._pace.adapts
-
     def step(self) -> None:
         """End the step: for trainings without an optimizer, or with ends of their own choice.
 
