@@ -100,6 +100,8 @@ class Recorder:
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
+        self._amid = False
+        """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
         self._seen: set[tuple[str, str]] = set()
         """What the order of any step so far holds."""
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
@@ -232,6 +234,7 @@ class Recorder:
 
     def stepping(self, optimizer: torch.optim.Optimizer) -> None:
         """Take an optimizer's step that began before there were hooks of this recorder."""
+        self._amid = True
         self._ends.stepping(optimizer)
 
     @property
@@ -347,7 +350,8 @@ class Recorder:
             return
         if page.order:
             self._keep_order(page)
-        if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
+        amid, self._amid = self._amid, False
+        if not (self._said_unseen or amid) and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
             self._look_for_unseen(page)
         self._sink.page(page)
         if self._graph is not None and self._graph.ended:
