@@ -351,7 +351,8 @@ class Recorder:
         if page.order:
             self._keep_order(page)
         amid, self._amid = self._amid, False
-        if not (self._said_unseen or amid) and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
+        changed = len(page.rows) != self._rows_looked_at  # a look at every page would cost
+        if changed and not (self._said_unseen or amid):
             self._look_for_unseen(page)
         self._sink.page(page)
         if self._graph is not None and self._graph.ended:
