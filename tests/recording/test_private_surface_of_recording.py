@@ -91,8 +91,13 @@ def test_it_is_known_whether_pytorch_walks_through_tables_of_hooks():
     parameter = nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([parameter], lr=1.0)
     optimizer.register_step_pre_hook(lambda *given: seen.append((_torch.busy("modules"), _torch.busy("optimizers"))))
-    optimizer.step()
-    assert seen == [(False, True)]
+
+    def closure():
+        seen.append((_torch.busy("modules"), _torch.busy("optimizers")))
+        return parameter.sum()
+
+    optimizer.step(closure)  # within the step itself no table is walked through
+    assert seen == [(False, True), (False, False)]
     assert not _torch.busy("modules") and not _torch.busy("optimizers")
     entered, ended = threading.Event(), threading.Event()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -116,17 +116,30 @@ _STEPPING: CodeType | None = take(
 def busy(of: str) -> bool:
     """Whether PyTorch may be walking through its tables of hooks of "modules" or of "optimizers".
 
-    In another thread; of optimizers also in this one, which then is in a hook of somebody.
+    In another thread; of optimizers also in this one, where a hook of somebody is asking.
     """
-    code = CALL if of == "modules" else _STEPPING
-    own = get_ident() if of == "modules" else None
+    code, own = (CALL if of == "modules" else _STEPPING), get_ident()
     for thread, frame in sys._current_frames().items():
-        here: FrameType | None = None if thread == own else frame
-        while here is not None:
-            if here.f_code is code:
-                return True
-            here = here.f_back
+        if thread != own and any(here.f_code is code for here in _calls(frame)):
+            return True
+    return of == "optimizers" and _in_hook_of_step()
+
+
+def _in_hook_of_step() -> bool:
+    """Whether this thread is in a hook that is called before or after a step, and not in the step itself."""
+    called = sys._getframe()
+    for here in _calls(called):
+        if here.f_code is _STEPPING and called.f_code is not getattr(here.f_locals.get("func"), "__code__", None):
+            return True
+        called = here
     return False
+
+
+def _calls(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame, and those that called it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 _FX: ModuleType | None = take(
