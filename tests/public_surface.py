@@ -41,7 +41,7 @@ CALLED = {"explaining", "torchEmber"}
 BETWEEN_ROOMS = {
     "Graph": ("around", "calls", "columns", "identities", "leaf_at", "lines", "modules", "outputs", "renamed",
               "root_edges", "saved", "saved_bytes_by_node", "types"),
-    "Recorder": ("abandon",),
+    "Recorder": ("abandon", "attached", "entered", "stepping"),
     "Release": ("absorb", "arrived", "averaging_by", "clipping_with", "flush", "leave_out", "name_of", "parameter_of",
                 "step_averaged"),
     "Run": ("stored_graph", "stored_memory"),

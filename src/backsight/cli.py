@@ -123,7 +123,12 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="FOLDER",
         help="record into this folder instead of runs/DATE-SCRIPT; --into under torchrun, which means another --run",
     )
-    run.add_argument("--every", metavar="N", type=_count, help="record one step in N")
+    run.add_argument(
+        "--every",
+        metavar="N",
+        type=_count,
+        help="record one step in N (if not given, as many as take a tenth of the time)",
+    )
     run.add_argument(
         "--report", metavar="FILE", type=_report, help="record, and write it into one HTML file at the end"
     )
@@ -221,15 +226,14 @@ def _run(options: argparse.Namespace) -> int:
         from backsight.launch.recording import RecordingObserver
 
         name = script.rpartition(".")[2] if options.module else Path(script).stem
-        every = options.every or 1
         if options.report:
             from backsight.launch.reporting import ReportingObserver
 
             recording: RecordingObserver = ReportingObserver(
-                name, options.report, keep=options.record, run=options.run, every=every, quiet=options.quiet
+                name, options.report, keep=options.record, run=options.run, every=options.every, quiet=options.quiet
             )
         else:
-            recording = RecordingObserver(name, run=options.run, every=every, quiet=options.quiet)
+            recording = RecordingObserver(name, run=options.run, every=options.every, quiet=options.quiet)
         observer = Together(observer, recording)
     run = run_module if options.module else run_script
     return run(script, rest, observer)

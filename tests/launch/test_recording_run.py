@@ -146,7 +146,7 @@ def test_several_models_are_recorded_into_one_run_each_under_its_name(bench):
 def test_of_models_that_are_called_in_the_midst_of_the_first_step_the_weights_are_in_it(bench):
     ended = recorded(bench, TWO)
     run = bs.open_run(bench.folder / "run")
-    assert last_line(ended) == "backsight: 4 steps recorded: backsight runs show run"
+    assert last_line(ended) == "backsight: 4 steps of 8 optimizer steps recorded: backsight runs show run"
     for step in range(4):
         held = run.frame(kind="weight", steps=step, as_="numpy")["tensor"]
         assert sorted(held) == ["critic.bias", "critic.weight", "generator.bias", "generator.weight"]
@@ -168,7 +168,7 @@ def test_modules_that_are_made_anew_in_every_step_are_not_followed_for_ever(benc
 
 
 def test_of_losses_that_are_made_anew_in_every_step_the_name_is_looked_for_only_a_few_times(bench):
-    asked = "from backsight.launch import models as found\nlooked = []\nsearch = found.search\n"
+    asked = "from backsight.recording import called as found\nlooked = []\nsearch = found.search\n"
     asked += "found.search = lambda *what, **how: looked.append(what) or search(*what, **how)\n"
     source = asked + LOOP.replace("criterion(model", "nn.MSELoss()(model").replace("range(6)", "range(50)")
     ended = recorded(bench, source + "print(len(looked))")
@@ -202,18 +202,39 @@ def test_a_script_without_torch_is_left_alone(bench):
 def test_a_script_without_modules_is_left_alone(bench):
     ended = recorded(bench, "import torch\nprint(torch.ones(2).sum().item())")
     assert (ended.status, ended.out) == (0, "2.0\n")
-    assert last_line(ended) == "backsight: nothing recorded: no module was called"
+    assert last_line(ended) == "backsight: nothing recorded: no model was called, and no optimizer stepped"
     assert not (bench.folder / "run").exists()
 
 
-def test_without_an_optimizer_what_there_was_is_one_step(bench):
-    ended = recorded(bench, "import torch\nmodel = torch.nn.Linear(2, 1)\nmodel(torch.ones(3, 2)).sum().backward()")
-    said, why, cure = ended.err.splitlines()[-3:]
-    assert said == "backsight: 1 step recorded: backsight runs show run"
-    assert why == "  It is one step as no optimizer ended any. A loop without an optimizer ends its steps itself:"
-    assert "rec.step()" in cure
-    kinds = set(bs.open_run(bench.folder / "run").frame(as_="numpy")["kind"])
-    assert {"weight", "grad", "output"} <= kinds
+def test_without_an_optimizer_steps_are_backward_passes(bench):
+    source = LOOP.replace(
+        "    optimizer.step()", "    with torch.no_grad():\n        for p in model.parameters(): p -= p.grad / 10"
+    )
+    source = source.replace("optimizer = torch.optim.Adam(model.parameters())", "").replace("optimizer.", "model.")
+    ended = recorded(bench, source)
+    run = bs.open_run(bench.folder / "run")
+    assert last_line(ended) == "backsight: 6 steps recorded: backsight runs show run"
+    assert run.steps.tolist() == [0, 1, 2, 3, 4, 5] and ended.out == bench.python("train.py").out
+    weights, gradients = (run.series("model.2.bias", "mean", kind=kind).values for kind in ("weight", "grad"))
+    assert weights[1] == pytest.approx(weights[0] - gradients[0] / 10)
+
+
+def test_an_optimizer_that_accumulates_first_is_waited_for(bench):
+    recorded(
+        bench,
+        LOOP.replace("    optimizer.zero_grad()", "").replace(
+            "    optimizer.step", "    if step % 3 == 2: optimizer.step"
+        ),
+    )
+    run = bs.open_run(bench.folder / "run")
+    assert run.steps.tolist() == [0, 1]
+    grads = run.frame(kind="grad", tensor="model.2.bias", as_="numpy")
+    assert len(grads["step"]) == 6
+
+
+def test_what_was_called_and_not_trained_is_a_step_that_has_not_ended(bench):
+    ended = recorded(bench, "import torch\nmodel = torch.nn.Linear(2, 1)\nmodel(torch.ones(3, 2)).sum()")
+    assert last_line(ended) == "backsight: 1 step, which has not ended, recorded: backsight runs show run"
 
 
 def test_what_came_before_an_error_is_recorded_and_the_error_is_explained(bench):
@@ -253,7 +274,7 @@ def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
         "for step",
         "import backsight.launch.models as ours\n"
         "def fail(*args, **options): raise ValueError('inside backsight')\n"
-        "ours.search = fail\n"
+        "ours.lasting = fail\n"
         "for step",
     )
     ended = recorded(bench, source)
@@ -298,3 +319,350 @@ def test_a_run_that_diverged_says_so_at_the_end(bench):
     bench.write("train.py", DIVERGING)
     ended = bench.observed("--record", "--run", "lost", "train.py")
     assert "recorded, and weights are NaN or infinite: backsight runs audit lost" in ended.err
+
+
+# ---- programs that train something else than a model which they call
+
+
+def kinds_of(bench):
+    """Return the kinds of the rows of each tensor of the run, and its steps."""
+    run = bs.open_run(bench.folder / "run")
+    held = run.frame(as_="numpy")
+    return {
+        name: {kind for tensor, kind in zip(held["tensor"], held["kind"], strict=True) if tensor == name}
+        for name in held["tensor"]
+    }, run.steps.tolist()
+
+
+IMAGE = """
+import torch
+image = torch.zeros(3, 4, requires_grad=True)
+optimizer = torch.optim.Adam([image], lr=0.1)
+for _ in range(5):
+    loss = (image - 1).square().sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(image.sum().item())
+"""
+
+
+def test_an_image_that_is_optimized_is_recorded_under_its_name(bench):
+    ended = recorded(bench, IMAGE)
+    kinds, steps = kinds_of(bench)
+    assert kinds == {"image": {"weight", "grad"}, "image.exp_avg": {"state"}, "image.exp_avg_sq": {"state"}}
+    assert steps == [0, 1, 2, 3, 4] and ended.out == bench.python("train.py").out
+    assert last_line(ended) == "backsight: 5 steps recorded: backsight runs show run"
+
+
+def test_parameters_in_objects_of_the_program_and_beside_models_are_recorded(bench):
+    source = """
+import torch
+class GP:
+    def __init__(self):
+        self.raw = {"length": torch.zeros(1, requires_grad=True)}
+        self.noise = torch.nn.Parameter(torch.ones(1))
+gp, scales = GP(), [torch.ones(2, requires_grad=True)]
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD([gp.raw["length"], gp.noise, *scales, *model.parameters()], lr=0.1)
+for _ in range(4):
+    loss = model(torch.ones(3, 2) * scales[0]).exp().mean() * gp.raw["length"].exp() + gp.noise
+    optimizer.zero_grad()
+    loss.sum().backward()
+    optimizer.step()
+"""
+    recorded(bench, source)
+    kinds, steps = kinds_of(bench)
+    assert steps == [0, 1, 2, 3]
+    for name in ("gp.raw['length']", "gp.noise", "scales[0]", "model.weight", "model.bias"):
+        assert kinds[name] == {"weight", "grad"}, name
+    assert {"input", "output"} <= kinds["model.input"] | kinds["model.output"]
+
+
+def test_a_model_that_is_called_through_forward_is_recorded(bench):
+    source = LOOP.replace("criterion(model(", "criterion(model.forward(")
+    recorded(bench, source)
+    kinds, steps = kinds_of(bench)
+    assert steps == [0, 1, 2, 3, 4, 5]
+    assert kinds["model.0.weight"] >= {"weight", "grad"} and kinds["model.2.bias"] >= {"weight", "grad"}
+
+
+SOLVER = """
+import torch
+from torch import nn
+
+class Perturbed(nn.Module):
+    def __init__(self, func):
+        super().__init__()
+        self.func = func
+    def forward(self, t, y):
+        return self.func(t, y)
+
+class Reversed(nn.Module):
+    def __init__(self, func):
+        super().__init__()
+        self.inner = func
+    def forward(self, t, y):
+        return self.inner(-t, y)
+
+def odeint(func, y):
+    wrapped = Reversed(Perturbed(func))
+    for t in range(20):
+        y = y + wrapped(t / 20, y) / 20
+    return y
+
+class Field(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+    def forward(self, t, y):
+        return torch.tanh(self.net(y)) * t
+
+def main():
+    field = Field()
+    optimizer = torch.optim.Adam(field.parameters())
+    for _ in range(5):
+        loss = odeint(field, torch.ones(3, 2)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+main()
+"""
+
+
+def test_of_a_wrapper_that_is_made_anew_at_each_call_what_it_wraps_is_recorded(bench):
+    ended = recorded(bench, SOLVER)
+    run = bs.open_run(bench.folder / "run")
+    assert [root["name"] for root in run.tree] == ["field"]
+    kinds, steps = kinds_of(bench)
+    assert steps == [0, 1, 2, 3, 4]
+    assert kinds["field.net.weight"] == {"weight", "grad"} and "output" in kinds["field.net.output"]
+    assert last_line(ended) == "backsight: 5 steps recorded: backsight runs show run"
+
+
+def test_a_wrapper_that_stays_is_the_model(bench):
+    source = SOLVER.replace("field = Field()", "net = Field(); field = Reversed(net)")
+    source = source.replace("wrapped = Reversed(Perturbed(func))", "wrapped = func")
+    recorded(bench, source)
+    assert [root["name"] for root in bs.open_run(bench.folder / "run").tree] == ["field"]
+
+
+WGAN = """
+import torch
+from torch import nn
+generator, critic = nn.Linear(2, 3), nn.Linear(3, 1)
+of_generator = torch.optim.Adam(generator.parameters())
+of_critic = torch.optim.Adam(critic.parameters())
+for step in range(60):
+    noise = torch.randn(5, 2)
+    if step % 6 < 5:
+        of_critic.zero_grad()
+        mixed = generator(noise).detach().requires_grad_()
+        gradient, = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
+        penalty = (gradient.norm(dim=1) - 1).square().mean()
+        (critic(torch.randn(5, 3)).mean() - critic(mixed).mean() + penalty).backward()
+        of_critic.step()
+    else:
+        of_generator.zero_grad()
+        (-critic(generator(noise)).mean()).backward()
+        of_generator.step()
+"""
+
+
+def test_of_two_optimizers_every_step_is_in_the_run_and_it_is_said_what_steps_are(bench):
+    ended = recorded(bench, WGAN)
+    run = bs.open_run(bench.folder / "run")
+    assert last_line(ended) == "backsight: 10 steps of 60 optimizer steps recorded: backsight runs show run"
+    state = run.frame(kind="state", tensor="critic.weight.exp_avg", as_="numpy")
+    assert len(state["step"]) == 50 and len(run.steps) == 10
+
+
+def test_what_prepares_data_is_no_model(bench):
+    source = """
+import torch
+from torch import nn
+class Normalize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.ones(3))
+    def forward(self, x):
+        return x - self.mean
+normalize, model = Normalize(), nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    batch = torch.stack([normalize(torch.randn(3)) for _ in range(300)])
+    loss = model(batch).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    ended = recorded(bench, source)
+    assert [root["name"] for root in bs.open_run(bench.folder / "run").tree] == ["model"]
+    assert ended.err.splitlines()[1:] == ["backsight: 3 steps recorded: backsight runs show run"]
+
+
+def test_a_solver_that_calls_a_module_often_is_recorded_without_advice(bench):
+    ended = recorded(bench, SOLVER.replace("range(20)", "range(600)"), "--every", "1")
+    assert ended.err.splitlines()[1:] == ["backsight: 5 steps recorded: backsight runs show run"]
+    (told, *_) = [each for each in bs.open_run(bench.folder / "run").events if each.event == "calls left out"]
+    assert told.details["recorded"] == 256
+
+
+# ---- several processes and threads
+
+
+FORKED = """
+import multiprocessing, os
+import torch
+from torch import nn
+
+def train(model, seed):
+    torch.manual_seed(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.randn(5, 2)).square().mean().backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    model = nn.Linear(2, 1)
+    model.share_memory()
+    BEFORE
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=train, args=(model, seed)) for seed in range(3)]
+    for each in processes: each.start()
+    for each in processes: each.join()
+    print([each.exitcode for each in processes])
+"""
+
+
+@pytest.mark.parametrize("before", ["pass", "train(model, 7)"])
+def test_processes_that_are_forked_and_train_write_parts_of_the_one_run(bench, before):
+    ended = recorded(bench, FORKED.replace("BEFORE", before))
+    run = bs.open_run(bench.folder / "run")
+    assert ended.out == "[0, 0, 0]\n" and len(bs.runs_in(bench.folder)) == 1
+    assert run.ranks == ((1, 2, 3) if before == "pass" else (0, 1, 2, 3))
+    assert run.world == len(run.ranks) and run.steps.tolist() == [0, 1, 2, 3]
+    for rank in run.ranks:
+        held = run.frame(rank=rank, as_="numpy")
+        assert {"model.weight", "model.bias"} <= set(held["tensor"]) and {"weight", "grad"} <= set(held["kind"])
+    what = "4 steps of forked processes" if before == "pass" else "4 steps"
+    assert last_line(ended) == f"backsight: {what} recorded: backsight runs show run"
+    assert len([line for line in ended.err.splitlines() if "recorded" in line]) == 1
+
+
+def test_parts_go_to_the_run_of_their_parent_and_not_to_an_older_one(bench):
+    recorded(bench, FORKED.replace("BEFORE", "pass"))
+    ended = recorded(bench, FORKED.replace("BEFORE", "pass"))
+    assert bs.open_run(bench.folder / "run").ranks == bs.open_run(bench.folder / "run-2").ranks == (1, 2, 3)
+    assert last_line(ended) == "backsight: 4 steps of forked processes recorded: backsight runs show run-2"
+
+
+WORKERS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Noise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(3, 3)
+    def forward(self, x):
+        return self.mix(x).detach()
+
+class Data(Dataset):
+    transform = Noise()
+    def __len__(self): return 24
+    def __getitem__(self, n): return self.transform(torch.full((3,), float(n)))
+
+torch.set_num_threads(1)
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for batch in DataLoader(Data(), batch_size=4, num_workers=2, multiprocessing_context="fork"):
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+print(model.weight.sum().item())
+"""
+
+
+def test_workers_of_a_data_loader_record_nothing(bench):
+    ended = recorded(bench, WORKERS)
+    run = bs.open_run(bench.folder / "run")
+    assert len(bs.runs_in(bench.folder)) == 1 and run.ranks == (0,) and len(run.steps) == 6
+    assert [root["name"] for root in run.tree] == ["model"]
+    assert last_line(ended) == "backsight: 6 steps recorded: backsight runs show run"
+
+
+THREADS = """
+import threading
+import torch
+from torch import nn
+torch.set_num_threads(1)
+
+def train(number):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for step in range(60):
+        optimizer.zero_grad()
+        model(torch.ones(16, 4)).square().mean().backward()
+        optimizer.step()
+    ended.append(number)
+
+ended = []
+threads = [threading.Thread(target=train, args=(n,)) for n in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(sorted(ended))
+"""
+
+
+@pytest.mark.parametrize("every", [["--every", "1"], ["--every", "2"], []])
+def test_threads_that_each_train_a_model_go_on_and_are_recorded(bench, every):
+    ended = recorded(bench, THREADS, *every)
+    assert ended.out == "[0, 1, 2, 3]\n" and "Error" not in ended.err, ended.err
+    kinds, steps = kinds_of(bench)
+    models = {name.split(".")[0] for name in kinds}
+    assert models >= {"model", "model_2", "model_3", "model_4"} and len(steps) > 10
+    assert "not recorded any more" not in ended.err
+
+
+SCRIPTED = """
+import copy, io, pickle, torch
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    return len(file.getvalue()), len(pickle.dumps(copy.deepcopy(model)))
+
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+x = torch.randn(16, 4)
+traced = torch.jit.trace(model, x)
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(6):
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    if step == 3:
+        scripted, graph = torch.jit.script(model), torch.fx.symbolic_trace(model)
+        print(scripted(x).sum().item(), graph(x).sum().item(), len(list(graph.graph.nodes)))
+    print(saved(model))
+    optimizer.step()
+print(traced(x).sum().item(), [name for name, _ in model.named_modules()], len(model.state_dict()))
+print(*(table for module in model.modules() for table, held in vars(module).items() if "hook" in table and held))
+with torch.serialization.safe_globals([nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU]):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    print(torch.load(file, weights_only=True))
+"""
+
+
+def test_a_model_that_is_recorded_is_scripted_traced_copied_and_saved_as_without(bench):
+    ended = recorded(bench, SCRIPTED)
+    assert (ended.status, ended.out) == (0, bench.python("train.py").out), ended.err
+    assert bs.open_run(bench.folder / "run").steps.tolist() == [0, 1, 2, 3, 4, 5]

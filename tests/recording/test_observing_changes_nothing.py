@@ -6,7 +6,7 @@ import copy
 import gc
 import io
 import pickle
-import pickletools
+import sys
 import weakref
 
 import pytest
@@ -39,15 +39,28 @@ def test_weights_are_the_same_to_the_last_bit(run, how):
         assert all(torch.equal(value, recorded_state["state"][number][key]) for key, value in state.items())
 
 
-def traces(model):
-    """Return everything that a recorder could have left on a model."""
-    found = [
+def on_modules(model):
+    """Return the tables of hooks of its modules that are not empty."""
+    return [
         f"{name}: {table}"
         for name, m in model.named_modules()
         for table, held in vars(m).items()
         if "hook" in table and held
     ]
-    return found + [name for name, p in model.named_parameters() if p._post_accumulate_grad_hooks or p._backward_hooks]
+
+
+def traces(model):
+    """Return everything that a recorder could have left on a model, or in the tables of all models."""
+    found = on_modules(model)
+    modules, optimizers = torch.nn.modules.module, sys.modules["torch.optim.optimizer"]
+    everywhere = [
+        *modules._global_forward_pre_hooks,
+        *modules._global_forward_hooks,
+        *optimizers._global_optimizer_pre_hooks,
+        *optimizers._global_optimizer_post_hooks,
+    ]
+    on_parameters = [name for name, p in model.named_parameters() if p._post_accumulate_grad_hooks or p._backward_hooks]
+    return found + everywhere + on_parameters
 
 
 def test_a_closed_recorder_leaves_nothing_behind(net, run):
@@ -71,7 +84,7 @@ def test_a_deep_copy_works_and_is_not_recorded(net, run):
     with bs.record(net, run=run) as rec:
         twin = copy.deepcopy(net)
         twin(torch.ones(1, 6)).sum().backward()
-        assert traces(twin) == []
+        assert on_modules(twin) == []
         rec.step()
     assert "output" not in {row["kind"] for row in rows(run)}
     assert torch.equal(twin.first.weight, net.first.weight)
@@ -94,13 +107,41 @@ def _saved(model):
     return file.getvalue()
 
 
-def test_a_copy_of_a_copy_and_a_pickle_of_a_copy_work(run):
-    model = nn.Sequential(nn.Linear(2, 2))
+@pytest.mark.parametrize("moment", ["before", "after forward", "after backward", "after step", "disarmed", "closed"])
+def test_nothing_of_a_recorder_is_in_a_model_that_is_saved_or_copied_whole(run, moment):
+    def saved(record_to=None):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU())
+        optimizer = torch.optim.Adam(model.parameters())
+        rec = bs.record(model, optimizer, record_to, taps=EVERYTHING) if record_to else None
+        train(model, optimizer, 1, width=2) if moment != "before" else None
+        if moment.startswith("after") or moment in ("disarmed", "closed"):
+            loss = model(torch.ones(3, 2)).sum()
+            if moment != "after forward":
+                loss.backward()
+            if moment == "after step":
+                optimizer.step()
+        if rec is not None and moment in ("disarmed", "closed"):
+            rec.disarm() if moment == "disarmed" else rec.close()
+        made = _saved(model), _saved(copy.deepcopy(model)), _saved(optimizer), _saved(copy.deepcopy(optimizer))
+        made += len(pickle.dumps(model)), len(pickle.dumps(list(model.parameters())))  # in which there are addresses
+        made += tuple(sorted(vars(each)) for each in model.modules()), tuple(vars(optimizer))
+        if rec is not None:
+            rec.close()
+        return made
+
+    assert saved(run) == saved()
+
+
+def test_a_whole_model_that_is_being_recorded_is_loaded_as_weights_only(run):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with bs.record(model, run=run):
-        twin = copy.deepcopy(copy.deepcopy(model))
-        data = pickle.dumps(twin)
-    assert not [op for op, argument, _ in pickletools.genops(data) if "backsight" in str(argument)]
-    assert torch.equal(pickle.loads(data)(torch.ones(1, 2)), twin(torch.ones(1, 2)))
+        model(torch.ones(1, 2)).sum().backward()
+        data = _saved(model)
+    known = [nn.Sequential, nn.Linear, nn.ReLU]
+    with torch.serialization.safe_globals(known):
+        twin = torch.load(io.BytesIO(data), weights_only=True)
+    assert torch.equal(twin[0].weight, model[0].weight)
 
 
 def test_the_optimizer_of_a_recording_is_copied_and_pickled(net, run):
@@ -174,21 +215,25 @@ def test_hooks_of_the_user_run_as_before(net, run):
 
 
 def test_tracing_and_exporting_an_observed_model(net, run):
-    with bs.record(net, run=run):
-        x = torch.ones(2, 6)
-        assert torch.equal(torch.fx.symbolic_trace(net, {"scale": None})(x), net(x))
-        assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))
-        assert torch.equal(torch.jit.trace(net, x)(x), net(x))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    x, graph = torch.ones(2, 6), str(torch.fx.symbolic_trace(net, {"scale": None}).graph)
+    with bs.record(net, optimizer, run, taps=EVERYTHING):
+        for _ in range(2):  # before the training, and amid it
+            assert torch.equal(torch.jit.trace(net, x)(x), net(x))
+            traced = torch.fx.symbolic_trace(net, {"scale": None})
+            assert torch.equal(traced(x), net(x))
+            assert str(traced.graph) == graph
+            assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))
+            train(net, optimizer, 1)
+    calls = [(int(row["step"]), int(row["call"])) for row in rows(run, tensor="output", kind="output")]
+    calls_of_step = [len([call for at, call in calls if at == step]) for step in range(2)]
+    assert calls_of_step[0] == calls_of_step[1] <= 5, calls  # TorchScript calls once to check its trace
 
 
-def test_torchscript_says_what_to_do_and_compiles_a_model_that_is_disarmed(net, run):
+def test_torchscript_compiles_a_model_that_is_being_recorded(net, run):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    with bs.record(model, run=run) as rec:
-        with pytest.raises(AttributeError, match=r"call rec\.disarm\(\) before torch\.jit\.script\(model\)"):
-            torch.jit.script(model)
-        rec.disarm()
+    with bs.record(model, run=run):
         scripted = torch.jit.script(model)
-        rec.arm()
         assert torch.equal(scripted(torch.ones(1, 2)), model(torch.ones(1, 2)))
     assert names(run, kind="output") == ["0.output", "1.output", "output"]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -63,13 +66,68 @@ def test_modules_keep_what_they_hold_and_their_hooks_in_these_tables():
     assert set(_torch.registered(model, "_parameters")) == {"weight", "bias"}
     assert "running_mean" in _torch.registered(model, "_buffers")
     assert _torch.registered(model, "_modules") == {"inner": model.inner}
-    handles = [
-        model.register_forward_pre_hook(print, with_kwargs=True),
-        model.register_forward_hook(print, with_kwargs=True),
-    ]
-    for handle, (hooks, with_kwargs) in zip(handles, _torch.hook_tables(model), strict=True):
-        assert hooks == {handle.id: print}
-        assert set(with_kwargs) == {handle.id}
+
+
+def test_arguments_by_keyword_are_found_in_the_frame_that_calls_a_global_hook():
+    seen = []
+
+    def hook(module, args):
+        seen.append((args, _torch.keywords(sys._getframe(1))))
+
+    class Scaled(nn.Module):
+        def forward(self, x, scale=1):
+            return x * scale
+
+    model, x = Scaled(), torch.ones(1)
+    with nn.modules.module.register_module_forward_pre_hook(hook):
+        model(x, scale=2)
+        model.register_forward_pre_hook(lambda *given: ((x,), {"scale": 3}), with_kwargs=True)
+        assert model(x).item() == 3
+    assert [(len(args), kwargs) for args, kwargs in seen] == [(1, {"scale": 2}), (1, {})]
+
+
+def test_it_is_known_whether_pytorch_walks_through_tables_of_hooks():
+    seen = []
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    optimizer.register_step_pre_hook(lambda *given: seen.append((_torch.busy("modules"), _torch.busy("optimizers"))))
+
+    def closure():
+        seen.append((_torch.busy("modules"), _torch.busy("optimizers")))
+        return parameter.sum()
+
+    optimizer.step(closure)  # within the step itself no table is walked through
+    assert seen == [(False, True), (False, False)]
+    assert not _torch.busy("modules") and not _torch.busy("optimizers")
+    entered, ended = threading.Event(), threading.Event()
+
+    class Waiting(nn.Module):
+        def forward(self, x):
+            entered.set()
+            ended.wait(60)
+
+    thread = threading.Thread(target=Waiting(), args=(torch.ones(1),))
+    thread.start()
+    entered.wait(60)
+    assert _torch.busy("modules") and not _torch.busy("optimizers")
+    ended.set()
+    thread.join()
+    assert not _torch.busy("modules")
+
+
+def test_it_is_known_whether_fx_or_torchscript_is_tracing():
+    seen = []
+
+    class Asks(nn.Module):
+        def forward(self, x):
+            seen.append(_torch.traced())
+            return x + 1
+
+    model = Asks()
+    model(torch.ones(1))
+    torch.fx.symbolic_trace(model)
+    torch.jit.trace(model, torch.ones(1), check_trace=False)
+    assert seen == [False, True, True] and not _torch.traced()
 
 
 def test_a_hook_that_is_put_into_the_table_of_a_parameter_is_called_with_its_gradient():
@@ -83,21 +141,6 @@ def test_a_hook_that_is_put_into_the_table_of_a_parameter_is_called_with_its_gra
     del table[keys[0]]
     (parameter * 2).sum().backward()
     assert seen == ["first", 2.0, "first"]
-
-
-def test_a_hook_that_is_put_into_the_table_of_an_optimizer_is_called_before_it_steps():
-    parameter, seen = nn.Parameter(torch.ones(1)), []
-    optimizer, key = torch.optim.SGD([parameter], lr=1.0), _torch.new_hook_key()
-    parameter.grad = torch.ones(1)
-    tables = _torch.before_step_hooks(optimizer), _torch.before_step_hooks()
-    for table in tables:
-        table[key] = lambda *args: seen.append(parameter.item())
-    optimizer.step()
-    for table in tables:
-        del table[key]
-    optimizer.step()
-    assert seen == [1.0, 1.0]
-    assert parameter.item() == -1.0
 
 
 @pytest.mark.skipif(native.kernel is None, reason="the kernel is not built here")

@@ -10,12 +10,13 @@ from torch import nn
 from trainings import names, rows, train
 
 import backsight as bs
-from backsight.recording.schedule import Schedule
+from backsight.recording.cost import Cost
+from backsight.recording.schedule import FREE, SHARE, Pace, Schedule
 
 
 @given(every=st.integers(1, 50), first=st.integers(0, 50), step=st.integers(0, 1000))
 def test_the_step_that_is_due_is_the_next_that_is_recorded(every, first, step):
-    schedule = Schedule(every, first)
+    schedule = Pace(Schedule(every, first), Cost())
     due = schedule.due(step)
     assert schedule(due)
     assert not any(schedule(skipped) for skipped in range(step, due))
@@ -27,7 +28,7 @@ def steps(path):
 
 @given(every=st.integers(1, 50), first=st.integers(0, 50), step=st.integers(0, 1000))
 def test_every_so_many_steps_and_all_of_the_first_ones(every, first, step):
-    assert Schedule(every, first)(step) == (step < first or step % every == 0)
+    assert Pace(Schedule(every, first), Cost())(step) == (step < first or step % every == 0)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def test_the_steps_that_are_chosen_are_recorded_whole(net, run, how, expected):
 
 
 def hooks_of(model):
-    found = [hook for module in model.modules() for hook in (*module._forward_hooks, *module._forward_pre_hooks)]
+    tables = torch.nn.modules.module
+    found = [*tables._global_forward_pre_hooks, *tables._global_forward_hooks]
     return found + [p for p in model.parameters() if p._post_accumulate_grad_hooks]
 
 
@@ -114,8 +116,55 @@ def test_a_predicate_that_raises_ends_the_recording_with_one_warning(net, run):
 
 @pytest.mark.parametrize("every", ["2", 1.5, True, None])
 def test_a_schedule_of_another_type_is_refused(net, run, every):
-    with pytest.raises(TypeError, match="every has to be a whole number or a function"):
+    with pytest.raises(TypeError, match=r'every has to be a whole number, "auto" or a function of the step'):
         bs.record(net, run=run, every=every)
+
+
+class Spent(Cost):
+    """A cost of which a test says what it is, of a training that has lasted for so many seconds."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds = seconds
+
+    def elapsed(self):
+        return self.seconds
+
+
+def test_as_many_steps_as_their_share_of_the_time_allows_are_recorded():
+    cost = Spent(0.0)
+    pace, recorded = Pace(Schedule("auto"), cost), []
+    for step in range(20_000):
+        cost.seconds += 0.001
+        if step >= pace.due(step) and pace(step):
+            recorded.append(step)
+            cost.spent, cost.seconds = cost.spent + 0.005, cost.seconds + 0.005
+    assert recorded[:10] == list(range(10))
+    assert cost.spent <= FREE + SHARE * cost.seconds + 0.005
+    assert cost.spent > 0.5 * SHARE * cost.seconds and pace.every >= 32
+    assert all(step % 32 == 0 for step in recorded[-50:])
+
+
+def test_when_recording_becomes_cheap_more_steps_are_recorded_again():
+    cost = Spent(10.0)
+    pace = Pace(Schedule("auto"), cost)
+    cost.spent = 100.0
+    assert not any(pace(step) for step in range(0, 1024, 2)) and pace.every > 1
+    cost.seconds = 1e5
+    for step in range(0, 2**20, pace.every):
+        pace(step)
+    assert pace.every == 1
+
+
+def test_a_run_tells_how_many_steps_it_was_allowed(net, run, monkeypatch):
+    monkeypatch.setattr("backsight.recording.schedule.FREE", 0.0)
+    monkeypatch.setattr("backsight.recording.schedule.SHARE", 0.0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run, every="auto") as rec:
+        train(net, optimizer, 8)
+        every = rec.every
+    told = [event.details["every"] for event in bs.open_run(run).events if event.event == "every"]
+    assert bs.open_run(run).config["every"] == "auto" and told[-1] == every > 1
 
 
 def test_a_schedule_of_no_steps_is_refused(net, run):

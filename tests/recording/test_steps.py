@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -34,13 +38,15 @@ def test_an_optimizer_that_was_not_given_is_found_by_its_parameters(net, run):
     assert steps(run, kind="state") == [0, 1]
 
 
-def test_an_optimizer_that_was_given_need_not_hold_the_models_parameters(net, run):
+def test_what_an_optimizer_holds_and_no_module_owns_has_the_name_of_its_variable(net, run):
     delta = torch.zeros(1, requires_grad=True)
     optimizer = torch.optim.Adam([delta])
     with bs.record(net, optimizer, run):
         (net(torch.ones(1, 6)).sum() * delta).sum().backward()
         optimizer.step()
-    assert {row["tensor"] for row in rows(run, kind="state")} == {"Adam.0.0.exp_avg", "Adam.0.0.exp_avg_sq"}
+    assert {row["tensor"] for row in rows(run, kind="state")} == {"delta.exp_avg", "delta.exp_avg_sq"}
+    assert [row["mean"] for row in rows(run, tensor="delta", kind="weight")] == [0.0]
+    assert len(rows(run, tensor="delta", kind="grad")) == 1
 
 
 def test_without_an_optimizer_the_step_ends_where_it_is_said(net, run):
@@ -331,13 +337,17 @@ def test_a_step_that_the_program_ends_itself_is_marked_in_the_same_way(net, run)
     assert marked(run) == [(0, {"loss": 0.0}), (1, {"loss": 1.0})]
 
 
-def test_calls_beyond_the_most_are_left_out_with_one_warning(run):
+def test_calls_beyond_the_most_are_left_out_and_the_run_says_so(run, recwarn):
     model = Net()
-    with pytest.warns(bs.RecordingWarning, match=r"call rec\.step\(\)") as warned, bs.record(model, run=run, calls=3):
-        for _ in range(5):
-            model(torch.ones(1, 6))
-    assert len(warned) == 1
-    assert [row["call"] for row in rows(run, tensor="output")] == [0, 1, 2]
+    with bs.record(model, run=run, calls=3) as rec:
+        for _ in range(2):
+            for _ in range(5):
+                model(torch.ones(1, 6))
+            rec.step()
+    assert [row["call"] for row in rows(run, tensor="output")] == [0, 1, 2] * 2
+    left_out = [event.details for event in bs.open_run(run).events if event.event == "calls left out"]
+    assert {"of": "the model", "recorded": 3} in left_out and len(left_out) == 3  # each of the modules once
+    assert not [warned for warned in recwarn if issubclass(warned.category, bs.RecordingWarning)]
 
 
 def test_what_a_recorder_finds_at_the_end_of_a_program_is_written(run, in_a_process):
@@ -354,3 +364,41 @@ def test_what_a_recorder_finds_at_the_end_of_a_program_is_written(run, in_a_proc
         """
     )
     assert steps(run, tensor="output") == [0, 1, 2, 3]
+
+
+def test_threads_with_a_recorder_each_train_and_record_to_the_end(tmp_path):
+    failed, done = [], []
+
+    def work(number):
+        try:
+            torch.manual_seed(number)
+            model = Net()
+            optimizer = torch.optim.Adam(model.parameters())
+            with bs.record(model, optimizer, tmp_path / str(number), every=1 + number % 2) as rec:
+                train(model, optimizer, 40)
+                done.append((number, rec.steps))
+        except BaseException as failure:
+            failed.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and sorted(done) == [(number, 40) for number in range(4)]
+    for number in range(4):
+        held = bs.open_run(tmp_path / str(number))
+        assert held.steps.tolist() == list(range(0, 40, 1 + number % 2))
+        assert {row["kind"] for row in rows(tmp_path / str(number))} >= {"weight", "grad", "state"}
+    bs.record(Net(), run=tmp_path / "last").close()  # which also takes away what had to stay while others were at work
+    optimizers, modules = sys.modules["torch.optim.optimizer"], torch.nn.modules.module
+    assert not optimizers._global_optimizer_post_hooks and not modules._global_forward_hooks
+
+
+def test_a_recorder_goes_when_its_model_is_gone(run):
+    model = Net()
+    rec = bs.record(model, torch.optim.SGD(model.parameters(), lr=0.1), run)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), 1)
+    del model
+    gc.collect()
+    assert rec.closed and not torch.nn.modules.module._global_forward_hooks

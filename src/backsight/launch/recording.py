@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,22 +20,17 @@ if TYPE_CHECKING:
     from backsight.recording.recorder import Recorder
 
 
-ONE_STEP = """\
-  It is one step as no optimizer ended any. A loop without an optimizer ends its steps itself:
-  rec = backsight.record(model, run="runs/NAME") before it, and rec.step() at the end of each iteration."""
-
-
 class RecordingObserver:
     """Records each model from its first call on, into one run; without torch it does nothing at all.
 
     program: the name of the program, for a run that was given none.
     run: the folder of the run.
-    every: every how many steps.
+    every: every how many steps; if not given, so many that recording takes a tenth of the time at most.
     """
 
-    def __init__(self, program: str, *, run: str | None = None, every: int = 1, quiet: bool = False):
+    def __init__(self, program: str, *, run: str | None = None, every: int | None = None, quiet: bool = False):
         self.program, self.run, self.every, self.quiet = program, run, every, quiet
-        self._start = Path()
+        self._start, self._process = Path(), os.getpid()
         self._models: Models | None = None
         self._recording: ProgramRecording | None = None
 
@@ -46,8 +43,12 @@ class RecordingObserver:
 
     def finish(self) -> None:
         self._close()
-        if not self.quiet and rank() == 0 and (line := self._said()):
+        if not self.quiet and not self._is_forked() and rank() == 0 and (line := self._said()):
             say(line)
+
+    def _is_forked(self) -> bool:
+        """Whether this process was forked off the program: that one speaks of it, and keeps what both of them know."""
+        return os.getpid() != self._process
 
     def _close(self) -> None:
         if self._models is not None:
@@ -60,8 +61,12 @@ class RecordingObserver:
             from backsight.launch.models import Models
             from backsight.recording.program import ProgramRecording
 
-            self._recording = ProgramRecording(self._folder(), say, every=self.every, config={"program": self.program})
-            self._models = Models(self._recording.join, lambda failure: failed("recording no further models", failure))
+            config = {"program": self.program}
+            recording = ProgramRecording(self._folder(), say, every=self.every or "auto", config=config)
+            no_more = partial(failed, "recording no further models")
+            self._recording = recording
+            self._models = Models(recording.join, no_more, lambda: recording.steps)
+            recording.beside = (self._models,)
         except Exception as failure:  # a failure of ours is not a failure of the program
             if rank() == 0:
                 failed("not recording", failure)
@@ -82,16 +87,25 @@ class RecordingObserver:
             return None if "torch" in sys.modules else "backsight: nothing recorded: the program did not import torch"
         recorder = self._recording.recorder
         if recorder is None:
-            return "backsight: nothing recorded: no module was called"
+            return self._said_of_parts(self._recording.of_parts) or (
+                "backsight: nothing recorded: no model was called, and no optimizer stepped"
+            )
         if not recorder.run.is_dir():
             return None
         steps, non_finite = _read(recorder.run)
-        what, run = f"backsight: {_counted(recorder, self.every, steps)} recorded", recorder.run
-        if not recorder.steps:
-            return f"{what}: {self._see('show', run)}\n{ONE_STEP}"
+        what, run = f"backsight: {_counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"
+
+    def _said_of_parts(self, run: Path) -> str | None:
+        """Return what processes recorded that were forked off this one, which itself recorded nothing."""
+        steps, _ = _read(run) if run.is_dir() else (None, False)
+        return (
+            None
+            if steps is None
+            else f"backsight: {_steps(steps)} of forked processes recorded: {self._see('show', run)}"
+        )
 
     def _see(self, command: str, run: Path) -> str:
         """Return what to type to see the recording."""
@@ -102,13 +116,27 @@ class RecordingObserver:
         return shlex.quote(str(run.relative_to(self._start) if run.is_relative_to(self._start) else run))
 
 
-def _counted(recorder: Recorder, every: int, recorded: int | None) -> str:
-    due = -(-recorder.steps // every) - recorder.dropped
-    if recorded is not None and recorded < due:
-        return f"only {recorded:,} of {recorder.steps:,} steps"
-    text = f"{recorder.steps:,} steps" if recorder.steps > 1 else "1 step"
-    text += f", 1 in {every:,} of them," if every > 1 and recorder.steps > 1 else ""
+def _counted(recorder: Recorder, held: int | None, *, adapts: bool) -> str:
+    """Say what was recorded: how many steps of how many, and of what they were made."""
+    from backsight.recording.schedule import SHARE
+
+    recorded, steps = recorder.recorded - recorder.dropped, max(recorder.steps, 1)
+    if held is not None and held < recorded:
+        return f"only {held:,} of {_steps(steps)}"
+    text = _steps(steps)
+    if recorder.optimizer_steps > recorder.steps:
+        text += f" of {recorder.optimizer_steps:,} optimizer steps"
+    if not recorder.steps:
+        text += ", which has not ended,"
+    elif recorded < steps and adapts:
+        text += f", {recorded:,} of them (1 in {recorder.every:,} at the end, to take {SHARE:.0%} of the time at most),"
+    elif recorded < steps:
+        text += f", 1 in {recorder.every:,} of them,"
     return f"{text} ({recorder.dropped:,} were dropped)" if recorder.dropped else text
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number:,} steps"
 
 
 def _read(folder: Path) -> tuple[int | None, bool]:

@@ -19,7 +19,14 @@ class ReportingObserver(RecordingObserver):
     """
 
     def __init__(
-        self, program: str, report: str, *, keep: bool, run: str | None = None, every: int = 1, quiet: bool = False
+        self,
+        program: str,
+        report: str,
+        *,
+        keep: bool,
+        run: str | None = None,
+        every: int | None = None,
+        quiet: bool = False,
     ):
         super().__init__(program, run=run, every=every, quiet=quiet)
         self.report = report
@@ -30,13 +37,13 @@ class ReportingObserver(RecordingObserver):
         try:
             super().finish()
         finally:
-            if self._scratch is not None:
+            if self._scratch is not None and not self._is_forked():
                 shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _close(self) -> None:
         super()._close()
         recorder = self._recording and self._recording.recorder
-        if not recorder or rank() != 0 or not recorder.run.is_dir():
+        if not recorder or self._is_forked() or rank() != 0 or not recorder.run.is_dir():
             return
         try:
             from backsight.runs import open_run

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
-from types import CodeType
+from collections.abc import Callable, Iterator
+from threading import get_ident
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -82,26 +83,83 @@ def registered(module: torch.nn.Module, table: str) -> dict[str, Any]:
     return held if isinstance(held, dict) else dict(held.items())  # a ScriptModule has tables of C++
 
 
-_HOOK_TABLES = [
-    (name, f"{name}_with_kwargs")
-    for name in ("_forward_pre_hooks", "_forward_hooks")
-    if there(f"torch.nn.Module.{name}", "recorded activations")
-    and there(f"torch.nn.Module.{name}_with_kwargs", "recorded activations")
-]
+def _calling(call: Any) -> CodeType:
+    """Return the code in which hooks are called: a function within `_call_impl` that shares its variable `kwargs`."""
+    codes = [code_of(call), *(each for each in code_of(call).co_consts if type(each) is CodeType)]
+    return next(code for code in codes if "kwargs" in code.co_freevars)
 
 
-def hook_tables(module: torch.nn.Module) -> list[tuple[dict[Any, Any], dict[Any, Any]]]:
-    """Return the tables in which a module keeps its forward hooks, each with that of those that take kwargs."""
-    if len(_HOOK_TABLES) < 2:
-        return [({}, {}), ({}, {})]  # of nobody: what is put there is not called
-    return [(registered(module, table), registered(module, with_kwargs)) for table, with_kwargs in _HOOK_TABLES]
+_CALLING: CodeType | None = take(
+    "torch.nn.Module._call_impl", "recorded arguments by keyword", without=None, read=_calling
+)
+
+
+def keywords(caller: FrameType) -> dict[str, Any]:
+    """Return what the module is being called with by keyword; to be asked with the frame that called a hook.
+
+    PyTorch gives them to hooks on the module, but not to global ones, of which nothing is left on the module.
+    """
+    if caller.f_code is not _CALLING:
+        return {}
+    held: dict[str, Any] = caller.f_locals["kwargs"]
+    return held
+
+
+_STEPPING: CodeType | None = take(
+    "torch.optim.Optimizer.profile_hook_step",
+    "recorded steps",
+    without=None,
+    read=lambda hooked: next(each for each in code_of(hooked).co_consts if type(each) is CodeType),
+)
+
+
+def busy(of: str) -> bool:
+    """Whether PyTorch may be walking through its tables of hooks of "modules" or of "optimizers".
+
+    In another thread; of optimizers also in this one, where a hook of somebody is asking.
+    """
+    code, own = (CALL if of == "modules" else _STEPPING), get_ident()
+    for thread, frame in sys._current_frames().items():
+        if thread != own and any(here.f_code is code for here in _calls(frame)):
+            return True
+    return of == "optimizers" and _in_hook_of_step()
+
+
+def _in_hook_of_step() -> bool:
+    """Whether this thread is in a hook that is called before or after a step, and not in the step itself."""
+    called = sys._getframe()
+    for here in _calls(called):
+        if here.f_code is _STEPPING and called.f_code is not getattr(here.f_locals.get("func"), "__code__", None):
+            return True
+        called = here
+    return False
+
+
+def _calls(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame, and those that called it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+_FX: ModuleType | None = take(
+    "torch.fx._symbolic_trace._is_fx_tracing_flag",
+    "calls that FX traces",
+    without=None,
+    read=lambda _: sys.modules["torch.fx._symbolic_trace"],
+)
+
+
+def traced() -> bool:
+    """Whether FX or TorchScript is tracing a program: its calls are none, and its tensors may stand for others."""
+    return bool(torch._C._is_tracing()) or (_FX is not None and _FX._is_fx_tracing_flag)
 
 
 def new_hook_key() -> int:
     """Return a key for tables of hooks that no other hook has.
 
-    With a key of its own a hook can be put into tables, and out of them, again and again. PyTorch's functions make a
-    handle each time, which takes longer than the step that is to be recorded.
+    With a key of its own a hook can be put into a table, and out of it, again and again. PyTorch's functions make a
+    handle each time, which for each parameter takes longer than the step that is to be recorded.
     """
     return RemovableHandle(OrderedDict()).id
 
@@ -119,20 +177,6 @@ def gradient_hooks(tensor: torch.Tensor) -> dict[int, Any]:
     table: dict[int, Any] | None = tensor._post_accumulate_grad_hooks
     if table is None:
         table = tensor._post_accumulate_grad_hooks = OrderedDict()
-    return table
-
-
-_global_step_hooks: dict[int, Any] = take(
-    "torch.optim.optimizer._global_optimizer_pre_hooks", "recorded steps", without={}
-)
-_step_hooks: bool = there("torch.optim.Optimizer._optimizer_step_pre_hooks", "recorded steps")
-
-
-def before_step_hooks(optimizer: torch.optim.Optimizer | None = None) -> dict[int, Any]:
-    """Return the table of hooks that are called before an optimizer steps, or that of all optimizers."""
-    if optimizer is None:
-        return _global_step_hooks
-    table: dict[int, Any] = optimizer._optimizer_step_pre_hooks if _step_hooks else {}
     return table
 
 

@@ -1,77 +1,46 @@
-"""A hook whose copies do nothing: `deepcopy` and `pickle` of an observed model carry nothing of ours."""
+"""A hook of ours: what it raises goes to us, one runs at a time, and what it costs is counted."""
 
 from __future__ import annotations
 
-import functools
-import logging
+import os
+import threading
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
-import torch
 from torch.compiler import is_compiling
 
-from backsight.recording._torch import hook_tables, note_trace
+from backsight.recording._torch import note_trace
+from backsight.recording.cost import Cost
+
+turn = threading.RLock()
+"""Whoever holds it writes; models may be trained in several threads, and a step may end in any of them."""
+
+if hasattr(os, "register_at_fork"):  # so that no other thread holds it in a child, and nothing there is half written
+    os.register_at_fork(before=turn.acquire, after_in_parent=turn.release, after_in_child=turn.release)
 
 
 class Hook:
     """Calls `take` with what PyTorch gives to a hook; what it raises goes to `failed` and never to the training.
 
-    PyTorch keeps hooks in the tables of the module itself, where `deepcopy` and `pickle` find them.
+    Hooks hang in PyTorch's global tables, and on parameters, where `deepcopy`, `pickle` and TorchScript do not look:
+    never on modules or optimizers.
     """
 
-    __slots__ = ("_failed", "_take")
+    __slots__ = ("_cost", "_failed", "_take")
 
-    def __init__(self, take: Callable[..., None], failed: Callable[[Exception], None]):
-        self._take = take
-        self._failed = failed
+    def __init__(self, take: Callable[..., None], failed: Callable[[Exception], None], cost: Cost):
+        self._take, self._failed, self._cost = take, failed, cost
 
     def __call__(self, *args: Any) -> None:
         # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
         if is_compiling():
             note_trace()
             return
+        began = perf_counter()
         try:
-            self._take(*args)
+            with turn:
+                self._take(*args)
         except Exception as failure:  # a failure of ours is not a failure of the training
             self._failed(failure)
-
-    @property
-    def __name__(self) -> str:
-        # Who asks is torch.jit.script, which compiles hooks (torch/jit/_recursive.py, `get_hook_stubs`) and needs of
-        # each the exact types of its module's inputs and outputs. Whoever can do without a name gets none, as before.
-        raise AttributeError(
-            "TorchScript would have to compile the hooks of backsight, which is recording this model: call "
-            "rec.disarm() before torch.jit.script(model), and rec.arm() after it."
-        )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Spent:
-        return Spent()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _nothing()
-
-
-class Spent:
-    """What a deep copy of a model has in place of a hook; removes itself when it is first called."""
-
-    __slots__ = ()
-
-    def __call__(self, module: Any, *args: Any) -> None:
-        if is_compiling() or not isinstance(module, torch.nn.Module):
-            return
-        for table, with_kwargs in hook_tables(module):
-            for key in [key for key, hook in table.items() if hook is self]:
-                del table[key]
-                with_kwargs.pop(key, None)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _nothing()
-
-
-def _nothing() -> tuple[Any, ...]:
-    """Return, for `__reduce__`, a call of the standard library that takes any arguments and returns None.
-
-    A pickle cannot leave out an entry of a dict, and has to load where backsight is not installed. `Logger.log` at
-    level 0 is below every threshold.
-    """
-    return functools.partial, (logging.getLogger("torch.nn").log, 0)
+        self._cost.add(perf_counter() - began)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from torch.compiler import is_compiling
 
-from backsight.recording._torch import note_trace, transform
-from backsight.recording.hook import Hook
+from backsight.recording._torch import note_trace, traced, transform
+from backsight.recording.cost import Cost
+from backsight.recording.hook import Hook, turn
 from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.statistics import native
@@ -24,10 +26,19 @@ class Notebook:
     metrics: Metrics
     failed: Callable[[str, Exception], None]
     """Called with the name of a tap and what it raised."""
+    cut: Callable[[str], None]
+    """Called with the name of what was called more often in a step than is recorded, once for each name."""
     calls: int
     """Calls of one module, or arrivals of one gradient, that are recorded in a step."""
+    cost: Cost
     histograms: bool = True
     page: Page | None = None
+    arrived: bool = False
+    """Whether a gradient has arrived since a step ended."""
+    begun: Callable[[], None] | None = None
+    """Called before a call with grad mode on that comes after a backward pass: the step ended in between, if steps are
+    counted by backward passes."""
+    _cut: set[str] = field(default_factory=set)
     _sheet: Any = None
     """What the kernel writes on. One page after the other has it: its memory is in the processor's caches."""
 
@@ -44,39 +55,48 @@ class Notebook:
             page.finish()
         return page
 
+    def writable(self) -> bool:
+        """Whether there is a page, and what is called is the program itself, and no trace or transform of it."""
+        return self.page is not None and transform() is None and not traced()
+
     def full(self, call: int, name: str) -> bool:
-        """Whether this call is one too many; says so once."""
+        """Whether this call is one too many; the run says so once for each name."""
         if call < self.calls:
             return False
-        self.voice.say(
-            "calls",
-            f"{name} is called more than {self.calls} times in a step, and further calls are not recorded. "
-            "If no optimizer ends the steps, call rec.step(); to record more calls, pass calls=... to record().",
-        )
+        if name not in self._cut:
+            self._cut.add(name)
+            self.cut(name)
         return True
 
 
 class PageHook(Hook):
     """Calls `take` with the page to write on, and with what PyTorch gives to the hook; or not, where there is no page.
 
-    Nothing is recorded while a metric of the user runs, nor in `vmap` and its like, whose tensors stand for others.
+    Nothing is recorded while a metric of the user runs, nor in `vmap` and its like, whose tensors stand for others, nor
+    while FX or TorchScript trace.
     """
 
     __slots__ = ("_notebook",)
 
     def __init__(self, notebook: Notebook, take: Callable[..., None], failed: Callable[[Exception], None]):
-        super().__init__(take, failed)
+        super().__init__(take, failed, notebook.cost)
         self._notebook = notebook
 
     def __call__(self, *args: Any) -> None:
         if is_compiling():  # as in `Hook`; a call of that would cost as much as all that is here
             note_trace()
-            return
+        elif self._notebook.writable():
+            self.write(self._take, *args)
+
+    def write(self, take: Callable[..., None], *args: Any) -> None:
+        """Call `take` with the page, and count what that costs."""
         notebook = self._notebook
-        page = notebook.page
-        if page is None or notebook.metrics.running or transform() is not None:
-            return
+        began = perf_counter()
         try:
-            self._take(page, *args)
+            with turn:
+                page = notebook.page  # another thread may have ended the step
+                if page is not None and not notebook.metrics.running:
+                    take(page, *args)
         except Exception as failure:  # a failure of ours is not a failure of the training
             self._failed(failure)
+        notebook.cost.add(perf_counter() - began)

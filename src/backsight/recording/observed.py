@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from backsight.recording._torch import COMPILED, is_uninitialized, registered
+from backsight.recording.held import HeldPlace, parameters_of, unowned
 
 Models = torch.nn.Module | Mapping[str, torch.nn.Module]
 
@@ -43,9 +44,32 @@ class Place:
 
 @dataclass(frozen=True)
 class Observed:
-    """The models by name; a single model needs none."""
+    """The models by name, of which a single one needs none; and what optimizers hold beside them."""
 
     models: Mapping[str, weakref.ref[torch.nn.Module]]
+    held: list[HeldPlace] = field(default_factory=list)
+    """What optimizers hold and no module of the models owns."""
+    whole_program: bool = False
+    """Whether every optimizer there is counts, and not only those that hold a parameter of the models."""
+
+    def adopt(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Observe what this optimizer holds and no module owns; return whether there is any."""
+        parameters = self.parameters()
+        owned = parameters.keys() & parameters_of(optimizer)
+        new = list(unowned(optimizer, owned, {place.name for place in parameters.values()}))
+        self.held.extend(new)
+        return bool(new)
+
+    def when_gone(self, then: Callable[[], None]) -> None:
+        """Call this once none of the models is there any more."""
+
+        def look() -> None:
+            if all(reference() is None for reference in self.models.values()):
+                then()
+
+        for reference in self.models.values():
+            if (model := reference()) is not None:
+                weakref.finalize(model, look).atexit = False
 
     def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Yield each module once, by its first name, outer ones first."""
@@ -57,16 +81,23 @@ class Observed:
                         seen.add(id(module))
                         yield name, module
 
-    def places(self, table: str) -> Iterator[Place]:
-        """Yield where each parameter or buffer is registered, by its first name; those without a shape too."""
+    def places(self, table: str) -> Iterator[Place | HeldPlace]:
+        """Yield where each parameter or buffer is registered, by its first name; those without a shape too.
+
+        After the parameters come the tensors that only an optimizer holds.
+        """
         seen: set[int] = set()
         for name, module in self.modules():
             for key, tensor in registered(module, table).items():
                 if tensor is not None and id(tensor) not in seen:
                     seen.add(id(tensor))
                     yield Place(weakref.ref(module), table, key, joined(name, key), name)
+        for place in self.held if table == "_parameters" else ():
+            if (tensor := place.tensor()) is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield place
 
-    def parameters(self) -> dict[int, Place]:
+    def parameters(self) -> dict[int, Place | HeldPlace]:
         """Return the places of the parameters by id; an id may pass to another tensor: see `Place.holds`."""
         return {id(p): place for place in self.places("_parameters") if (p := place.tensor()) is not None}
 

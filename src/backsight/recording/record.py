@@ -6,15 +6,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from backsight.recording.cost import Cost
 from backsight.recording.environment import environment, new_run, rank_and_world
 from backsight.recording.job import job
 from backsight.recording.observed import Models, Observed, observed
-from backsight.recording.recorder import Recorder
-from backsight.recording.schedule import Schedule
+from backsight.recording.recorder import Beside, Recorder
+from backsight.recording.schedule import Pace, Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import Optimizers, given_optimizers
 from backsight.recording.taps import MORE_TAPS, TAPS
@@ -22,13 +23,16 @@ from backsight.recording.taps.variables import Variables, by_name
 from backsight.recording.voice import Voice
 from backsight.runs import NotARun, RunError, RunExists, RunWriter
 
+MOST_PARTS = 64
+"""Processes forked off a rank that each write a part of its run."""
+
 
 def record(
     model: Models,
     optimizer: Optimizers = None,
     run: str | os.PathLike[str] | None = None,
     *,
-    every: int | Callable[[int], bool] = 1,
+    every: int | Literal["auto"] | Callable[[int], bool] = 1,
     first: int = 0,
     taps: Iterable[str] = TAPS,
     variables: Variables = (),
@@ -55,7 +59,8 @@ def record(
         optimizer: whose `step()` ends a step; of several, the last. If None, optimizers that hold parameters of the
             model are found when they step. Without any, call `rec.step()`.
         run: the folder to write to; a name is made up if there is none. Where a run is already, a number is added.
-        every: every how many steps, or a function of the step that chooses.
+        every: every how many steps; or a function of the step that chooses; or "auto": so many that recording takes a
+            tenth of the time at most, which the run tells as events "every".
         first: so many steps at the beginning are recorded in any case.
         taps: what to take: "input" and "output" of each module, "weight" (and buffers), "grad" of each parameter,
             "state" of the optimizer; also "output_grad", and "update" (needs a copy of the weights during `step()`).
@@ -77,8 +82,11 @@ def record(
     `model.blocks[k] = torch.compile(block)`. Nothing is compiled anew for a step; `disarm` and `close` may cause it
     once.
 
+    What an optimizer holds and no module owns is recorded under the name of its variable. Inputs are those before hooks
+    on the module change them, and outputs those that `forward` returned.
+
     The training is never stopped: what cannot be recorded is left out with one `RecordingWarning`. Numbers are the same
-    to the last bit, and `deepcopy`, `pickle` and `state_dict` of the model carry nothing of the recorder.
+    to the last bit, and nothing of the recorder hangs on modules: `deepcopy`, `pickle`, TorchScript and FX see none.
 
     Raises:
         TypeError: if the model, the optimizer, `every` or a variable is of another type.
@@ -116,22 +124,30 @@ def begin(
     queue: int = 512,
     config: Mapping[str, Any] | None = None,
     voice: Voice,
+    beside: Sequence[Beside] = (),
+    part: bool = False,
 ) -> Recorder:
-    """Return a recorder of what has been checked: into the folder, one beside it, or none."""
+    """Return a recorder of what has been checked: into the folder, one beside it, or none.
+
+    part: whether this process was forked off the one whose run that is; then it writes a part of it, as a rank does.
+    """
+    cost = Cost()
     kept = {**schedule.described(), "taps": list(taps), "variables": list(variables), **(config or {})}
-    writer = _writer(folder, kept, voice)
+    writer = _part(folder, kept, voice) if part else _writer(folder, kept, voice)
     return Recorder(
         watched,
         optimizers,
-        None if writer is None else Sink(writer, voice, capacity=max(1, queue)),
+        None if writer is None else Sink(writer, voice, cost, capacity=max(1, queue)),
         run=folder if writer is None else writer.path,
         voice=voice,
-        schedule=schedule,
+        pace=Pace(schedule, cost),
         taps=taps,
         variables=variables,
         histograms=histograms,
         calls=calls,
         graph=graph,
+        cost=cost,
+        beside=beside,
     )
 
 
@@ -169,6 +185,32 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
             if why is not None:
                 voice.say("run", f"recording into {path} instead: {why}")
             return writer
+    raise AssertionError("numbers do not end")
+
+
+def _part(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter | None:
+    """Return a writer for the next part of a run that has no number yet; those of ranks stay free for ranks."""
+    _, world = rank_and_world()
+    around = {**environment(), "forked from": os.getppid()}
+    for number in range(world, world + MOST_PARTS):
+        try:
+            return RunWriter(folder, rank=number, world=world, job=job(), config=config, environment=around, part=True)
+        except RunExists:
+            continue
+        except (RunError, OSError, ValueError) as failure:
+            voice.say("run", f"nothing is recorded in process {os.getpid()}, and it goes on: {failure}")
+            return None
+    voice.say("run", f"nothing is recorded in process {os.getpid()}: {folder} has {MOST_PARTS} parts already")
+    return None
+
+
+def free_folder(folder: Path) -> Path:
+    """Return the folder, or the one beside it that a recording goes to where there is something in it by now."""
+    path = folder
+    for number in count(2):
+        if not path.exists():
+            return path
+        path = _beside(folder, number)
     raise AssertionError("numbers do not end")
 
 

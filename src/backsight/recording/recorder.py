@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -13,12 +14,15 @@ import torch
 
 from backsight.recording import processes
 from backsight.recording._torch import hooks_traced
+from backsight.recording.backwards import Backwards
+from backsight.recording.cost import Cost
+from backsight.recording.hook import turn
 from backsight.recording.marking import Marking
 from backsight.recording.metrics import Metric, Metrics
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed
 from backsight.recording.page import Page
-from backsight.recording.schedule import Schedule
+from backsight.recording.schedule import SHARE, Pace, Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import StepEnds
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
@@ -31,6 +35,14 @@ class Measured(Protocol):
     """The memory of a step: a `backsight.memory.StepMemory`."""
 
     def document(self) -> dict[str, Any]: ...
+
+
+class Beside(Protocol):
+    """What looks at calls of modules as well, and only while a step is recorded."""
+
+    def attach(self) -> None: ...
+
+    def detach(self) -> None: ...
 
 
 class Recorder:
@@ -48,20 +60,27 @@ class Recorder:
         *,
         run: Path,
         voice: Voice,
-        schedule: Schedule,
+        pace: Pace,
         taps: Sequence[str],
         variables: Mapping[str, Callable[[], Any] | None],
         histograms: bool = True,
         calls: int = 256,
         graph: bool = False,
+        cost: Cost,
+        beside: Sequence[Beside] = (),
     ):
         self.run = run
         self._observed = observed
         self._sink = sink
         self._voice = voice
-        self._schedule = schedule
-        self._notebook = Notebook(voice, Metrics(voice), self._failed, calls, histograms)
-        self._ends = StepEnds(observed, optimizers, self._before, self._after, self._stop)
+        self._pace = pace
+        self._said_every = pace.every
+        self._notebook = Notebook(voice, Metrics(voice), self._failed, self._cut, calls, cost, histograms)
+        self._ends = StepEnds(observed, optimizers, self._before, self._after, self._adopted, self._stop, cost)
+        self._backwards = Backwards(self._ends)
+        if observed.whole_program:
+            self._notebook.begun = self._begun_again
+        self._beside = beside
         self._taps = make_taps(self._notebook, observed, taps, variables)
         self._graph = GraphTap(self._notebook, observed) if graph else None
         if self._graph is not None:
@@ -81,6 +100,8 @@ class Recorder:
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
+        self._amid = False
+        """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
         self._seen: set[tuple[str, str]] = set()
         """What the order of any step so far holds."""
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
@@ -89,12 +110,28 @@ class Recorder:
             processes.add(self)
             self._look()
             self.arm()
+            if not observed.whole_program:
+                observed.when_gone(partial(_close, weakref.ref(self)))
 
     @property
     def steps(self) -> int:
         """How many steps have ended, recorded or not: the number of the step under way."""
-        self._step += self._ends.passed()
         return self._step
+
+    @property
+    def optimizer_steps(self) -> int:
+        """How many steps of optimizers these were made of."""
+        return self._ends.count
+
+    @property
+    def recorded(self) -> int:
+        """How many steps were recorded, those that were dropped among them."""
+        return 0 if self._sink is None else self._sink.taken
+
+    @property
+    def every(self) -> int | None:
+        """One step in how many is recorded now; None where a function chooses."""
+        return self._pace.every
 
     @property
     def dropped(self) -> int:
@@ -111,17 +148,16 @@ class Recorder:
 
         From the first call on, optimizers do not end steps any more.
         """
-        first, self._manual = not self._manual, True
-        if first:
-            begun = self.steps
-            self._ends.let_pass(0)
-            if begun and not self._notebook.page:
+        with turn:
+            first, self._manual = not self._manual, True
+            self._notebook.begun = None
+            if first and self.steps and not self._notebook.page:
                 return  # the optimizer has just ended this very step
-        page = self._notebook.page
-        if page is not None:
-            for tap in self._asked_before:
-                tap.guarded(tap.before_update, page, None)
-        self._next()
+            page = self._notebook.page
+            if page is not None:
+                for tap in self._asked_before:
+                    tap.guarded(tap.before_update, page, None)
+            self._next()
 
     def mark(self, **tags: Any) -> None:
         """Tag the rows of a step.
@@ -170,23 +206,41 @@ class Recorder:
     def arm(self) -> None:
         """Record from here on, as the schedule says."""
         if not self._armed and not self.closed:
-            self._armed = True
-            self._ends.attach()
-            self._turn_page()
+            self._ends.attach()  # which may wait for other threads, and these for their turn
+            with turn:
+                self._armed = True
+                self._turn_page()
 
     def disarm(self) -> None:
         """Record nothing until `arm`; steps go on being counted. What the step under way has so far is left out."""
-        self._armed = False
-        self._turn_page()
+        with turn:
+            self._armed = False
+            self._turn_page()
 
     def rearm(self) -> None:
         """Look at the models anew, after modules or parameters were replaced, and record from here on."""
         if self._sink is None or self.closed:
             return
         self._ends.attach()
-        self._look()
-        self._armed, self._attached = True, False
-        self._turn_page() if self._notebook.page is None else self._attach()
+        with turn:
+            self._look()
+            self._armed, self._attached = True, False
+            self._turn_page() if self._notebook.page is None else self._attach()
+
+    def entered(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take a call of a module that began before there were hooks of this recorder."""
+        for tap in self._hooked:
+            tap.guarded(tap.entered, module, args, kwargs)
+
+    def stepping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take an optimizer's step that began before there were hooks of this recorder."""
+        self._amid = True
+        self._ends.stepping(optimizer)
+
+    @property
+    def attached(self) -> bool:
+        """Whether the hooks are there that a call of a module meets."""
+        return self._attached
 
     def memory(self, measured: Measured, *, step: int | None = None) -> None:
         """Keep the memory of a step that `backsight.measure_memory` measured: `run.memory`, and the viewer, show it.
@@ -223,14 +277,17 @@ class Recorder:
 
     def close(self) -> None:
         """Record the step under way as far as it came, write everything, and remove every hook."""
-        if self._sink is None or self.closed:
-            return
-        self._finish_page()
-        self._detach()
-        self._ends.detach()
-        if self._ordered is not None:
-            self._sink.event("order", step=self._ordered.step, modules=self._ordered.order)
-        self._armed = False
+        with turn:
+            if self._sink is None or self.closed:
+                return
+            if self._backwards.counting and self._notebook.arrived:
+                self._step += 1  # no call of the model is to come that would end it
+            self._finish_page()
+            self._detach()
+            self._ends.detach()
+            if self._ordered is not None:
+                self._sink.event("order", step=self._ordered.step, modules=self._ordered.order)
+            self._armed = False
         if self._close_sink is not None:
             self._close_sink()
 
@@ -259,6 +316,7 @@ class Recorder:
                 tap.guarded(tap.before_update, page, optimizer)
 
     def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
+        self._notebook.begun = None  # steps end here, and not at backward passes
         page = self._notebook.page
         if page is not None:
             for tap in self._asked_after:
@@ -266,9 +324,22 @@ class Recorder:
         if last and not self._manual:
             self._next()
 
+    def _begun_again(self) -> None:
+        """A model is called after a backward pass, and no optimizer has stepped."""
+        self._notebook.arrived = False
+        if self._backwards.end_steps():
+            self._next()
+
+    def _adopted(self) -> None:
+        """An optimizer holds what no module owns: it is recorded from this very step on."""
+        self._look()
+        if self._notebook.page is not None:
+            self._attach()
+
     def _next(self) -> None:
         """End a step and begin the next."""
-        self._step = self.steps + 1
+        self._step += 1
+        self._notebook.arrived = False
         if self._notebook.page is not None or self._step >= self._due:
             self._finish_page()
             self._turn_page()
@@ -279,7 +350,9 @@ class Recorder:
             return
         if page.order:
             self._keep_order(page)
-        if not self._said_unseen and len(page.rows) != self._rows_looked_at:  # a look at every page would cost
+        amid, self._amid = self._amid, False
+        changed = len(page.rows) != self._rows_looked_at  # a look at every page would cost
+        if changed and not (self._said_unseen or amid):
             self._look_for_unseen(page)
         self._sink.page(page)
         if self._graph is not None and self._graph.ended:
@@ -317,7 +390,11 @@ class Recorder:
         if self._sink is not None and self._sink.failure is not None:
             self._armed = False
         step = self.steps
-        if self._armed and self._wanted():
+        wanted = self._armed and self._wanted()
+        if self._said_every != self._pace.every and self._sink is not None:
+            self._said_every = self._pace.every
+            self._sink.event("every", step=step, every=self._pace.every, why=f"at most {SHARE:.0%} of the time")
+        if wanted:
             self._due = step
             self._notebook.open(step)
             if self._unfinished and not self._observed.unfinished():
@@ -327,10 +404,9 @@ class Recorder:
                 self._attach()
         else:
             self._notebook.close()
-            self._due = self._schedule.due(step) if self._armed else sys.maxsize
-            if self._attached and not (self._armed and self._compiled()):
+            self._due = self._pace.due(step) if self._armed else sys.maxsize
+            if self._attached and not (self._armed and (self._compiled() or self._backwards.counting)):
                 self._detach()
-        self._ends.let_pass(0 if self._manual else max(0, self._due - step - 1))
 
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
@@ -342,7 +418,7 @@ class Recorder:
 
     def _wanted(self) -> bool:
         try:
-            return self._schedule(self.steps)
+            return self._pace(self.steps)
         except Exception as failure:  # the user's function, in the middle of the user's training
             self._voice.say("schedule", f"every(step) failed, and nothing is recorded any more: {told(failure)}")
             self._armed = False
@@ -353,16 +429,19 @@ class Recorder:
         return hooks_traced() > self._traced_before
 
     def _attach(self) -> None:
-        for tap in self._hooked:
-            tap.attach()
-        self._ends.watch()
+        for each in (*self._hooked, *self._beside):
+            each.attach()
         self._attached = True
 
     def _detach(self) -> None:
-        for tap in self._taps:
-            tap.detach()
-        self._ends.unwatch()
+        for each in (*self._taps, *self._beside):
+            each.detach()
         self._attached = False
+
+    def _cut(self, name: str) -> None:
+        """Note that something happens more often in a step than is recorded; what there is more of is like the rest."""
+        if self._sink is not None:
+            self._sink.event("calls left out", step=self.steps, of=name, recorded=self._notebook.calls)
 
     def _failed(self, tap: str, failure: Exception) -> None:
         if self._voice.say(f"tap {tap}", f"{tap} is not recorded any more: {told(failure)}") and self._sink is not None:
@@ -372,20 +451,40 @@ class Recorder:
         """Give up altogether: a failure outside of any tap."""
         self._notebook.close()
         self._armed = False
-        self._detach()  # not self._ends: PyTorch is walking through the table that it hangs in
+        self._detach()
+        self._ends.detach()
         self._voice.say("recorder", f"recording has ended, and the training goes on without it: {told(failure)}")
 
     def abandon(self) -> None:
         """Record nothing any more: this process was forked off the one that records, and the files are not its own."""
         self._notebook.page = None
         self._armed = False
+        self._detach()
+        self._ends.detach()
         if self._close_sink is not None:
             self._close_sink.detach()
         if self._sink is not None:
             self._sink.abandon()
 
 
+def _close(recorder: weakref.ref[Recorder]) -> None:
+    """Close a recorder whose models are gone: it hangs in global tables, and would stay there."""
+    if (held := recorder()) is not None:
+        held.close()
+
+
 def _elsewhere(run: str) -> Recorder:
     """Return what a recorder is in another process: closed."""
     voice = Voice()
-    return Recorder(Observed({}), None, None, run=Path(run), voice=voice, schedule=Schedule(), taps=(), variables={})
+    cost = Cost()
+    return Recorder(
+        Observed({}),
+        None,
+        None,
+        run=Path(run),
+        voice=voice,
+        pace=Pace(Schedule(), cost),
+        taps=(),
+        variables={},
+        cost=cost,
+    )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import thread_time
 from typing import Any
 
 import torch
 
 from backsight.recording.book import Book
+from backsight.recording.cost import Cost
 from backsight.recording.page import Page
 from backsight.recording.voice import Voice, told
 from backsight.runs import RunError, RunWriter
@@ -27,9 +29,10 @@ class Sink:
     When `capacity` pages are waiting, the oldest is dropped and counted. Notes (marks, events) are never dropped.
     """
 
-    def __init__(self, writer: RunWriter, voice: Voice, *, capacity: int = 512):
+    def __init__(self, writer: RunWriter, voice: Voice, cost: Cost, *, capacity: int = 512):
         self._book = Book(writer, voice)
         self._voice = voice
+        self._cost = cost
         self._capacity = capacity
         self._queue: deque[Page | _Item] = deque()
         self._lock = threading.Lock()
@@ -38,6 +41,8 @@ class Sink:
         self._ending = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
+        self.taken = 0
+        """Steps that were given to be written."""
         self.dropped = 0
         """Steps that were dropped because writing could not keep up."""
         self.failure: str | None = None
@@ -50,6 +55,7 @@ class Sink:
             if self._pages >= self._capacity:
                 self._drop_oldest()
             self._pages += 1
+            self.taken += 1
             self._put(page)
             if self._pages * 2 >= self._capacity:
                 self._wake.set()
@@ -138,7 +144,9 @@ class Sink:
         while not self._ending:
             self._wake.wait(PAUSE)
             self._wake.clear()
+            began = thread_time()
             self._drain()
+            self._cost.spent += thread_time() - began  # it takes turns with the training's own thread
 
     def _drain(self) -> None:
         with self._writing:

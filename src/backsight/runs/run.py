@@ -61,7 +61,9 @@ class Run(Outward):
 
     @property
     def world(self) -> int:
-        return int(self._ranks.first.manifest["world"])
+        ranks, world = self.ranks, int(self._ranks.first.manifest["world"])
+        forked = sum(rank >= world for rank in ranks)  # processes that were forked off a rank, and trained
+        return max(world, len(ranks)) if forked else world
 
     @property
     def created(self) -> float:

@@ -40,6 +40,9 @@ class RunWriter:
 
     job: what the ranks of one job have in common and those of another have not; they never write into one run.
 
+    part: whether this is a process that was forked off a rank, and whose rows are merged as those of a rank are; its
+        number is beyond those of the ranks.
+
     What `flush` has written survives a kill of the process. All methods may be called from any thread. A process that
     was forked off does not write.
 
@@ -58,8 +61,9 @@ class RunWriter:
         job: str | None = None,
         config: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
+        part: bool = False,
     ):
-        if not 0 <= rank < world:
+        if not (0 <= rank < world or (part and rank >= world)):
             raise ValueError(f"rank has to be in 0..{world - 1}, as world is {world}; it is {rank}.")
         self.path = Path(path)
         self.rank = rank

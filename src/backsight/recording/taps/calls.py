@@ -1,16 +1,16 @@
-"""Inputs and outputs of modules, and the gradients of outputs: by forward hooks on each module."""
+"""Inputs and outputs of modules, and the gradients of outputs: by forward hooks."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
-from backsight.recording._torch import hook_tables, in_ddp, is_script, new_hook_key
+from backsight.recording._torch import in_ddp, is_script
+from backsight.recording.module_calls import ModuleCalls
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
-from backsight.recording.notebook import Notebook, PageHook
+from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page, Slot
 from backsight.recording.taps.tap import Tap
@@ -43,9 +43,7 @@ class CallTap(Tap):
         """Taken with the first module call of a step."""
         self._ddp = False
         self.started: Page | None = None
-        self._modules: list[tuple[weakref.ref[torch.nn.Module], PageHook, PageHook]] = []
-        self._hooked: list[weakref.ref[torch.nn.Module]] = []
-        self._key = new_hook_key()
+        self._calls = ModuleCalls(notebook, self.fail)
 
     def begin(self, page: Page) -> None:
         """Called with the first module call of a step."""
@@ -56,31 +54,24 @@ class CallTap(Tap):
 
     def survey(self) -> None:
         self._ddp = self.observed.has_ddp()
-        self._modules = []
+        taken = []
         for name, module in self.observed.modules():
-            if is_script(module):  # which refuses hooks
+            if is_script(module):  # whose inner calls are not Python's
                 continue
             if self.kinds or name in self.observed.models:
                 calls = _Module(self, name)
-                self._modules.append((weakref.ref(module), self.hook(calls.enter), self.hook(calls.leave)))
+                taken.append((module, calls.enter, calls.leave if self.kinds else None))
+        self._calls.choose(taken)
 
     def install(self) -> None:
-        for reference, enter, leave in self._modules:
-            if (module := reference()) is not None:
-                self._hooked.append(reference)
-                (before, before_with_kwargs), (after, after_with_kwargs) = hook_tables(module)
-                before[self._key], before_with_kwargs[self._key] = enter, True
-                if self.kinds:
-                    after[self._key], after_with_kwargs[self._key] = leave, True
+        self._calls.attach()
 
     def detach(self) -> None:
         super().detach()
-        hooked, self._hooked = self._hooked, []
-        for reference in hooked:
-            if (module := reference()) is not None:
-                for table, with_kwargs in hook_tables(module):
-                    table.pop(self._key, None)
-                    with_kwargs.pop(self._key, None)
+        self._calls.detach()
+
+    def entered(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._calls.entered(module, args, kwargs)
 
 
 class _Module:
@@ -135,7 +126,7 @@ class _Module:
         for path, value in kwargs.items():
             self._note_inside(page, kind, call, path, value)
 
-    def leave(self, page: Page, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def leave(self, page: Page, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._page is not page or not self._open or backward_number() != -1:
             return  # entered before recording began, or in a step that has ended since
         call, evaluation = self._open.pop()

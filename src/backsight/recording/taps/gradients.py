@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from backsight.recording._torch import (
     drop_empty_hooks,
@@ -12,8 +13,9 @@ from backsight.recording._torch import (
     new_hook_key,
     when_backward_ends,
 )
+from backsight.recording.held import HeldPlace, parameters_of
 from backsight.recording.hook import Hook
-from backsight.recording.notebook import Notebook
+from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
@@ -46,13 +48,13 @@ class GradientTap(Tap):
         super().__init__(notebook)
         self.observed = observed
         self._parameters: list[_Parameter] = []
-        self._hooked: list[tuple[Place, dict[int, Any]]] = []
+        self._hooked: list[tuple[Place | HeldPlace, dict[int, Any]]] = []
         self._key = new_hook_key()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         self._backward = -1
         self._at_once = False
-        self._end = Hook(self._read_waiting, self.fail)
+        self._end = Hook(self._read_waiting, self.fail, notebook.cost)
 
     def survey(self) -> None:
         self._parameters = [_Parameter(self, place) for place in self.observed.places("_parameters")]
@@ -100,7 +102,7 @@ class GradientTap(Tap):
         missing = [each for each in self._parameters if each.page is not page]
         if not missing:
             return
-        held = None if optimizer is None else {id(p) for group in optimizer.param_groups for p in group["params"]}
+        held = None if optimizer is None else parameters_of(optimizer)
         entries: list[Entry] = []
         for each in missing:
             tensor = each.place.tensor()
@@ -128,14 +130,25 @@ class GradientTap(Tap):
             page.note_all(entries)
 
 
+class _ArrivalHook(PageHook):
+    """Notes that a gradient has arrived, also where no page is written: steps may be counted by backward passes."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any) -> None:
+        if not is_compiling():
+            self._notebook.arrived = True
+        super().__call__(*args)
+
+
 class _Parameter:
     """One parameter's gradients in the step under way."""
 
-    def __init__(self, tap: GradientTap, place: Place):
+    def __init__(self, tap: GradientTap, place: Place | HeldPlace):
         self.tap = tap
         self.place = place
         self.slot = Slot(place.name, "grad", place.owner)
-        self.hook = tap.hook(self.arrived)
+        self.hook = _ArrivalHook(tap.notebook, self.arrived, tap.fail)
         self.page: Page | None = None
         self.count = 0
         self.last: tuple[int, int | None] | None = None

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import COMPILED, hook_tables, is_script, new_hook_key
+from backsight.recording._torch import COMPILED, is_script
+from backsight.recording.held import parameters_of
+from backsight.recording.module_calls import ModuleCalls
 from backsight.recording.nested import tensors_in
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page
-from backsight.recording.steps import parameters_of
 from backsight.recording.taps.tap import Tap
 from backsight.tape import (
     CallLog,
@@ -74,8 +75,7 @@ class GraphTap(Tap):
         self._page: Page | None = None
         self._pages = 0
         self._seconds = 0.0
-        self._hooked: list[weakref.ref[torch.nn.Module]] = []
-        self._key = new_hook_key()
+        self._calls = ModuleCalls(notebook, self.fail, by_keyword=False)
 
     @property
     def ended(self) -> bool:
@@ -88,26 +88,24 @@ class GraphTap(Tap):
             )
         return self.broken or bool(self.captured or self.left_out)
 
-    def install(self) -> None:
+    def survey(self) -> None:
         models = {id(reference()): name for name, reference in self.observed.models.items()}
+        taken = []
         for _, module in self.observed.modules():
-            if is_script(module):  # which refuses hooks
-                continue
-            name = models.get(id(module))
-            enter, leave = self.hook(self._enter), self.hook(self._leave if name is None else self._leave_model(name))
-            (before, before_with_kwargs), (after, after_with_kwargs) = hook_tables(module)
-            self._hooked.append(weakref.ref(module))
-            before[self._key], before_with_kwargs[self._key] = enter, True
-            after[self._key], after_with_kwargs[self._key] = leave, True
+            if not is_script(module):  # whose inner calls are not Python's
+                name = models.get(id(module))
+                taken.append((module, self._enter, self._leave if name is None else self._leave_model(name)))
+        self._calls.choose(taken)
+
+    def install(self) -> None:
+        self._calls.attach()
 
     def detach(self) -> None:
         super().detach()
-        hooked, self._hooked = self._hooked, []
-        for reference in hooked:
-            if (module := reference()) is not None:
-                for table, with_kwargs in hook_tables(module):
-                    table.pop(self._key, None)
-                    with_kwargs.pop(self._key, None)
+        self._calls.detach()
+
+    def entered(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._calls.entered(module, args, kwargs)
 
     def from_root(self, page: Page, name: str, root: torch.Tensor) -> None:
         """Take the graph behind a tensor, where no model has returned one: its own `forward` is not what is called."""
@@ -125,12 +123,12 @@ class GraphTap(Tap):
         if self._wanted(page):
             self._log.enter(module)
 
-    def _leave(self, page: Page, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def _leave(self, page: Page, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._wanted(page):
             self._log.leave(module)
 
     def _leave_model(self, name: str) -> Callable[..., None]:
-        def leave(page: Page, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        def leave(page: Page, module: torch.nn.Module, args: Any, output: Any) -> None:
             if not self._wanted(page):
                 return
             self._log.leave(module)

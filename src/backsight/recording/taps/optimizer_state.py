@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from backsight.recording.held import HeldPlace
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
@@ -18,7 +19,7 @@ class StateTap(Tap):
     def __init__(self, notebook: Notebook, observed: Observed):
         super().__init__(notebook)
         self.observed = observed
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, Place | HeldPlace] = {}
         self._slots: dict[str, dict[str, Slot]] = {}
         self._calls: dict[int, int] = {}
         self._page: Page | None = None
@@ -49,6 +50,6 @@ class StateTap(Tap):
         page.note_all(entries)
 
     def _named(self, parameter: torch.Tensor) -> tuple[str, str | None] | None:
-        """Return the name of a parameter of the models and that of its module."""
+        """Return the name of a parameter and that of its module, if a module owns it."""
         place = self._places.get(id(parameter))
         return (place.name, place.owner) if place is not None and place.holds(parameter) else None

@@ -45,6 +45,9 @@ class Tap:
     def install(self) -> None:
         """Install hooks and keep their handles; for taps that need any."""
 
+    def entered(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Called in the midst of a module's call that began before the hooks were there."""
+
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
         """Called before an optimizer steps, and at `rec.step()`, then without an optimizer."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.recording.held import HeldPlace
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
@@ -24,7 +25,7 @@ class UpdateTap(Tap):
     def __init__(self, notebook: Notebook, observed: Observed):
         super().__init__(notebook)
         self.observed = observed
-        self._places: dict[int, tuple[Place, Slot]] = {}
+        self._places: dict[int, tuple[Place | HeldPlace, Slot]] = {}
         self._before: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
         self._page: Page | None = None
         self._counts: dict[Slot, int] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from backsight.recording._torch import is_sharded
+from backsight.recording.held import HeldPlace
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Page, Slot
@@ -27,7 +28,7 @@ class WeightTap(Tap):
     def __init__(self, notebook: Notebook, observed: Observed):
         super().__init__(notebook)
         self.observed = observed
-        self._places: list[tuple[Slot, Place]] = []
+        self._places: list[tuple[Slot, Place | HeldPlace]] = []
         self._taken: Page | None = None
         self._buffers_taken: Page | None = None
         self._sharded = False
@@ -64,9 +65,9 @@ class WeightTap(Tap):
         self.take(page)
 
     @staticmethod
-    def _read(page: Page, places: Iterable[tuple[Slot, Place]]) -> None:
+    def _read(page: Page, places: Iterable[tuple[Slot, Place | HeldPlace]]) -> None:
         page.note_all([(slot, 0, tensor) for slot, place in places if (tensor := place.tensor()) is not None])
 
 
-def _buffers(places: Iterable[tuple[Slot, Place]]) -> list[tuple[Slot, Place]]:
+def _buffers(places: Iterable[tuple[Slot, Place | HeldPlace]]) -> list[tuple[Slot, Place | HeldPlace]]:
     return [each for each in places if each[0].kind == "buffer"]
