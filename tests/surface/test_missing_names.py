@@ -36,6 +36,9 @@ RUN = {
 """What `backsight run` explains an in-place change with."""
 
 
+pytestmark = pytest.mark.needs()  # what is compared with is a PyTorch that lacks nothing
+
+
 @pytest.fixture(scope="module")
 def ask():
     """Ask a process that has imported PyTorch and not backsight; each answer comes from a fork of it."""

@@ -42,6 +42,7 @@ def as_text(finding: Finding, *, width: int, color: bool = False) -> str:
         file=io.StringIO(),
         width=width,
         color_system="standard" if color else None,
+        no_color=not color,  # who asks has looked at NO_COLOR, or overrides it
         force_terminal=True,
         force_jupyter=False,
     )
