@@ -96,3 +96,21 @@ def test_rows_may_be_alike_at_first_and_are_compared_once_the_training_has_settl
     assert told([True] * 6) == []
     assert told([True] * 7) == ["BS114"]
     assert told([False] * 4 + [True, True, False, True, True]) == [], "three in a row"
+
+
+@pytest.mark.parametrize("wakes, told", [(12, False), (40, False), (200, False), (10_000, True)])
+def test_a_model_that_is_silent_at_first_and_learns_is_not_told(bench, wakes, told):
+    """As a spiking network, none of whose neurons fires in the first steps."""
+    begin = f"""
+class Late(nn.Linear):
+    calls = 0
+
+    def forward(self, x):
+        Late.calls += 1
+        return super().forward(x) if Late.calls > {wakes} else super().forward(x) * 0.0
+
+model = Late(4, 1)
+"""
+    bench.write("train.py", TRAINING.format(begin=begin, loss="loss = (model(x) - y).square().mean()") + "train(300)\n")
+    ended = bench.observed("train.py")
+    assert ended.status == 0 and ("BS114" in ended.err) == told

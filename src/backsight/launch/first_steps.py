@@ -92,6 +92,7 @@ class FirstSteps:
         self._looks = 0
         self._marked: list[Any] = []
         self._forward_hook: Any = None
+        self._looking_again: Any = None
         self._unmoved: dict[int, Finding] = {}
         self._outputs = Outputs()
         self._ending = Ending()
@@ -124,6 +125,7 @@ class FirstSteps:
     def stop(self) -> None:
         """Remove every hook."""
         self._stop_auditing()
+        self._look_again(begin=False)
         for hook in self._step_hooks:
             hook.remove()
         self.watch.__exit__(None, None, None)
@@ -137,7 +139,10 @@ class FirstSteps:
         """Make nothing of the steps of an optimizer that has made many, while the watch is paused."""
 
         def called(optimizer: torch.optim.Optimizer, *given: Any) -> None:
-            if not is_compiling() and not (self.paused and self.watch.steps.moves.steps(optimizer) > LOOKS[-1]):
+            if is_compiling():
+                return
+            idle = self.paused and self.watch.steps.moves.steps(optimizer) > LOOKS[-1]
+            if not idle or self._outputs.is_due(self.steps):
                 hook(optimizer, *given)
 
         return called
@@ -198,6 +203,16 @@ class FirstSteps:
                 self._outputs.returned(module, args, output)
 
     @_guarded
+    def _forward_again(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._outputs.returned_again(module, output)
+
+    def _look_again(self, begin: bool) -> None:
+        """Look, between two steps, at what modules return now, or do so no longer."""
+        if self._looking_again is not None:
+            self._looking_again.remove()
+        self._looking_again = register_module_forward_hook(self._forward_again) if begin else None
+
+    @_guarded
     def _in_backward(self, gradients: Any) -> None:
         self._outputs.heard()
         call = _backward_call() if self._auditing else None
@@ -209,6 +224,7 @@ class FirstSteps:
     @_guarded
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._unmark()
+        self._look_again(begin=False)
         self._look_at_moves(optimizer)
         if self._auditing:
             self._outputs.stepping(_caller())
@@ -226,6 +242,7 @@ class FirstSteps:
         self._ending.stepping(optimizer)
         if self._attention is not None:
             self._attention.stepped(first=self.watch.steps.moves.steps(optimizer) == 1)
+        self._look_again(begin=self._outputs.is_due(self.steps))
 
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
         """See what the steps so far have not moved; what moves later is no finding any more."""

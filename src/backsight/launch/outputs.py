@@ -25,6 +25,9 @@ _ALIKE = 3
 _FEWEST = 4
 """Rows below which they may be alike by chance."""
 
+_AGAIN = 16
+"""Steps after which a model whose rows were alike is looked at again, and then at each doubling of them."""
+
 _READ = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -38,6 +41,7 @@ class Outputs:
         self._model: weakref.ref[torch.nn.Module] | None = None
         self._compared = False
         self._rows = 0
+        self._suspect: weakref.ref[torch.nn.Module] | None = None
 
     def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
         """Note that a module that no other has called returned something with a history."""
@@ -50,6 +54,17 @@ class Outputs:
             self._rows = rows
             if self._alike == _ALIKE:
                 self.findings.append(indifferent(_name(module), rows, _ALIKE))
+                self._suspect = weakref.ref(module)
+
+    def is_due(self, step: int) -> bool:
+        """Whether to look again, after so many steps: a spiking network may be silent at first, and learn."""
+        return self._suspect is not None and step >= _AGAIN and step & (step - 1) == 0
+
+    def returned_again(self, module: torch.nn.Module, output: Any) -> None:
+        """Take back that all rows are alike, if they are no longer."""
+        if self._suspect is not None and self._suspect() is module and _differ(output, self._rows):
+            self.findings.clear()
+            self._suspect = None
 
     def heard(self) -> None:
         """Note that a gradient came back to something that a model returned."""
@@ -80,6 +95,12 @@ def _alike(given: Any, output: Any) -> int:
     if not all(each.dim() and each.shape[0] == rows and _is_one(each) for each in made):
         return 0
     return 0 if all(map(_is_one, inputs)) else rows
+
+
+def _differ(output: Any, rows: int) -> bool:
+    """Whether the rows of something that was returned, as many as then, differ."""
+    made = [t for t in tensors_in(output) if isinstance(t, torch.Tensor) and _is_readable(t)]
+    return any(t.dim() > 0 and t.shape[0] == rows and not _is_one(t) for t in made)
 
 
 def _is_readable(tensor: torch.Tensor) -> bool:
