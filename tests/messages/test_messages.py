@@ -17,11 +17,9 @@ from backsight.diagnosis.errors import ERRORS, known
 from backsight.diagnosis.errors.modified.case import Said, said_by
 from backsight.diagnosis.errors.unused_in_ddp import without_gradient
 from backsight.diagnosis.evidence.elsewhere import elsewhere
-from backsight.memory import calls
 from backsight.profiling.marks import Marks
 from backsight.profiling.subjects import Subjects
-from backsight.tape import saved
-from backsight.tracing.compiled import Hushed
+from backsight.tape import Hushed, saved
 from backsight.verification.conduct import of_error
 
 HERE = Path(__file__).parent
@@ -227,7 +225,7 @@ def of_a_watch():
     hushed.remove()
 
 
-@pytest.mark.parametrize("hush", [of_a_watch, of_marks, calls._without_warning])
+@pytest.mark.parametrize("hush", [of_a_watch, of_marks])
 @every_version
 def test_nobody_is_warned_of_our_hooks_under_compile(version, hush):
     if (message := MESSAGES[version]["a_compiled_module_under_global_hooks"]) is None:

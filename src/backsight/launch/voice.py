@@ -39,13 +39,19 @@ def say(line: str, **fields: Any) -> None:
     _put(_with_rank(f"{printable(line)}\n"))
 
 
+_failures: set[str] = set()
+
+
 def failed(what: str, failure: BaseException) -> None:
-    """Say in one line that backsight, not the program, has failed; the failure's text may be a user's, and raise."""
+    """Say in one line, once, that backsight, not the program, has failed; its text may be a user's, and raise."""
     try:
         text = f"{type(failure).__name__}: {failure}"
     except Exception:
         text = type(failure).__name__
-    say(f"backsight: {what}: {text}")
+    line = f"backsight: {what}: {text}"
+    if line not in _failures:
+        _failures.add(line)
+        say(line)
 
 
 def show(what: Finding | Report, title: str, *, thread: str | None = None) -> None:

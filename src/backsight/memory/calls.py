@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from backsight.memory._torch import COMPILED
 from backsight.memory.tensors import paths_in
-from backsight.tape import Models, next_sequence_number, registered
+from backsight.tape import Hushed, Models, next_sequence_number, registered
 
 Met = Callable[[torch.nn.Module, str], None] | None
 Called = Callable[[Any], None] | None
@@ -58,7 +57,7 @@ class ModuleCalls:
             register_module_forward_hook(self._exit, always_call=True),
         ):
             self._hooks.callback(handle.remove)
-        self._hooks.enter_context(_without_warning())
+        self._hooks.callback(Hushed().remove)
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -113,15 +112,3 @@ class ModuleCalls:
         self._times.append(time.time_ns())
         self._sequences.append(max(next_sequence_number(), self._sequences[-1] if self._sequences else 0))
         self._changes.append(self.path if self._stack else None)
-
-
-@contextmanager
-def _without_warning() -> Iterator[None]:
-    """Keep `torch.compile` from warning that it calls our hooks twice: that does no harm here."""
-    warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
-    ours = warnings.filters[0]
-    try:
-        yield
-    finally:
-        if ours in warnings.filters:
-            warnings.filters.remove(ours)  # type: ignore[attr-defined]  # a list, which typeshed calls a sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,9 +11,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from backsight.profiling._torch import accumulator, mark
 from backsight.profiling.subjects import LeafName, Place, Subjects
-
-_HOOKS_UNDER_COMPILE = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
-"""What a compiled module says of global hooks, to a user who registered none; ours vanish from what is compiled."""
+from backsight.tape import Hushed
 
 
 class Marks:
@@ -27,14 +24,11 @@ class Marks:
         self._held: list[Any] = []  # while these live no id can be given to another object, and no hook is lost
         self._handles: list[Any] = []
         self._running = threading.local()
-        self._filters: list[Any] = []
         self._add(subjects)
 
     def install(self) -> None:
         """Register the hooks on modules, global ones: they are not copied or pickled with a model."""
-        before = list(warnings.filters)
-        warnings.filterwarnings("ignore", message=_HOOKS_UNDER_COMPILE, category=UserWarning)
-        self._filters = [entry for entry in warnings.filters[:1] if entry not in before]
+        self._handles.append(Hushed())
         self._handles.append(register_module_forward_pre_hook(self._enter))
         self._handles.append(register_module_forward_hook(self._leave, always_call=True))
 
@@ -42,10 +36,7 @@ class Marks:
         """Remove every hook, and forget what was marked but for the names."""
         for handle in self._handles:
             handle.remove()
-        for entry in self._filters:
-            if entry in warnings.filters:
-                warnings.filters.remove(entry)  # type: ignore[attr-defined]  # a list, though typed as a Sequence
-        self._handles, self._filters, self._held, self._text_of = [], [], [], {}
+        self._handles, self._held, self._text_of = [], [], {}
         self._running = threading.local()
 
     def _add(self, subjects: Subjects) -> None:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from backsight.recording._torch import busy
-from backsight.recording.hushed import hush, let_speak
+from backsight.tape import Hushed
 
 PATIENCE = 200
 """Milliseconds that hooks which may wait, wait for another thread."""
 
 _left: list[Tables] = []
 """Tables that could not be cleared when they were to be."""
-
-_attached: set[Tables] = set()
 
 
 class Tables:
@@ -36,9 +34,7 @@ class Tables:
             return True
         for _ in range(PATIENCE if wait else 1):
             if not busy(self._of):
-                self._handles = [register() for register in self._register]
-                _attached.add(self)
-                hush()
+                self._handles = [*(register() for register in self._register), Hushed()]
                 return True
             if wait:
                 time.sleep(0.001)
@@ -51,7 +47,4 @@ class Tables:
                 for handle in tables._handles:
                     handle.remove()
                 tables._handles = []
-                _attached.discard(tables)
-        if not _attached:
-            let_speak()
         _left[:] = [each for each in {*_left, self} if each._handles]

@@ -24,6 +24,7 @@ from backsight.tape.cuda_graphs import is_captured
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
+from backsight.tape.hushed import Hushed
 from backsight.tape.lines import announce_lines
 from backsight.tape.modules import Models, modules_in, parameters_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
@@ -38,6 +39,7 @@ __all__ = [
     "CallLog",
     "Edge",
     "Graph",
+    "Hushed",
     "Leaf",
     "Models",
     "Node",

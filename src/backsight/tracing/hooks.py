@@ -11,9 +11,8 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from backsight.tape import CallLog, modules_in
+from backsight.tape import CallLog, Hushed, modules_in
 from backsight.tracing.changes import StepChanges
-from backsight.tracing.compiled import Hushed
 from backsight.tracing.exact import Exact
 from backsight.tracing.headroom import Headroom
 from backsight.tracing.log import Log
