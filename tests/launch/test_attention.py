@@ -9,8 +9,10 @@ from torch.nn.modules import module as hooks
 from torch.overrides import _get_current_function_mode_stack
 
 import backsight as bs
+from backsight.launch import first_steps
 from backsight.launch.attention import CALLS, STEPS, Attention
 from backsight.launch.first_steps import FirstSteps
+from backsight.tracing import hooks as hooks_of_a_watch
 
 LATE = """
 import torch
@@ -77,7 +79,9 @@ def train(model, optimizer, steps):
 
 
 @pytest.fixture
-def run():
+def run(monkeypatch):
+    for user in (first_steps, hooks_of_a_watch):  # other tests of this process have compiled something
+        monkeypatch.setattr(user, "has_compiler", lambda: False)
     first = FirstSteps()
     yield first
     first.stop()
@@ -131,6 +135,29 @@ def test_a_late_error_is_explained_after_the_fact_and_said_to_be(bench):
     assert ended.status == plain.status == 1 and ended.err.startswith(plain.err)
     assert "error BS202" in ended.err and "train.py:12" in ended.err
     assert ended.err.endswith("  To have every step watched: backsight run --watch exact ...\n")
+
+
+COMPILED = """
+import torch
+
+model = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+compiled = torch.compile(model, backend="eager", dynamic=False)
+for step in range(150):
+    if step == 3:
+        torch.compiler.set_stance("fail_on_recompile")
+    loss = compiled(torch.ones(4, 3)).square().sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("trained")
+"""
+
+
+def test_nothing_is_compiled_anew_when_the_watch_pauses(bench):
+    bench.write("train.py", COMPILED)
+    ended = bench.observed("train.py")
+    assert (ended.status, ended.out) == (0, "trained\n"), ended.err
 
 
 def test_and_with_every_step_watched_as_it_was_seen(bench):

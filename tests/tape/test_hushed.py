@@ -4,7 +4,9 @@ import warnings
 
 from backsight.tape import Hushed
 
-OURS = "Using `torch.compile(module)` when there are global hooks on modules (e.g., from `register_module_forward_hook`)"
+OURS = (
+    "Using `torch.compile(module)` when there are global hooks on modules (e.g., from `register_module_forward_hook`)"
+)
 
 
 def warn(text):

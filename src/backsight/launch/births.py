@@ -16,7 +16,7 @@ from backsight.diagnosis.wording import counted, listed, shaped
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import ours
-from backsight.tape import no_torch_dispatch, no_torch_function, tensors_in
+from backsight.tape import is_jit_traced, no_torch_dispatch, no_torch_function, tensors_in, unnumbered
 from backsight.tracing import Watch
 from backsight.tracing.births import what_is
 from backsight.tracing.steps import parameters
@@ -38,10 +38,11 @@ class BirthWatch:
         self.told = self._ended = False
         self._came_in = ""
         self._steps = 0
-        self._handles = [
-            register_module_forward_pre_hook(self._guarded(self._called)),
-            register_optimizer_step_pre_hook(self._guarded(self._before_step)),
-        ]
+        with unnumbered():
+            self._handles = [
+                register_module_forward_pre_hook(self._guarded(self._called)),
+                register_optimizer_step_pre_hook(self._guarded(self._before_step)),
+            ]
 
     def finish(self) -> None:
         """Remove the hooks; tell of the last loss if it was not finite and no step was made with it."""
@@ -110,8 +111,9 @@ class BirthWatch:
             if torch.compiler.is_compiling() or self._ended:
                 return
             try:
-                with no_torch_function(), no_torch_dispatch(), torch.no_grad():
-                    hook(*given)
+                if not is_jit_traced():
+                    with no_torch_function(), no_torch_dispatch(), torch.no_grad():
+                        hook(*given)
             except BaseException as failure:
                 self._ended = True
                 failed("births of NaN are not looked for any more", ours(failure))

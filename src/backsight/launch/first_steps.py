@@ -24,8 +24,18 @@ from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours, ours
 from backsight.snapshot import groups
-from backsight.tape import ENGINE_CALLS, grad_fn, no_torch_dispatch, no_torch_function, sequence_number, tensors_in
+from backsight.tape import (
+    ENGINE_CALLS,
+    grad_fn,
+    is_jit_traced,
+    no_torch_dispatch,
+    no_torch_function,
+    sequence_number,
+    tensors_in,
+    unnumbered,
+)
 from backsight.tracing import Level, finest, watch
+from backsight.tracing._torch import has_compiler
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -52,8 +62,9 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
         if torch.compiler.is_compiling():
             return
         try:
-            with no_torch_function(), no_torch_dispatch():
-                hook(self, *given)
+            if not is_jit_traced():
+                with no_torch_function(), no_torch_dispatch():
+                    hook(self, *given)
         except BaseException as failure:
             self.give_up(ours(failure))
 
@@ -87,6 +98,7 @@ class FirstSteps:
         self.watch = watch(level=level or closest(), nonfinite=nonfinite)
         self.watch.__enter__()
         self._auditing = True
+        self._ended = False
         self._passes: dict[Site, list[int]] = {}
         self._in_backwards = False
         self._looks = 0
@@ -100,10 +112,11 @@ class FirstSteps:
         if self._attention is not None:
             self.watch.limit(CALLS)
         self._listen()
-        self._step_hooks = [
-            register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
-            register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
-        ]
+        with unnumbered():
+            self._step_hooks = [
+                register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
+                register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
+            ]
 
     @property
     def audits(self) -> int:
@@ -124,6 +137,7 @@ class FirstSteps:
 
     def stop(self) -> None:
         """Remove every hook."""
+        self._ended = True
         self._stop_auditing()
         self._look_again(begin=False)
         for hook in self._step_hooks:
@@ -157,11 +171,13 @@ class FirstSteps:
 
     def _listen(self) -> None:
         """Be told what modules return, for as long as losses are audited."""
-        if self._auditing and self._forward_hook is None:
-            self._forward_hook = register_module_forward_hook(self._forward_done)
+        if self._forward_hook is None and self._auditing:
+            with unnumbered():
+                self._forward_hook = register_module_forward_hook(self._forward_done)
 
     def _unlisten(self) -> None:
-        if self._forward_hook is not None:
+        # What torch.compile has compiled is compiled anew where the number of hooks changes.
+        if self._forward_hook is not None and (self._ended or not has_compiler()):
             self._forward_hook.remove()
             self._forward_hook = None
 
@@ -190,6 +206,8 @@ class FirstSteps:
 
     @_guarded
     def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if self.paused or not self._auditing:
+            return
         outermost = not self.watch.calls.is_running()
         if self.watch.spent and self._attention is not None:
             self._attention.spent()
@@ -198,7 +216,8 @@ class FirstSteps:
             for tensor in tensors_in(output):
                 node = grad_fn(tensor) if isinstance(tensor, torch.Tensor) else None
                 if node is not None:  # a hook on the tensor itself would be seen by who saves or overrides it
-                    self._marked.append(node.register_prehook(self._in_backward))
+                    with unnumbered():
+                        self._marked.append(node.register_prehook(self._in_backward))
             if len(self._marked) > marked:
                 self._outputs.returned(module, args, output)
 
@@ -210,7 +229,8 @@ class FirstSteps:
         """Look, between two steps, at what modules return now, or do so no longer."""
         if self._looking_again is not None:
             self._looking_again.remove()
-        self._looking_again = register_module_forward_hook(self._forward_again) if begin else None
+        with unnumbered():
+            self._looking_again = register_module_forward_hook(self._forward_again) if begin else None
 
     @_guarded
     def _in_backward(self, gradients: Any) -> None:

@@ -11,6 +11,7 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.live import Leaks
 from backsight.launch.voice import failed
 from backsight.naming.roots import ours
+from backsight.tape import unnumbered
 
 
 class LeakWatch:
@@ -19,7 +20,8 @@ class LeakWatch:
     def __init__(self) -> None:
         self._leaks = Leaks()
         self._failed = False
-        self._handle = register_optimizer_step_post_hook(self._stepped)
+        with unnumbered():
+            self._handle = register_optimizer_step_post_hook(self._stepped)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

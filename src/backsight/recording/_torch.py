@@ -16,6 +16,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from backsight.surface import code_of, take, there
+from backsight.tape import unnumbered
 
 COMPILED = "_orig_mod"
 """The name under which what `torch.compile(module)` returns holds the module; it says nothing to a reader."""
@@ -161,7 +162,8 @@ def new_hook_key() -> int:
     With a key of its own a hook can be put into a table, and out of it, again and again. PyTorch's functions make a
     handle each time, which for each parameter takes longer than the step that is to be recorded.
     """
-    return RemovableHandle(OrderedDict()).id
+    with unnumbered():
+        return RemovableHandle(OrderedDict()).id
 
 
 _gradient_hooks: bool = there("torch.Tensor._post_accumulate_grad_hooks", "recorded gradients")

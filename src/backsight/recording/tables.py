@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from backsight.recording._torch import busy
-from backsight.tape import Hushed
+from backsight.tape import Hushed, unnumbered
 
 PATIENCE = 200
 """Milliseconds that hooks which may wait, wait for another thread."""
@@ -34,7 +34,8 @@ class Tables:
             return True
         for _ in range(PATIENCE if wait else 1):
             if not busy(self._of):
-                self._handles = [*(register() for register in self._register), Hushed()]
+                with unnumbered():
+                    self._handles = [*(register() for register in self._register), Hushed()]
                 return True
             if wait:
                 time.sleep(0.001)

@@ -5,6 +5,7 @@ from backsight.tape._torch import (
     backward_number,
     grad_fn,
     in_backward,
+    is_jit_traced,
     is_leaf,
     is_mended,
     load_forward_mode,
@@ -31,6 +32,7 @@ from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
 from backsight.tape.reading import BadDocument
 from backsight.tape.tensors import Leaf, Output, Saved
+from backsight.tape.unnumbered import unnumbered
 from backsight.tape.walk import TooManyNodes
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "graph_of",
     "in_backward",
     "is_captured",
+    "is_jit_traced",
     "is_leaf",
     "is_mended",
     "load_forward_mode",
@@ -72,6 +75,7 @@ __all__ = [
     "sequence_number",
     "storage_key",
     "tensors_in",
+    "unnumbered",
     "version",
     "with_models",
 ]

@@ -41,6 +41,14 @@ no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
 )
 """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
 
+_tracing_state: Callable[[], Any] = take("torch._C._get_tracing_state", "traced programs", without=lambda: None)
+
+
+def is_jit_traced() -> bool:
+    """Whether `torch.jit.trace` records what is computed now, and names it by the variables of the frames around."""
+    return _tracing_state() is not None
+
+
 no_torch_dispatch: Callable[[], AbstractContextManager[Any]] = take(
     "torch._C._DisableTorchDispatch", "tensor subclasses", without=nullcontext
 )

@@ -10,6 +10,7 @@ from torch.autograd.graph import GradientEdge
 
 from backsight.tape._torch import forward_class, input_metadata, leaf_dtype
 from backsight.tape.rows import dimensions
+from backsight.tape.unnumbered import unnumbered
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -114,7 +115,8 @@ def _by_the_engine(node: Any, gradients: Gradients) -> tuple[torch.Tensor | None
 
     arrived = [(GradientEdge(node, k), g) for k, g in enumerate(gradients) if g is not None]
     producers = [GradientEdge(producer, k) for producer, k in node.next_functions if producer is not None]
-    handle = node.register_hook(stop)
+    with unnumbered():
+        handle = node.register_hook(stop)
     try:
         torch.autograd.grad(
             [edge for edge, _ in arrived],

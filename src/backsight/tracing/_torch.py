@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from backsight.surface import code_of, take
-from backsight.tape import next_sequence_number
+from backsight.tape import is_jit_traced, next_sequence_number
 
 next_number = next_sequence_number
 """The number that the next node of this thread will get."""
@@ -38,19 +38,22 @@ HOOKED: frozenset[CodeType] = take("torch.nn.Module._call_impl", "tidy traceback
 PLAIN_TYPES = frozenset({torch.Tensor, nn.Parameter})
 
 
-def run_with(mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def run_with(
+    mode: Any, function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any], call: Callable[..., Any]
+) -> Any:
     """Call `function`, about which `mode` was asked, with `mode` on within the call where that changes nothing.
 
-    It stays off where another mode or a subclass of Tensor is asked about the call too, which they would not be.
+    `call` is what calls it, given the function, the arguments and those by name. The mode stays off where another mode
+    or a subclass of Tensor is asked about the call too, which they would not be.
     """
     if _depth() or not PLAIN_TYPES.issuperset(types):
-        return function(*args, **kwargs)
+        return call(function, args, kwargs)
     alike = _unasking(function)
     if alike is None:
-        return function(*args, **kwargs)
+        return call(function, args, kwargs)
     put(mode)
     try:
-        return alike(*args, **kwargs)
+        return call(alike, args, kwargs)
     finally:
         remove(mode)
 
@@ -72,11 +75,10 @@ def _unasking(function: Any) -> FunctionType | None:
 
 def is_traced() -> bool:
     """Whether what is computed now is recorded or faked: by `torch.export`, `make_fx`, `torch.jit.trace`."""
-    return _modes() > 0 or _tracing_state() is not None
+    return _modes() > 0 or is_jit_traced()
 
 
 _modes: Callable[[], int] = take("torch._C._len_torch_dispatch_stack", "traced programs", without=lambda: 0)
-_tracing_state: Callable[[], Any] = take("torch._C._get_tracing_state", "traced programs", without=lambda: None)
 _push: Any = take("torch._C._push_on_torch_function_stack", "exact watch", without=None)
 _pop: Any = take("torch._C._pop_torch_function_stack", "exact watch", without=None)
 _depth: Any = take("torch._C._len_torch_function_stack", "exact watch", without=None)
@@ -133,6 +135,11 @@ def remove(mode: Any) -> bool:
 
 COMPILE: CodeType | None = take("torch.compile", "compiled functions", without=None, read=code_of)
 """The code of `torch.compile`, after which there may be compiled functions."""
+
+
+def has_compiler() -> bool:
+    """Whether there may be functions that `torch.compile` has compiled."""
+    return "torch._dynamo.eval_frame" in sys.modules
 
 
 def compiled_wrapper() -> CodeType | None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.naming.roots import ours
-from backsight.tape import is_captured, no_torch_dispatch, no_torch_function, sequence_number
+from backsight.tape import is_captured, no_torch_dispatch, no_torch_function, sequence_number, unnumbered
 from backsight.tape._torch import RAW, can_read, forward_class, raw_of_custom
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
@@ -220,7 +220,8 @@ class Births:
         if not starts:
             return lambda: None
         nodes = walk(starts).nodes
-        handles = [node.register_hook(self._hook(node, backward)) for node in nodes if node.next_functions]
+        with unnumbered():
+            handles = [node.register_hook(self._hook(node, backward)) for node in nodes if node.next_functions]
 
         def end() -> None:
             for handle in handles:

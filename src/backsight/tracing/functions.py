@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from backsight.naming.roots import ours
 from backsight.tape import no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
+from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_by, callers, passing_for
@@ -51,6 +53,7 @@ class Functions(TorchFunctionMode):
         try:
             kind = known.get(func) if type(func) in BY_IDENTITY else None
             if kind is None:
+                func = who_asked(func, frame)
                 kind = learn(func)
             first, table = next_number(), self._notes.table()
             simple = kind is PLAIN and not kwargs and not self._looks and first == table.known
@@ -106,7 +109,7 @@ class Functions(TorchFunctionMode):
             end = self._guarded(self._notes.births.before_backward, call.args[0], entry.index)
         done = False
         try:
-            result = run_with(self, call.function, types, call.args, call.kwargs)
+            result = run_with(self, call.function, types, call.args, call.kwargs, partial(_as_caller, call.caller))
             done = True
             return result
         finally:

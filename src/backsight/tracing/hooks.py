@@ -11,7 +11,8 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from backsight.tape import CallLog, Hushed, modules_in
+from backsight.tape import CallLog, Hushed, modules_in, unnumbered
+from backsight.tracing._torch import has_compiler
 from backsight.tracing.changes import StepChanges
 from backsight.tracing.exact import Exact
 from backsight.tracing.headroom import Headroom
@@ -23,39 +24,57 @@ Guard = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class ModuleHooks:
-    """Logs module calls until it is stopped; tells the exact level, where it is on, of them."""
+    """Logs module calls until it is stopped; tells the exact level, where it is on, of them.
 
-    def __init__(self, calls: CallLog, model: torch.nn.Module | None, exact: Exact | None, guarded: Guard):
-        self._calls, self._exact, self._guarded = calls, exact, guarded
+    What `torch.compile` has compiled is compiled anew where the number of global hooks changes. So where there is a
+    compiler, hooks that are paused stay, and do nothing.
+    """
+
+    def __init__(self, calls: CallLog, model: torch.nn.Module | None, guarded: Guard):
+        self._calls, self._guarded = calls, guarded
+        self._exact: Exact | None = None
+        self._idle = False
         self._of_interest = None if model is None else {id(module) for _, module in modules_in(model)}
         self._handles: list[Any] = []
 
-    def start(self) -> str:
-        """Register the hooks."""
+    def attend(self, exact: Exact | None) -> None:
+        """Log module calls from now on."""
+        self._exact, self._idle = exact, False
         self._calls.open()
-        self._handles = [
-            register_module_forward_pre_hook(self._guarded(self._enter)),
-            register_module_forward_hook(self._guarded(self._leave), always_call=True),
-            Hushed(),
-            Headroom(),
-        ]
-        return ""
+        if self._handles:
+            return
+        with unnumbered():
+            self._handles = [
+                register_module_forward_pre_hook(self._guarded(self._enter)),
+                register_module_forward_hook(self._guarded(self._leave), always_call=True),
+                Hushed(),
+                Headroom(),
+            ]
 
-    def stop(self) -> str:
+    def pause(self) -> None:
+        """Log none, and remove the hooks if nobody minds."""
+        self._exact, self._idle = None, True
+        self._calls.close()
+        if not has_compiler():
+            self.remove()
+
+    def remove(self) -> None:
         """Remove every hook."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._calls.close()
-        return ""
 
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
+        if self._idle:
+            return
         if self._of_interest is None or id(module) in self._of_interest:
             self._calls.enter(module)
         if self._exact is not None:
             self._exact.enter(module)
 
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if self._idle:
+            return
         if self._exact is not None:
             self._exact.leave(module)
         if self._of_interest is None or id(module) in self._of_interest:
@@ -88,7 +107,8 @@ class StepHooks:
             if not is_compiling():
                 (count if self._changes is None else end)(*given)
 
-        self._handles = [register_optimizer_step_pre_hook(stepping), register_optimizer_step_post_hook(stepped)]
+        with unnumbered():
+            self._handles = [register_optimizer_step_pre_hook(stepping), register_optimizer_step_post_hook(stepped)]
         return ""
 
     def attend(self, log: Log, exact: Exact | None) -> None:

@@ -64,12 +64,15 @@ def learn(function: Any) -> Kind:
     One of the program's is not kept: it may be a closure over tensors.
     """
     kind = kind_of(function)
-    if type(function) in BY_IDENTITY and _is_pytorchs(function):
+    if is_pytorchs(function):
         known[function] = kind
     return kind
 
 
-def _is_pytorchs(function: Any) -> bool:
+def is_pytorchs(function: Any) -> bool:
+    """Whether a function is one of PyTorch's own, of those that are there once and for all."""
+    if type(function) not in BY_IDENTITY:
+        return False
     if type(function) is FunctionType:
         return function.__closure__ is None and function.__globals__.get("__name__", "").split(".")[0] == "torch"
     holder = getattr(function, "__self__", None)  # of a getter, its descriptor; of a static method, its class

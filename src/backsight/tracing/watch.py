@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from backsight.naming.roots import ours
-from backsight.tape import CallLog, Node, announce, announce_lines, no_torch_dispatch, no_torch_function
+from backsight.tape import CallLog, Node, announce, announce_lines, is_jit_traced, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
@@ -59,6 +59,7 @@ class Watch:
         self._model = model
         self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
         self._steps = StepHooks(self.steps, self._guarded)
+        self._modules = ModuleHooks(self.calls, model, self._guarded)
         self._parts: list[Any] = []
         self._used = self._failed = False
         self.paused = False
@@ -86,12 +87,13 @@ class Watch:
             self._start(exact)
         elif self.level == "lines":
             self._start(_tracer(self._log))
-        self._start(ModuleHooks(self.calls, self._model, exact, self._guarded))
+        self._modules.attend(exact)
         self._steps.attend(self._log, exact)
 
     def _look_away(self) -> None:
         """Stop it again."""
         self._steps.idle()
+        self._modules.pause()
         for part in reversed(self._parts):
             self._note(part.stop())
         self._parts.clear()
@@ -125,6 +127,7 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._look_away()
+        self._modules.remove()
         self._steps.stop()
         if error is not None and self.level == "exact":
             cleaned(error)
@@ -235,8 +238,9 @@ class Watch:
             if torch.compiler.is_compiling() or self._failed:
                 return
             try:
-                with no_torch_function(), no_torch_dispatch():
-                    hook(*given)
+                if not is_jit_traced():
+                    with no_torch_function(), no_torch_dispatch():
+                        hook(*given)
             except BaseException as failure:
                 self._give_up(ours(failure))
 

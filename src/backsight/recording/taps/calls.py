@@ -15,7 +15,7 @@ from backsight.recording.observed import Observed, joined
 from backsight.recording.page import Page, Slot
 from backsight.recording.taps.tap import Tap
 from backsight.recording.taps.weights import WeightTap
-from backsight.tape import backward_number
+from backsight.tape import backward_number, unnumbered
 
 KINDS = ("input", "output", "output_grad", "eval_input", "eval_output")
 """The kinds of rows that come from calls."""
@@ -145,7 +145,8 @@ class _Module:
             for path, tensor in tensors_in(output, "output"):
                 if tensor.requires_grad:
                     register: Any = tensor.register_hook  # which has no types
-                    register(self.tap.hook(self._gradient_of(self._slot("output_grad", path), call)))
+                    with unnumbered():
+                        register(self.tap.hook(self._gradient_of(self._slot("output_grad", path), call)))
 
     def _full(self, call: int) -> bool:
         return self.notebook.full(call, self.name or "the model")

@@ -80,7 +80,7 @@ class GradientTap(Tap):
 
     def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor, at: int | None) -> None:
         """Take a gradient that has just arrived, at this version."""
-        size = gradient.nbytes
+        size = gradient.nbytes if gradient.layout == torch.strided else SMALL + 1  # others do not tell
         backward = backward_number()
         if size > SMALL or backward == -1 or self._at_once or at is None or when_backward_ends is None:
             page.note(slot, call, gradient)
