@@ -20,6 +20,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,7 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _tried(python: Path, options: argparse.Namespace) -> int:
     """Try each part, print a line for it, and keep what was found at once; return the exit status."""
     about = _about(python)
-    places = [*map(tuple, about.pop("places")), (f"{ROOT}{os.sep}", ""), (str(Path.home()), "~")]
+    temporary = (f"{tempfile.gettempdir()}{os.sep}", "<tmp>/")
+    places = [*map(tuple, about.pop("places")), (f"{ROOT}{os.sep}", ""), (str(Path.home()), "~"), temporary]
     versions = about["versions"]
     print(f"PyTorch {versions['torch']}, Python {versions['python']}, {about['platform']}", flush=True)
     failed = False
