@@ -67,8 +67,29 @@ model(torch.ones(2, 3)).sum().backward()
 """
 
 
+CLIPPED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Dropout(0.1), nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for step in range(5):
+    x = torch.randn(6, 4)
+    loss = (1 - model(x)).square().mean() + 1 / (1 + model(x).exp()).sum() + (2 ** model(x)).mean()
+    loss = loss + 7 // (x.abs().sum() + 1)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    print(loss.item(), [p.sum().item() for p in model.parameters()])
+"""
+
+
 @pytest.mark.parametrize("record", [(), ("--record",)], ids=["watched", "recorded"])
-@pytest.mark.parametrize("program", [PATCHED, NUMBERS, TRACED, BLAMED], ids=["patched", "numbers", "traced", "blamed"])
+@pytest.mark.parametrize(
+    "program", [PATCHED, NUMBERS, TRACED, BLAMED, CLIPPED], ids=["patched", "numbers", "traced", "blamed", "clipped"]
+)
 def test_it_ends_and_prints_as_under_plain_python(bench, program, record):
     bench.write("train.py", program)
     plain, ended = bench.python("train.py"), bench.observed("--quiet", *record, "train.py")
