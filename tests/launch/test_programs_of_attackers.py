@@ -86,10 +86,11 @@ for step in range(5):
 """
 
 
+PROGRAMS = {"patched": PATCHED, "numbers": NUMBERS, "traced": TRACED, "blamed": BLAMED, "clipped": CLIPPED}
+
+
 @pytest.mark.parametrize("record", [(), ("--record",)], ids=["watched", "recorded"])
-@pytest.mark.parametrize(
-    "program", [PATCHED, NUMBERS, TRACED, BLAMED, CLIPPED], ids=["patched", "numbers", "traced", "blamed", "clipped"]
-)
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_ends_and_prints_as_under_plain_python(bench, program, record):
     bench.write("train.py", program)
     plain, ended = bench.python("train.py"), bench.observed("--quiet", *record, "train.py")
