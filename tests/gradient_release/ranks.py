@@ -339,7 +339,8 @@ def in_fsdp_clipped():
 
 def in_fsdp_errors_are_loud():
     net, _ = sharded()
-    gradient_release.release(optim.SGD(net.parameters(), lr=0.1), 0)
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    gradient_release.release(optimizer, 0)  # lives as long as its optimizer
     loss(net).backward()
     weight = net.layers[0].weight
     assert whole(nn.utils.clip_grad_norm_(net.parameters(), 1e9)) > 0

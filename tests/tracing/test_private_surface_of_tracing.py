@@ -74,6 +74,9 @@ def test_each_new_function_runs_this_code():
 
 
 def test_a_mode_stays_on_within_what_it_was_asked_about():
+    def called(function, args, kwargs):
+        return function(*args, **kwargs)
+
     class Names(TorchFunctionMode):
         def __init__(self):
             super().__init__()
@@ -82,7 +85,7 @@ def test_a_mode_stays_on_within_what_it_was_asked_about():
         def __torch_function__(self, func, types, args=(), kwargs=None):
             self.names.append(func.__name__)
             if func in (torch.Tensor.backward, torch.autograd.backward):
-                return _torch.run_with(self, func, types, args, kwargs or {})
+                return _torch.run_with(self, func, types, args, kwargs or {}, called)
             return func(*args, **(kwargs or {}))
 
     y = torch.ones(1, requires_grad=True).exp()
