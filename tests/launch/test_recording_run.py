@@ -477,6 +477,38 @@ def test_of_two_optimizers_every_step_is_in_the_run_and_it_is_said_what_steps_ar
     assert len(state["step"]) == 50 and len(run.steps) == 10
 
 
+GROWING = """
+import torch
+from torch import nn
+
+class Odd(nn.Sequential):
+    def named_parameters(self, *given, **more):
+        raise NotImplementedError("ask for groups")
+
+model, odd = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), Odd(nn.Linear(4, 1))
+optimizer = torch.optim.SGD([*model.parameters(), *odd[0].parameters()], lr=0.1)
+for step in range(4):
+    if step == 2:
+        model.append(nn.Linear(4, 4))
+        optimizer.add_param_group({"params": model[2].parameters()})
+    optimizer.zero_grad()
+    odd(model(torch.ones(2, 4))).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_layers_that_come_later_and_models_that_override_their_walk_are_recorded(bench):
+    assert recorded(bench, GROWING).err.splitlines()[-1] == "backsight: 4 steps recorded: backsight runs show run"
+    rows = bs.open_run(bench.folder / "run").frame(as_="numpy")
+    steps = {}
+    for name, kind, step in zip(rows["tensor"], rows["kind"], rows["step"], strict=True):
+        steps.setdefault((name, kind), []).append(int(step))
+    for name, kind in (("model.2.weight", "weight"), ("model.2.output", "output"), ("model.2.bias", "grad")):
+        assert steps[name, kind] == [2, 3]
+    for name, kind in (("model.0.weight", "grad"), ("odd.0.weight", "grad"), ("odd.output", "output")):
+        assert steps[name, kind] == [0, 1, 2, 3]
+
+
 def test_what_prepares_data_is_no_model(bench):
     source = """
 import torch

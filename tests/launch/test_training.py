@@ -310,7 +310,7 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     found = said(observed(bench, f"def main():\n{body}\nmain()\n" if inside else LOST))
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
-        "  The audits of the first steps saw none: it came later.\n"
+        "  The audits of the first steps saw none in what their losses are made of.\n"
         "  cure: Run it again with backsight run --nonfinite: it names the line where the first NaN is born.\n"
     )
 

@@ -76,7 +76,7 @@ def test_disarmed_nothing_is_recorded_and_steps_are_counted_on(net, run):
     assert steps(run) == [0, 1, 4]
 
 
-def test_rearm_finds_modules_that_were_replaced(run):
+def test_rearm_looks_at_once(run):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with bs.record(model, run=run, taps=("output", "weight", "grad")) as rec:
         model[0] = nn.Linear(2, 3)
@@ -96,6 +96,37 @@ def test_parameters_that_were_replaced_are_found_without_rearm(run):
         model(torch.ones(1, 2)).sum().backward()
         rec.step()
     assert [row["mean"] for row in rows(run, tensor="weight")] == [5.0, 1.0]
+
+
+def test_what_comes_into_a_model_later_is_recorded_without_rearm(run):
+    model = nn.Sequential(nn.Linear(2, 4), nn.ReLU())
+    model[0].bias.requires_grad_(False)
+    scale = torch.ones(4, requires_grad=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.record(model, optimizer, run=run):
+        for step in range(4):
+            if step == 1:
+                model.append(nn.Linear(4, 4))
+                optimizer.add_param_group({"params": model[2].parameters()})
+            if step == 2:
+                model[0].bias.requires_grad_(True)
+                optimizer.add_param_group({"params": scale})
+                model[1] = nn.Tanh()
+            (model(torch.ones(1, 2)) * scale).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def seen(name, kind):
+        return [int(row["step"]) for row in rows(run, kind=kind) if row["tensor"] == name]
+
+    assert seen("0.weight", "grad") == seen("0.output", "output") == [0, 1, 2, 3]
+    assert seen("2.weight", "weight") == seen("2.weight", "grad") == seen("2.output", "output") == [1, 2, 3]
+    assert seen("0.bias", "grad") == seen("scale", "weight") == [2, 3]
+    assert seen("1.output", "output") == [0, 1, 2, 3]
+    opened = bs.open_run(run)
+    assert [child["type"] for child in opened.tree[0]["children"]] == ["Linear", "Tanh", "Linear"]
+    changes = [(each.step, each.details) for each in opened.events if each.event == "model changed"]
+    assert changes == [(1, {"came": ["2"], "went": []}), (2, {"came": [], "went": []})]
 
 
 def test_a_predicate_that_raises_ends_the_recording_with_one_warning(net, run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -258,6 +259,13 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_flushed(path: Path) -> N
     assert set(range(60, 100)) <= set(flushed) != set(range(100))
     assert wrong_numbers(run) == 0
     assert run.damage.blocks == run.damage.torn == 0
+
+
+def test_a_folder_that_was_deleted_is_not_called_safe(path: Path) -> None:
+    with RunWriter(path) as writer:
+        shutil.rmtree(path)
+        with pytest.raises(RunNotWritable, match=r"is not there any more, and with it what was recorded\.$"):
+            writer.tensor("t", "weight")
 
 
 def test_a_disk_too_full_to_sort_leaves_the_live_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

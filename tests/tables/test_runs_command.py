@@ -44,6 +44,11 @@ def test_a_run_that_was_killed_is_silent_and_one_that_is_written_is_recording(co
     assert "silent: not closed" in said
 
 
+def test_of_a_run_without_steps_nobody_knows_whether_it_has_ended(command: Command, tmp_path: Path) -> None:
+    RunWriter(tmp_path / "runs" / "begun").event("order", step=None)
+    assert re.search(r" no steps +none$", line_of(command().stdout, "begun "))
+
+
 def test_damage_and_missing_ranks_are_told(command: Command, tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "runs" / "hurt", rank=1, world=4)
     writer.append(0, [writer.tensor("t", "weight", "m", (1,), "float32")], np.zeros(1, STATISTICS))

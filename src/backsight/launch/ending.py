@@ -77,6 +77,6 @@ def _told(lost: list[Any], audited: bool) -> Finding:
         "BS108",
         "warning",
         f"{name}{more} {'hold' if more or not lost else 'holds'} NaN at the end.",
-        ("The audits of the first steps saw none: it came later.",) if audited else (),
+        ("The audits of the first steps saw none in what their losses are made of.",) if audited else (),
         "Run it again with backsight run --nonfinite: it names the line where the first NaN is born.",
     )

@@ -16,6 +16,7 @@ from backsight.recording._torch import CALL, keywords, registered, traced
 from backsight.recording.called import lasting
 from backsight.recording.hook import turn
 from backsight.recording.nested import tensors_in
+from backsight.recording.observed import Observed
 from backsight.recording.tables import Tables
 
 MOST = 32
@@ -93,7 +94,7 @@ class Models:
     def _meet(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], around: list[torch.nn.Module]
     ) -> None:
-        trained = any(True for _ in torch.nn.Module.parameters(module))
+        trained = any(Observed({"": weakref.ref(module)}).places("_parameters"))  # `parameters` could be overridden
         if not trained and not _in_a_graph(args, kwargs):
             return
         returned = self._know(module)

@@ -60,6 +60,11 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> set[int]:
     return {id(parameter) for parameters in _groups(optimizer) for parameter in parameters}
 
 
+def size_of(optimizer: torch.optim.Optimizer) -> int:
+    """Return how many tensors an optimizer holds."""
+    return sum(map(len, _groups(optimizer)))
+
+
 def _groups(optimizer: torch.optim.Optimizer) -> list[list[Any]]:
     groups = object.__getattribute__(optimizer, "__dict__").get("param_groups")
     held = [group.get("params") for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []

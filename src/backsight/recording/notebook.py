@@ -38,6 +38,8 @@ class Notebook:
     begun: Callable[[], None] | None = None
     """Called before a call with grad mode on that comes after a backward pass: the step ended in between, if steps are
     counted by backward passes."""
+    first_call: Callable[[], None] | None = None
+    """Called at the first call of a module in a recorded step."""
     _cut: set[str] = field(default_factory=set)
     _sheet: Any = None
     """What the kernel writes on. One page after the other has it: its memory is in the processor's caches."""

@@ -119,6 +119,32 @@ class Observed:
         return found
 
 
+class Form:
+    """What observed models were made of when they were looked at: to tell cheaply whether they are still the same."""
+
+    def __init__(self, observed: Observed):
+        found = list(observed.modules())
+        self.names = frozenset(name for name, _ in found)
+        self._forms = [(weakref.ref(module), _form(module)) for _, module in found]
+
+    def changed(self) -> bool:
+        """Whether a module, parameter or buffer has come, gone or been replaced, or was frozen or unfrozen."""
+        return any((module := held()) is None or _form(module) != form for held, form in self._forms)
+
+
+def _form(module: torch.nn.Module) -> list[Any]:
+    """Return what tells which modules and parameters this module has itself, and how many buffers.
+
+    Which buffers would tell too much: many modules replace them at every step.
+    """
+    parameters = registered(module, "_parameters").values()
+    return [
+        *map(id, registered(module, "_modules").values()),
+        *[(id(each), each is not None and each.requires_grad) for each in parameters],
+        sum(each is not None for each in registered(module, "_buffers").values()),
+    ]
+
+
 def observed(model: Any) -> Observed:
     """Return what is to be recorded.
 

@@ -20,7 +20,7 @@ from backsight.recording.hook import turn
 from backsight.recording.marking import Marking
 from backsight.recording.metrics import Metric, Metrics
 from backsight.recording.notebook import Notebook
-from backsight.recording.observed import Observed
+from backsight.recording.observed import Form, Observed
 from backsight.recording.page import Page
 from backsight.recording.schedule import SHARE, Pace, Schedule
 from backsight.recording.sink import Sink
@@ -100,6 +100,8 @@ class Recorder:
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
+        self._form = Form(Observed({}))
+        self._notebook.first_call = self._look_again
         self._amid = False
         """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
         self._seen: set[tuple[str, str]] = set()
@@ -312,6 +314,7 @@ class Recorder:
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
         page = self._notebook.page
         if page is not None:
+            self._look_again()
             for tap in self._asked_before:
                 tap.guarded(tap.before_update, page, optimizer)
 
@@ -329,6 +332,15 @@ class Recorder:
         self._notebook.arrived = False
         if self._backwards.end_steps():
             self._next()
+
+    def _look_again(self) -> None:
+        """A layer may have come, gone or been replaced: what is there now is recorded from this very step on."""
+        if self._form.changed():
+            before = self._form.names
+            self._adopted()
+            if self._sink is not None:
+                came, went = sorted(self._form.names - before), sorted(before - self._form.names)
+                self._sink.event("model changed", step=self.steps, came=came, went=went)
 
     def _adopted(self) -> None:
         """An optimizer holds what no module owns: it is recorded from this very step on."""
@@ -411,6 +423,7 @@ class Recorder:
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
         self._unfinished = self._observed.unfinished()
+        self._form = Form(self._observed)
         for tap in self._taps:
             tap.look()
         if self._sink is not None:

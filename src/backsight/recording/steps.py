@@ -11,7 +11,7 @@ import torch
 
 from backsight.naming import search
 from backsight.recording.cost import Cost
-from backsight.recording.held import parameters_of
+from backsight.recording.held import parameters_of, size_of
 from backsight.recording.hook import Hook
 from backsight.recording.observed import Observed
 from backsight.recording.optimizer_steps import leave, listen
@@ -47,7 +47,8 @@ class StepEnds:
     ):
         self._observed = observed
         self._given = None if optimizers is None else [weakref.ref(optimizer) for optimizer in optimizers]
-        self._known: dict[int, tuple[weakref.ref[torch.optim.Optimizer], bool]] = {}
+        self._known: dict[int, tuple[weakref.ref[torch.optim.Optimizer], bool, int]] = {}
+        """Those that were looked at, each with whether it is one of ours, and how many tensors it held then."""
         self._last: weakref.ref[torch.optim.Optimizer] | None = None if self._given is None else self._given[-1]
         self._awaited: list[weakref.ref[torch.optim.Optimizer]] = []
         """Those that have yet to step for the first time, and belong to the first step."""
@@ -68,7 +69,9 @@ class StepEnds:
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return those whose steps are looked at, as far as they are known."""
-        references = self._given if self._given is not None else [each for each, ours in self._known.values() if ours]
+        references = (
+            self._given if self._given is not None else [each for each, ours, _ in self._known.values() if ours]
+        )
         return [held for each in references if (held := each()) is not None]
 
     def expected(self) -> bool:
@@ -99,12 +102,17 @@ class StepEnds:
 
     def _concerns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether this optimizer is one of ours."""
-        known = self._known.get(id(optimizer))
-        if known is None or known[0]() is not optimizer:
-            known = self._known[id(optimizer)] = weakref.ref(optimizer), self._is_ours(optimizer)
-            if known[1]:
+        size = size_of(optimizer)
+        held, ours, had = self._known.get(id(optimizer), (None, False, 0))
+        met = ours and held is not None and held() is optimizer
+        if held is None or held() is not optimizer or had != size:
+            ours = self._is_ours(optimizer)
+            self._known[id(optimizer)] = weakref.ref(optimizer), ours, size
+            if ours and not met:
                 self._meet(optimizer)
-        return known[1]
+            if ours and self._observed.adopt(optimizer):
+                self._adopted()
+        return ours
 
     def _is_ours(self, optimizer: torch.optim.Optimizer) -> bool:
         if self._given is not None:
@@ -114,12 +122,10 @@ class StepEnds:
     def _meet(self, optimizer: torch.optim.Optimizer) -> None:
         """Look at an optimizer that steps for the first time."""
         if self._given is None:
-            if not any(ours for each, ours in self._known.values() if each() is not optimizer):
+            if not any(ours for each, ours, _ in self._known.values() if each() is not optimizer):
                 others = self._observed.parameters().keys() - parameters_of(optimizer)
                 self._awaited = [weakref.ref(each) for each in _alive() if not others.isdisjoint(parameters_of(each))]
             self._last = weakref.ref(optimizer)
-        if self._observed.adopt(optimizer):
-            self._adopted()
 
 
 def _alive() -> list[torch.optim.Optimizer]:

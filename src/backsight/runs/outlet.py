@@ -130,6 +130,8 @@ class Outlet:
         try:
             action()
         except OSError as error:
+            if not path.parent.is_dir():
+                raise RunNotWritable(f"{path.parent} is not there any more, and with it what was recorded.") from error
             raise RunNotWritable(
                 f"{path} cannot be written: {error.strerror or error}. What was written before is safe; make room, "
                 "or record into another folder."

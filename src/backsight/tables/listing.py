@@ -44,7 +44,8 @@ class Listed:
     world: int
     bytes: int
     state: str
-    """`finished`, `recording`, `unreadable`, or `silent 3 h` for one neither closed nor written to for a while."""
+    """`finished`, `recording`, `unreadable`, `silent 3 h` for one neither closed nor written to for a while; `no steps`
+    where nothing tells whether it was closed."""
     damage: str
 
 
@@ -53,7 +54,10 @@ def listed(run: Run, now: float | None = None) -> Listed:
     now = time.time() if now is None else now
     steps, tensors = len(run.steps), len(run.tensors)  # before `damage`, which tells what reading has met
     total, last, still_open = files(run.path)
-    state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
+    if not (steps or still_open):
+        state = "no steps"
+    else:
+        state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
     return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -44,22 +45,28 @@ class CallTap(Tap):
         self._ddp = False
         self.started: Page | None = None
         self._calls = ModuleCalls(notebook, self.fail)
+        self._known: dict[str, tuple[weakref.ref[torch.nn.Module], _Module]] = {}
 
     def begin(self, page: Page) -> None:
         """Called with the first module call of a step."""
         self.started = page
+        if self.notebook.first_call is not None:
+            self.notebook.first_call()
         page.replicated = self._ddp or in_ddp()
         if self._weights is not None:
             self._weights.guarded(self._weights.first_call, page)
 
     def survey(self) -> None:
         self._ddp = self.observed.has_ddp()
-        taken = []
+        taken, before, self._known = [], self._known, {}
         for name, module in self.observed.modules():
             if is_script(module):  # whose inner calls are not Python's
                 continue
             if self.kinds or name in self.observed.models:
-                calls = _Module(self, name)
+                held, calls = before.get(name, (None, None))
+                if held is None or calls is None or held() is not module:  # else a call of it may be under way
+                    held, calls = weakref.ref(module), _Module(self, name)
+                self._known[name] = held, calls
                 taken.append((module, calls.enter, calls.leave if self.kinds else None))
         self._calls.choose(taken)
 
