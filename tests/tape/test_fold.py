@@ -101,6 +101,33 @@ def test_a_fold_begins_where_a_loop_carries_least_along():
     assert fold(letters, inputs) == (Fold(start=2, period=3, count=5),)
 
 
+@given(rounds=st.integers(5, 20), backwards=st.booleans(), between=st.integers(0, 3))
+def test_a_loop_through_what_another_has_made_is_folded_with_it(rounds, backwards, between):
+    letters = "xab" * rounds + "y" * between + "cd" * rounds + "s"
+    inputs = [(), (0,), (0, 1)]
+    inputs += [(i - 3,) if i % 3 == 0 else (i - 1,) if i % 3 == 1 else (i - 2, i - 1) for i in range(3, 3 * rounds)]
+    inputs += [() for _ in range(between)]
+    for k in range(rounds):
+        made = 3 * (rounds - 1 - k if backwards else k)
+        inputs += [(made + 1,), (made + 2, len(inputs))]
+    results = range(3 * rounds + between + 1, len(inputs), 2)
+    inputs.append(tuple(results))
+    found = fold(letters, inputs)
+    assert sorted((f.period, f.count) for f in found) == [(2, rounds - 1), (3, rounds - 1)]  # the first x is another
+    kept = folded(inputs, found)
+    assert expanded("".join(letters[r] for r in kept.rows), kept) == letters
+
+
+def test_a_loop_through_a_part_of_what_another_has_made_is_not_folded_without_it():
+    letters = "xab" * 8 + "cd" * 5
+    inputs = [(), (0,), (1,)] * 8
+    inputs = [tuple(i // 3 * 3 + j for j in sources) for i, sources in enumerate(inputs)]
+    for k in range(5):
+        inputs += [(3 * k + 2,), (len(inputs),)]
+    for f in fold(letters, inputs):
+        assert f.period == 3 and f.start >= 15, "the three whose results nobody uses"
+
+
 @settings(max_examples=300)
 @given(repetitive())
 def test_expanding_the_folds_gives_the_rows_back(sequence):

@@ -122,6 +122,18 @@ def test_a_loop_within_a_loop():
     )
 
 
+def test_a_loop_through_the_results_of_another_is_folded_with_it():
+    policy, value = torch.randn(3, 2, requires_grad=True), torch.randn(3, 1, requires_grad=True)
+    logs, values = [], []
+    for _ in range(30):
+        state = torch.randn(3)
+        logs.append((state @ policy).log_softmax(0)[0])
+        values.append((state @ value).sum())
+    losses = [-log * (1 - v.item()) + (v - 1).square() for log, v in zip(logs, values, strict=True)]
+    text = named(capture(torch.stack(losses).sum()), "policy", "value").text(width=88)
+    assert len(text.splitlines()) < 20 and text.count("⟳ ×30 these") == 2
+
+
 def test_attention_shows_its_three_branches():
     attention, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(1, 5, 8)
     text = capture(attention(x, x, x)[0].sum(), model=attention).text(width=88)

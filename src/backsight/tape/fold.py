@@ -14,6 +14,9 @@ from backsight.tape import repeats
 from backsight.tape.repeats import SPARED, Ints, least
 from backsight.tape.rows import Rows
 
+ROUNDS = 4
+"""How often folds that depend on one another are looked for, before all that do are given up."""
+
 TRIES = 16
 """How many starts are tried for each stretch, those at which least is carried along first."""
 
@@ -89,7 +92,8 @@ def repetitions(
     """Return the repetitions in a sequence of labelled rows: the widest first, then those beside and within it.
 
     An input must come from the same place in its own repetition or in the one before it, or, for all repetitions
-    alike, from one row before the first. What follows may consume from the last repetition, or from all of them.
+    alike, from one row before the first, or each from a repetition of its own of another fold: one loop goes through
+    what another has made. What follows may consume from the last repetition, or from all of them.
 
     ```python
     repetitions("sasasa", [(), (0,), (1,), (2,), (3,), (4,)])   # (Fold(start=0, period=2, count=3),)
@@ -104,8 +108,22 @@ def repetitions(
     """
     search = _Search(labels, inputs, numbers or [()] * len(labels), roots, spared)
     candidates = repeats.stretches(search.rows, spared)
+    for _ in range(ROUNDS):
+        found = _found(search, len(labels), candidates, spared)
+        agreed = search.agreed(found)
+        if len(agreed) == len(found):
+            break
+        search.may_pair = frozenset(agreed)  # each of the others waits for another fold that is not there
+    else:
+        search.may_pair = frozenset()
+        agreed = {f: f for f in _found(search, len(labels), candidates, spared)}
+    return tuple(sorted(agreed.values(), key=lambda f: (f.start, -f.period)))
+
+
+def _found(search: _Search, rows: int, candidates: Ints, spared: int) -> list[Fold]:
+    """Return the widest repetition, and those beside and within it."""
     found: list[Fold] = []
-    regions = [(0, len(labels), candidates)]
+    regions = [(0, rows, candidates)]
     while regions:
         low, high, candidates = regions.pop()
         fold, candidates = search.widest(low, high, candidates)
@@ -113,7 +131,7 @@ def repetitions(
             found.append(fold)
             parts = (low, fold.start), (fold.start, fold.start + fold.period), (fold.stop, high)
             regions += [(a, b, candidates) for a, b in parts if b - a > least(1, spared)]
-    return tuple(sorted(found, key=lambda f: (f.start, -f.period)))
+    return found
 
 
 class _Search:
@@ -127,6 +145,8 @@ class _Search:
         roots: Sequence[int],
         spared: int,
     ):
+        self.may_pair: frozenset[Fold] | None = None
+        """The folds that may take inputs from, or give results to, repetitions of another fold; None for any."""
         self._spared = spared
         index: dict[Hashable, int] = {}
         label = np.array([index.setdefault(x, len(index)) for x in labels], np.int64)
@@ -185,11 +205,12 @@ class _Search:
 
     def _count(self, start: int, period: int, most: int) -> int:
         """Return how many repetitions from `start` on are equal in every respect."""
-        count = self._by_inputs(start, period, most)
+        pairs = self.may_pair is None or any((f.start, f.period) == (start, period) for f in self.may_pair)
+        count = self._by_inputs(start, period, most, pairs)
         count = self._by_numbers(start, period, count) if count > 1 else 1
-        return self._by_consumers(start, period, count) if count > 1 else 1
+        return self._by_consumers(start, period, count, pairs) if count > 1 else 1
 
-    def _by_inputs(self, start: int, period: int, count: int) -> int:
+    def _by_inputs(self, start: int, period: int, count: int, pairs: bool) -> int:
         a, b = self.rows.start[[start, start + period]]
         if a == b:
             return count
@@ -200,6 +221,9 @@ class _Search:
         good |= (source < start) & (source == earlier)
         # What a loop carries along comes from before it in the first repetition, from the first one in the second.
         good[0] |= (source[0] >= start) & (source[0] < start + period) & (earlier[0] < start)
+        if pairs:
+            label, step = self.rows.labels, source - earlier
+            good |= (source < start) & (step == step[0]) & (label[source] == label[earlier])
         return _before_first_false(good.all(1))
 
     def _by_numbers(self, start: int, period: int, count: int) -> int:
@@ -213,7 +237,7 @@ class _Search:
         good = number == number[0] + np.arange(count)[:, None] * step
         return _before_first_false(good[1:].all(1))
 
-    def _by_consumers(self, start: int, period: int, count: int) -> int:
+    def _by_consumers(self, start: int, period: int, count: int, pairs: bool) -> int:
         while count > 1:
             stop = start + period * count
             a, b = np.searchsorted(self._sources, [start, stop])
@@ -228,10 +252,75 @@ class _Search:
             )
             many, times = np.unique(edges[0], return_counts=True)
             complete = np.isin(edges[0], many[times == count]) | (edges[1] >= period * (count - 1))
+            if pairs:
+                complete |= self._is_handed_on(edges[1], edges[0] // period, period, count, complete)
             if complete.all():
                 break
             count = int(edges[1][~complete].min()) // period + 1
         return count
+
+    def _is_handed_on(
+        self, source: Ints, consumer: Ints, period: int, count: int, done: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which edges are of a row whose consumers are equally far apart, one for each repetition."""
+        first, second = (np.flatnonzero(~done & (source // period == k)) for k in (0, 1))
+        if not len(first) or len(first) != len(second) or (source[first] != source[second] - period).any():
+            return np.zeros(len(source), bool)
+        step = consumer[second] - consumer[first]
+        rounds = np.arange(count)[:, None]
+        wanted = np.stack([consumer[first] + rounds * step, source[first] + rounds * period]).reshape(2, count, -1)
+        size = period * count
+        there = np.isin(wanted[0] * size + wanted[1], consumer * size + source)
+        n = len(self.rows)
+        of_rows = (wanted[0] >= 0).all(0) & (wanted[0] < n).all(0)
+        label = self.rows.labels[np.clip(wanted[0], 0, n - 1)]
+        good = there.all(0) & of_rows & (label == label[0]).all(0)
+        return np.isin(consumer * size + source, (wanted[0] * size + wanted[1])[:, good])
+
+    def agreed(self, found: Sequence[Fold]) -> dict[Fold, Fold]:
+        """Return folds by what is left of them where loops hand on to one another, without those that nothing is of.
+
+        What one repetition hands on to one of another loop stays visible in both or in none.
+        """
+        left = {f: f for f in found}
+        rows = {f: self._handed(f) for f in found}
+        changed = True
+        while changed:
+            changed = False
+            for f, now in list(left.items()):
+                first, last = (now.start - f.start) // f.period, (now.stop - f.start) // f.period
+                inside = np.ones(last - first, bool)
+                for column in rows[f]:
+                    others = (g for g in left.values() if g.period == abs(column[1] - column[0]))
+                    held = [(g.start <= column[first:last]) & (column[first:last] < g.stop) for g in others]
+                    inside &= max(held, key=np.count_nonzero, default=np.zeros(last - first, bool))
+                if not inside.all():
+                    changed = True
+                    kept = np.flatnonzero(inside)
+                    left[f] = Fold(now.start + int(kept[0]) * f.period, f.period, len(kept)) if len(kept) else now
+                    if len(kept) < 2 or kept[-1] - kept[0] >= len(kept) or self._is_little(left[f]):
+                        del left[f]
+        return left
+
+    def _is_little(self, f: Fold) -> bool:
+        return (f.count - 1) * f.period < least(f.period, self._spared)
+
+    def _handed(self, f: Fold) -> list[Ints]:
+        """Return rows of other loops, one for each repetition: those that it takes from, and that take from it."""
+        a, b = self.rows.start[[f.start, f.start + f.period]]
+        sources = self.rows.inputs[a : a + (b - a) * f.count].reshape(f.count, -1)
+        handed = [column for column in sources.T if column.max() < f.start and column[0] != column[1]]
+        for row in f.body:
+            once, again = self._outside(row, f.stop), self._outside(row + f.period, f.stop)
+            if f.count > 2 or len(once) == len(again):
+                for one, two in zip(sorted(once - again), sorted(again - once), strict=False):
+                    handed.append(one + np.arange(f.count) * (two - one))
+        return handed
+
+    def _outside(self, row: int, stop: int) -> set[int]:
+        """Return the rows from `stop` on that consume a row."""
+        a, b = np.searchsorted(self._sources, [row, row + 1])
+        return {c for c in self._consumers[a:b].tolist() if stop <= c < len(self.rows)}
 
 
 def _flat(nested: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:

@@ -84,7 +84,8 @@ def _at_period(rows: Sequence, period: int, spared: int) -> Iterator[tuple[int, 
     edge = np.arange(first, len(rows.inputs)) - rows.start[consumer] + rows.start[consumer - period]
     earlier = rows.inputs[np.minimum(edge, len(rows.inputs) - 1)]
     carried = (source > consumer - 2 * period) & (earlier < consumer - period)  # from before the first repetition
-    good = (source - earlier == period) | (source == earlier) | carried
+    paired = (source < consumer - period) & (rows.labels[source] == rows.labels[earlier])  # from another loop
+    good = (source - earlier == period) | (source == earlier) | carried | paired
     alike[consumer[~good] - period] = False
     for start, stop in _runs(alike, least(period, spared)):
         yield start, stop + period, period
