@@ -47,3 +47,22 @@ def test_they_are_the_same_in_the_same_order(bench, flags):
     assert plain.err.count("Warning: ") >= 12
     explanation = re.compile(r"\nbacksight explains\n-+\n.*?\n  cure: [^\n]*(\n  [^\n]*)*\n", re.DOTALL)
     assert explanation.sub("", ended.err) == plain.err
+
+
+def test_of_a_file_that_was_left_open_all_lines_are_there(bench):
+    source = """
+import torch
+
+def leave():
+    open(__file__)
+
+weight = torch.ones(1, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+weight.square().sum().backward()
+optimizer.step()
+leave()
+"""
+    bench.write("train.py", source)
+    flags = ("-X", "dev")
+    plain, ended = bench.python("train.py", flags=flags), bench.observed("--quiet", "train.py", flags=flags)
+    assert "\nResourceWarning: Enable tracemalloc" in plain.err and ended.err == plain.err

@@ -55,7 +55,7 @@ class Heeding:
         return False
 
     def _show(self, message: Any, *given: Any, **named: Any) -> None:
-        self._before(message, *given, **named)
+        _hand_on(self._before, sys._getframe(1), message, *given, **named)
         if not issubclass(type(message), Warning):  # a text, from who calls showwarning() by hand
             return
         try:
@@ -67,3 +67,17 @@ class Heeding:
                 self._tell(finding)
         except BaseException as failure:  # the user's program goes on, whatever is wrong with us
             ours(failure)
+
+
+def _hand_on(show: Callable[..., None], caller: FrameType, *given: Any, **named: Any) -> None:
+    """Have a warning shown as it would be without us.
+
+    Of a ResourceWarning Python's own way also says where the object was made (`-X tracemalloc`, `-X dev`), which is no
+    argument of `showwarning`: only the function that calls it has it (`_showwarnmsg`, in warnings.py).
+    """
+    whole = caller.f_locals.get("msg") if caller.f_globals is vars(warnings) else None
+    implemented = getattr(warnings, "_showwarnmsg_impl", None)
+    if whole is not None and implemented is not None and show is getattr(warnings, "_showwarning_orig", None):
+        implemented(whole)
+    else:
+        show(*given, **named)
