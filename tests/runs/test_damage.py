@@ -72,6 +72,18 @@ def test_flipped_bits_never_give_a_wrong_number(path: Path, close: bool) -> None
         file.write_bytes(data)
 
 
+def test_rows_of_tensors_whose_definition_was_cut_off_are_damage(path: Path) -> None:
+    write(path, 4)
+    lines = path / "rank-00000" / "tensors.jsonl"
+    *kept, lost = lines.read_bytes().splitlines(keepends=True)
+    lines.write_bytes(b"".join(kept))
+    run, _ = read(path)
+    assert len(run.frame(as_="numpy")["step"]) == 4 * len(kept)
+    assert run.damage == Damage(lines=1)
+    lines.write_bytes(b"".join(kept) + lost)
+    assert run.damage == Damage(), "it had not been read yet"
+
+
 def test_a_sorted_segment_without_its_index_is_read_by_its_blocks(path: Path) -> None:
     write(path, 4)
     file = segment(path)

@@ -142,19 +142,20 @@ def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query
         if metric is not None:
             mine = [k for k, name in known.metrics_of_rank[number].items() if name == metric]
             rows = chosen(rows, np.isin(rows["metric"], mine))
-        parts.append(_placed(rows, number, known))
+        parts.append(_placed(rows, rank, known))
     if len(parts) == 1:
         return parts[0]
     held = {**empty(table), **dict.fromkeys(("entry", "rank", "replicated"), np.zeros(0, "<i8"))}
     return {name: np.concatenate([held[name], *(part[name] for part in parts)]) for name in held}
 
 
-def _placed(rows: Columns, rank: int, known: Catalogue) -> Columns:
+def _placed(rows: Columns, rank: Rank, known: Catalogue) -> Columns:
     """Return the rows with what tells them from those of other ranks; those of undefined tensors are left out."""
-    rows = {**rows, "entry": known.entry_of(rank, rows["tensor"])}
-    if (rows["entry"] < 0).any():  # the line that defined them is damaged
-        rows = chosen(rows, rows["entry"] >= 0)
+    rows = {**rows, "entry": known.entry_of(rank.number, rows["tensor"])}
+    if (undefined := rows["entry"] < 0).any():  # the line that defined them is damaged, or was cut off
+        rank.undefined(np.unique(rows["tensor"][undefined]).tolist())
+        rows = chosen(rows, ~undefined)
     rows["tensor"] = known.key_of[rows["entry"]]
-    rows["rank"] = np.full(rows_in(rows), rank, "<i8")
+    rows["rank"] = np.full(rows_in(rows), rank.number, "<i8")
     rows["replicated"] = known.replicated[rows["entry"]]
     return rows

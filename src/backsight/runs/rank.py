@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -98,6 +98,11 @@ class Rank:
         self._turn = threading.RLock()
         self._reach = -1
         self._missing = 0
+        self._undefined: set[int] = set()
+
+    def undefined(self, numbers: Iterable[int]) -> None:
+        """Note that there are rows of tensors with these numbers, but no line that says what they are."""
+        self._undefined.update(numbers)
 
     @property
     def tree(self) -> Any:
@@ -131,9 +136,12 @@ class Rank:
         """What has been skipped so far."""
         held = [growing.held for growing in (self.tensors, self.metrics, self.marks, self.events)]
         segments = list(self._segments.values())
+        if self._undefined:  # or rows came between reading the lines and reading the rows
+            self._undefined -= {each["id"] for each in self.tensors.read()}
+        cut_off = max(0, len(self._undefined) - self.tensors.held.damaged)
         return Damage(
             self._missing + sum(segment.damaged for segment in segments),
-            sum(each.damaged for each in held) + max(0, self.tags.damaged - self.marks.held.damaged),
+            sum(each.damaged for each in held) + max(0, self.tags.damaged - self.marks.held.damaged) + cut_off,
             sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
         )
 
