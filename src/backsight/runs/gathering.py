@@ -76,7 +76,7 @@ def coarse(ranks: dict[int, Rank], known: Catalogue, query: Query, level: int, s
     for number, rank in ranks.items():
         if query.rank in (None, number):
             mine = None if everything else known.numbers(number, query.tensors)
-            rows = _placed(rank.coarse(level, query.window, mine), number, known)
+            rows = _placed(rank.coarse(level, query.window, mine), rank, known)
             parts.append({**rows, "call": np.zeros_like(rows["step"])})
     rows = one_replica({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     return over(_of_all_ranks(rows), stretch)
