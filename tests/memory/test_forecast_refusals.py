@@ -36,6 +36,36 @@ def test_a_model_whose_shapes_depend_on_values_is_refused():
         forecast(Sparse(), torch.randn(4, 8))
 
 
+@torch.library.custom_op("backsight_tests::picky", mutates_args=())
+def picky(x: torch.Tensor) -> torch.Tensor:
+    """Takes more than its fake form does."""
+    if len(x) > 6:
+        raise ValueError("too many rows")
+    return x.clone()
+
+
+@picky.register_fake
+def _(x):
+    torch._check(len(x) < 3, lambda: "Expected fewer rows.")
+    return torch.empty_like(x)
+
+
+def test_an_operator_whose_fake_form_refuses_what_the_operator_takes_is_named_with_the_line(caplog):
+    linear = nn.Linear(2, 2)
+
+    def step(rows):
+        loss = linear(torch.randn(rows, 2)).sum() + picky(torch.randn(rows, 2)).sum()
+        loss.backward()
+
+    forecast(lambda: step(2))
+    with pytest.raises(CannotForecast, match=r"picky.*, but its fake form.*at `loss = linear.*Expected fewer rows"):
+        forecast(lambda: step(4))
+    with pytest.raises(RuntimeError, match="Expected fewer rows") as raised:
+        forecast(lambda: step(8))
+    assert not isinstance(raised.value, CannotForecast), "the real operator refuses it too: the program is wrong"
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -32,6 +32,14 @@ def _fake(name: str) -> Any:
 
 FakeTensor = _fake("FakeTensor")
 FakeTensorMode = _fake("FakeTensorMode")
+FAKE_DISPATCH: Any = take(
+    "torch._subclasses.fake_tensor.FakeTensorMode._dispatch_impl.__code__", _FORECAST, without=None
+)
+"""The function in which the fake form of an operator is called: `func`, `args` and `kwargs` are among its variables."""
+
+FAKE_LOG = "torch._subclasses.fake_tensor"
+"""The name of the logger that tells the traceback of such an error, before it is raised."""
+
 DataDependentOutput = _fake("DataDependentOutputException")
 NO_VALUES = (DataDependentOutput, _fake("DynamicOutputShapeException"))
 """What is raised where the shape or the course of a program depends on values, which fake tensors do not have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import logging
 import os
 import random
 import sys
@@ -10,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,12 @@ from torch.optim import Optimizer
 
 from backsight.gradient_release import release
 from backsight.memory import checkpointed
-from backsight.memory._torch import NO_VALUES, NOT_FAKE, FakeTensorMode, without_modes
+from backsight.memory._torch import FAKE_DISPATCH, FAKE_LOG, NO_VALUES, NOT_FAKE, FakeTensorMode, without_modes
 from backsight.memory.follow import Follow
 from backsight.memory.ledger import History
 from backsight.memory.made_up import MadeUpValues
 from backsight.memory.on_cpu import OnCPU
+from backsight.memory.strictness import stricter
 from backsight.memory.training import NotAStep, Recipe, Script, Training
 from backsight.memory.way import Implementation, Way
 
@@ -192,6 +195,7 @@ def _imagining() -> Iterator[Any]:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(_explained())
+        stack.enter_context(_unlogged())
         stack.enter_context(same_random_state())  # each way begins with the same numbers
         stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
         stack.enter_context(mode)
@@ -217,6 +221,21 @@ def same_random_state() -> Iterator[None]:
 
 
 @contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep PyTorch from logging the traceback of an error that is raised, and explained, anyhow."""
+    logger = logging.getLogger(FAKE_LOG)
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+@contextmanager
 def _explained() -> Iterator[None]:
     try:
         yield
@@ -231,11 +250,21 @@ def _explained() -> Iterator[None]:
             f"An operator of the step has no fake form, which tells the sizes of its results: {error}{_where(error)}. "
             "One of your own gets it by torch.library.register_fake."
         ) from error
+    except Exception as error:
+        operator = stricter(error)
+        if operator is None:
+            raise
+        raise CannotForecast(
+            f"{operator} takes these tensors, but its fake form, which tells the sizes of its results, refuses them"
+            f"{_where(error)}: {error} Forecast the step with what it asks for, or without this operator."
+        ) from error
 
 
 def _where(error: BaseException) -> str:
     """Return the line of the user's program in which an error arose, as ", at `x.item()`, train.py:41"."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    walked = traceback.walk_tb(error.__traceback__)
+    called = takewhile(lambda step: step[0].f_code is not FAKE_DISPATCH, walked)  # what comes then is an operator's own
+    for frame in reversed(traceback.StackSummary.extract(called)):
         if not frame.filename.startswith((*_OURS, "<")):
             line = linecache.getline(frame.filename, frame.lineno or 0).strip()
             return f", at `{line}`, {os.path.basename(frame.filename)}:{frame.lineno}"
