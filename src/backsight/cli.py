@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from backsight._version import __version__
+from backsight.text import inert
 
 _RUN = """\
 Run an unmodified training script as python would, and watch it: the first steps are audited, and an autograd error is
@@ -48,9 +49,16 @@ what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient i
 tested."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Spells out what a word on the command line would do to the terminal that it is told on."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(inert(message))
+
+
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line, with all commands and their options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
         allow_abbrev=False,
@@ -96,7 +104,7 @@ def _words(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
     run = commands.add_parser(
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
@@ -137,7 +145,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.set_defaults(parser=run)
 
 
-def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_runs(commands: "argparse._SubParsersAction[_Parser]") -> None:
     runs = commands.add_parser("runs", help="list recordings", description=_RUNS, allow_abbrev=False)
     runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
     runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; ./runs if not given")
@@ -162,7 +170,7 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     export.add_argument("--by-rank", action="store_true", help="rows of each rank by itself, instead of merged")
 
 
-def _add_view(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_view(commands: "argparse._SubParsersAction[_Parser]") -> None:
     view = commands.add_parser("view", help="show recordings in a browser", description=_VIEW, allow_abbrev=False)
     view.add_argument(
         "path", nargs="?", default="runs", metavar="FOLDER", help="a recording, or where they are; ./runs"
@@ -172,7 +180,7 @@ def _add_view(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     view.add_argument("--report", metavar="FILE", help="write a recording into one HTML file instead")
 
 
-def _add_forecast(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_forecast(commands: "argparse._SubParsersAction[_Parser]") -> None:
     forecast = commands.add_parser(
         "forecast", help="say how much memory a training step will need", description=_FORECAST, allow_abbrev=False
     )
@@ -187,7 +195,7 @@ def _add_forecast(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     forecast.add_argument("--autocast", metavar="TYPE", type=_floating, help="of mixed precision, such as bfloat16")
 
 
-def _add_verify(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_verify(commands: "argparse._SubParsersAction[_Parser]") -> None:
     verify = commands.add_parser(
         "verify", help="prove that gradients are right", description=_VERIFY, allow_abbrev=False
     )

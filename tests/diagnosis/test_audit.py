@@ -15,6 +15,8 @@ import pytest
 import torch
 from audits import codes, mlp, one
 from torch import nn
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import backsight as bs
 from backsight.diagnosis import AuditFailed, history
@@ -265,3 +267,20 @@ def test_a_mode_of_the_user_is_not_asked() -> None:
         bs.audit(loss)
     assert seen == []
     del optimizer
+
+
+def test_a_dispatch_mode_and_a_subclass_of_the_user_see_nothing_of_an_audit() -> None:
+    model = mlp()
+    loss = model(torch.randn(3, 4)).mean()
+    seen = []
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Counting():
+        bs.audit(loss)
+    assert seen == []
+    with FakeTensorMode():
+        assert codes(bs.audit(loss)) == codes(bs.audit(loss))

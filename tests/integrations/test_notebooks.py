@@ -91,6 +91,12 @@ class TestInATerminal:
         *_, failed, after = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP, "print(hidden.shape)")
         assert "BS201" in failed and after == "torch.Size([1, 1, 4])\n"
 
+    def test_a_cell_within_a_cell_does_not_show_it_again(self, tmp_path):
+        inner = ("get_ipython().run_cell('print(1)')", "%%capture\nprint(1)", "print(2)")
+        *_, failed, nested, captured, after = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP, *inner)
+        assert "BS201" in failed and nested.startswith("1\n")
+        assert "BS201" not in nested + captured + after
+
     def test_a_warning_of_pytorchs_is_explained_below_it(self, tmp_path):
         *_, warned = cells(
             tmp_path, "%load_ext backsight\nimport torch", "y = torch.ones(2, requires_grad=True) * 2", "y.grad"

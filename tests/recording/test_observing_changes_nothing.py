@@ -249,3 +249,22 @@ def test_of_a_module_of_torchscript_weights_and_gradients_are_recorded_without_a
     assert {row["kind"] for row in rows(run)} == {"weight", "grad", "state"}
     assert set(names(run, kind="weight", steps=1)) == {"0.weight", "0.bias"}
     assert not [warned for warned in recwarn if issubclass(warned.category, bs.RecordingWarning)]
+
+
+def test_who_records_is_not_kept_until_the_collector_runs(run):
+    class Local:
+        pass
+
+    def recorded(name):
+        local = Local()
+        model = nn.Linear(2, 1)
+        with bs.record(model, torch.optim.SGD(model.parameters(), lr=0.1), run=run / name):
+            model(torch.ones(1, 2)).sum().backward()
+        return weakref.ref(local), weakref.ref(model)
+
+    recorded("first")  # of which PyTorch keeps something
+    gc.disable()
+    try:
+        assert [each() is None for each in recorded("second")] == [True, True]
+    finally:
+        gc.enable()

@@ -166,3 +166,11 @@ def test_doctor_says_of_a_broken_package_nothing_raw(tmp_path: Path, monkeypatch
     check(capsys.readouterr().out)
     assert main(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["parts"]
+
+
+@pytest.mark.parametrize("words", [["doctor", EVIL], ["run", f"--bad{EVIL}", "x.py"], [EVIL]])
+def test_words_that_are_not_known_are_told_without_their_characters(words, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    said = capsys.readouterr().err
+    assert "evil" in said and "\x1b" not in said and "\x9b" not in said

@@ -14,7 +14,7 @@ from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene
 from backsight.diagnosis.wording import counted
 from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
-from backsight.tape import Models, NothingToCapture, no_torch_function, tensors_in
+from backsight.tape import Models, NothingToCapture, no_torch_dispatch, no_torch_function, tensors_in
 from backsight.tracing import current
 
 
@@ -57,27 +57,37 @@ def audit_at(
     moment: Moment = "before backward",
 ) -> Report:
     """Audit on behalf of the caller at `site`, whose earlier audits are compared with this one."""
+    with no_torch_function(), no_torch_dispatch():  # who counts or changes operations is to see the program's alone
+        return _audited(site, roots, model, optimizer, moment)
+
+
+def _audited(
+    site: Site,
+    roots: tuple[Any, ...],
+    model: Models,
+    optimizer: Optimizers,
+    moment: Moment,
+) -> Report:
     given = optimizers_by_name(optimizer)
     surveyed = survey(roots, model=model, finite=True)
     # Given ones are all that is judged, but a leaf of another optimizer is not without one.
     owners = owned(surveyed.graph.leaves, given)
     leaves = [leaf if leaf.owner else own for leaf, own in zip(surveyed.graph.leaves, owners, strict=True)]
     watch = current()
-    with no_torch_function():
-        scene = Scene(
-            surveyed.graph.renamed(leaves, surveyed.graph.root_names),
-            surveyed.models,
-            given or surveyed.optimizers,
-            steps=watch.steps if watch else None,
-            past=recall(site),
-            moment=moment,
-            saved_names=surveyed.saved_names,
-            site=site,
-            loss_is_finite=_are_finite(roots),
-            chosen=bool(given),
-        )
-        findings = [finding for rule in RULES.values() for finding in rule(scene)]
-        remember(site, scene.graph, scene.involved().values())
+    scene = Scene(
+        surveyed.graph.renamed(leaves, surveyed.graph.root_names),
+        surveyed.models,
+        given or surveyed.optimizers,
+        steps=watch.steps if watch else None,
+        past=recall(site),
+        moment=moment,
+        saved_names=surveyed.saved_names,
+        site=site,
+        loss_is_finite=_are_finite(roots),
+        chosen=bool(given),
+    )
+    findings = [finding for rule in RULES.values() for finding in rule(scene)]
+    remember(site, scene.graph, scene.involved().values())
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code))
     ends = len(scene.graph.leaves)
     of_leaves = "1 leaf" if ends == 1 else f"{ends} leaves"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
+from typing import Any
 
 from backsight.diagnosis.errors import Known, known
 from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
@@ -12,6 +14,7 @@ from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming import standstill
+from backsight.naming.plain import namespace
 from backsight.tape import no_torch_function
 
 
@@ -93,10 +96,12 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
 
 def _grouped(error: BaseException) -> Iterator[BaseException]:
     """Yield the exceptions of a group, and of what is made like one."""
-    try:
-        inside = getattr(error, "exceptions", ())
-    except Exception:  # a class of the user's answers for it
-        return
+    group: Any = getattr(builtins, "BaseExceptionGroup", None)  # from Python 3.11 on
+    if group is not None and issubclass(type(error), group):
+        inside = vars(group)["exceptions"].__get__(error)
+    else:
+        held = namespace(error) or {}
+        inside = held.get("exceptions", held.get("_exceptions"))
     if type(inside) in (tuple, list):
         yield from (inner for inner in inside if isinstance(inner, BaseException))
 

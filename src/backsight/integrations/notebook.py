@@ -26,7 +26,8 @@ class Explaining:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._before: BaseException | None = None
+        self._before: list[BaseException | None] = []
+        """The last error before each cell that is running: `%%capture` runs a cell within the cell."""
         self._watch: Watch | None = None
         self._heeding: Heeding | None = None
 
@@ -36,7 +37,7 @@ class Explaining:
         self._shell.events.register("post_run_cell", self._ended)
 
     def stop(self) -> None:
-        self._before = None
+        self._before.clear()
         if self._watch is not None:
             self._watch.__exit__(None, None, None)
         if self._heeding is not None:
@@ -61,11 +62,11 @@ class Explaining:
             print(inert(f"backsight: nothing is watched: {type(failure).__name__}"), file=sys.stderr)
 
     def _starts(self, info: Any) -> None:
-        self._before = getattr(sys, "last_value", None)
+        self._before.append(getattr(sys, "last_value", None))
 
     def _ended(self, result: Any) -> None:
         """Called by IPython with the result of a cell, once its traceback has been shown."""
-        before, self._before = self._before, None
+        before = self._before.pop() if self._before else None
         self._begin_to_watch()
         error = getattr(result, "error_in_exec", None)
         if error is None:  # `%run script.py` shows the traceback itself and lets the cell succeed
@@ -117,7 +118,7 @@ def _show(shell: Any, finding: Finding) -> None:
 
     from backsight.text.console import Console
 
-    console = Console()
+    console = Console(no_color=getattr(shell, "colors", "").lower() == "nocolor")
     if console.is_terminal:
         console.width = min(console.width, 110)
         console.print(

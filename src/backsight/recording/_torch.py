@@ -119,16 +119,16 @@ def busy(of: str) -> bool:
 
     In another thread; of optimizers also in this one, where a hook of somebody is asking.
     """
-    code, own = (CALL if of == "modules" else _STEPPING), get_ident()
-    for thread, frame in sys._current_frames().items():
-        if thread != own and any(here.f_code is code for here in _calls(frame)):
-            return True
+    code, innermost = (CALL if of == "modules" else _STEPPING), sys._current_frames()
+    del innermost[get_ident()]  # our own frame in a variable of its own would be a cycle, and keep the program's alive
+    if any(here.f_code is code for frame in innermost.values() for here in _calls(frame)):
+        return True
     return of == "optimizers" and _in_hook_of_step()
 
 
 def _in_hook_of_step() -> bool:
     """Whether this thread is in a hook that is called before or after a step, and not in the step itself."""
-    called = sys._getframe()
+    called = sys._getframe(1)
     for here in _calls(called):
         if here.f_code is _STEPPING and called.f_code is not getattr(here.f_locals.get("func"), "__code__", None):
             return True
