@@ -8,6 +8,7 @@ import linecache
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 from typing import Any
 
@@ -284,3 +285,19 @@ def test_a_dispatch_mode_and_a_subclass_of_the_user_see_nothing_of_an_audit() ->
     assert seen == []
     with FakeTensorMode():
         assert codes(bs.audit(loss)) == codes(bs.audit(loss))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_audit_within_a_trace_is_no_part_of_it() -> None:
+    class Audited(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            loss = super().forward(x).sum()
+            bs.audit(loss)
+            return loss
+
+    x = torch.ones(2, 3)
+    audited = Audited(3, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, from 2.14 on
+        graph = torch.jit.trace(audited, x, check_trace=False).graph
+    assert {node.kind() for node in graph.nodes()} == {"prim::GetAttr", "aten::linear", "aten::sum", "prim::Constant"}

@@ -14,7 +14,7 @@ from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.scene import Moment, Scene
 from backsight.diagnosis.wording import counted
 from backsight.snapshot import Optimizers, optimizers_by_name, owned, survey
-from backsight.tape import Models, NothingToCapture, no_torch_dispatch, no_torch_function, tensors_in
+from backsight.tape import Models, NothingToCapture, no_jit_trace, no_torch_dispatch, no_torch_function, tensors_in
 from backsight.tracing import current
 
 
@@ -57,7 +57,8 @@ def audit_at(
     moment: Moment = "before backward",
 ) -> Report:
     """Audit on behalf of the caller at `site`, whose earlier audits are compared with this one."""
-    with no_torch_function(), no_torch_dispatch():  # who counts or changes operations is to see the program's alone
+    # Who counts, changes or traces operations is to see the program's alone.
+    with no_torch_function(), no_torch_dispatch(), no_jit_trace():
         return _audited(site, roots, model, optimizer, moment)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import getattr_static
 from operator import attrgetter, methodcaller
 from types import CodeType
@@ -47,6 +47,25 @@ _tracing_state: Callable[[], Any] = take("torch._C._get_tracing_state", "traced 
 def is_jit_traced() -> bool:
     """Whether `torch.jit.trace` records what is computed now, and names it by the variables of the frames around."""
     return _tracing_state() is not None
+
+
+_set_tracing_state: Callable[[Any], None] = take(
+    "torch._C._set_tracing_state", "traced programs", without=lambda state: None
+)
+
+
+@contextmanager
+def no_jit_trace() -> Iterator[None]:
+    """Keep what we compute, and ask of shapes, from becoming part of what `torch.jit.trace` records."""
+    state = _tracing_state()
+    if state is None:
+        yield
+        return
+    _set_tracing_state(None)
+    try:
+        yield
+    finally:
+        _set_tracing_state(state)
 
 
 no_torch_dispatch: Callable[[], AbstractContextManager[Any]] = take(
