@@ -151,7 +151,7 @@ def test_the_evidence_is_kept_and_says_what_was_compared():
     [
         (
             GlobalNorm,
-            r"values of other parameters flow into the step of one, at test_probe.py:\d+: `each.sub_.each.grad / ",
+            r"values of several parameters flow into the step of one, at test_probe.py:\d+: `each.sub_.each.grad / ",
         ),
         (
             Distance,

@@ -159,6 +159,23 @@ class ShortRate(optim.Optimizer):
                 each.sub_(each.grad, alpha=kept[1])
 
 
+class ResetsLate(optim.SGD):
+    """Forgets the momentum of all parameters at every 1000th step, those without a gradient as well."""
+
+    steps = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.steps += 1
+        for group in self.param_groups:
+            for each in group["params"]:
+                momentum = self.state[each].setdefault("momentum", torch.zeros_like(each))
+                if self.steps % 1000 == 0:
+                    momentum.zero_()
+                if each.grad is not None:
+                    each.sub_(momentum.lerp_(each.grad, 0.1), alpha=0.1)
+
+
 COUPLED = [
     (SkipsNan, r"at test_proof.py:\d+: `if all\("),
     (SkipsNanByNumbers, r"at test_proof.py:\d+: `numbers = "),
@@ -171,6 +188,7 @@ COUPLED = [
     (ShufflesLate, r"draws random numbers"),
     (MixesLate, r"flow into the step of one, at test_proof.py:\d+: `each.sub_"),
     (RemembersLast, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(self.last"),
+    (ResetsLate, r"changes a parameter that has no gradient.*at test_proof.py:\d+: `momentum.zero_\(\)`"),
     (ShortRate, r"they differ in the weight of parameter"),
 ]
 
@@ -287,6 +305,27 @@ def test_what_steps_each_parameter_by_itself_is_released(kind):
 
     for bucket in (0, 300):
         assert_same(trained(bucket), trained(None))
+
+
+def test_a_state_for_parameters_that_get_no_gradient_is_stored_as_ever():
+    class ByPlace(optim.SGD):
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for place, each in enumerate(group["params"]):
+                    state = self.state[each]
+                    if each.grad is not None:
+                        state["steps"] = state.get("steps", 0) + 1
+                        each.sub_(each.grad, alpha=group["lr"] * (1 + place))
+
+    def trained(bucket):
+        model = mlp(8, 12, 12, 1)
+        optimizer = ByPlace(model.parameters(), lr=0.01)
+        released = train(model, optimizer, 3, bucket=bucket)
+        assert bucket is None or released.evidence.layout == "positions"
+        return model, optimizer
+
+    assert_same(trained(0), trained(None))
 
 
 class OnlyRates(optim.SGD):

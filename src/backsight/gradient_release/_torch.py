@@ -98,6 +98,16 @@ def ddp_models() -> Iterator[Any]:
     return iter(alive(module.DistributedDataParallel))
 
 
+_compiling: Callable[[], Any] = take(
+    "torch._C._dynamo.eval_frame.get_eval_frame_callback", "release", without=lambda: None
+)
+
+
+def in_compiled_function() -> bool:
+    """Whether this runs within a function compiled by torch.compile, be it traced or run by Python after all."""
+    return torch.compiler.is_compiling() or callable(_compiling())
+
+
 _FUNCTION_NODE: type[Any] = torch.autograd.function.BackwardCFunction
 
 

@@ -44,11 +44,13 @@ class Read(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Values of parameters (a label) that were written to another one, or into what is its own, at a line."""
+    """Values of other parameters that were written to one, or into what is its own.
 
-    parameter: int
-    labels: int
+    line: where that was; source: where values of several parameters came together before.
+    """
+
     line: Line
+    source: Line
 
 
 class Flow(Operations):
@@ -68,6 +70,7 @@ class Flow(Operations):
         reads: the values that Python read, in their order.
         drawn: where random numbers were drawn whose place in a sequence matters.
         written_first: the first value of another parameter that was written into what is one's own.
+        changed: where what is each parameter's own was first written to.
     """
 
     def __init__(self, labels: Labels, own: Sequence[Sequence[torch.Tensor]]):
@@ -75,9 +78,10 @@ class Flow(Operations):
         self.reads: list[Read] = []
         self.drawn: Line | None = None
         self.written_first: Write | None = None
+        self.changed: dict[int, Line] = {}
         self._labels = labels
         self._owner: dict[int, int] = {}
-        self._lines: dict[int, Line] = {}
+        self._sources: dict[int, Line] = {}
         self._touched: set[int] = set()
         self._generators = _generators()
         for number, tensors in enumerate(own):
@@ -118,9 +122,9 @@ class Flow(Operations):
             return self.written_first
         for number, tensors in enumerate(own):
             for each in tensors:
-                others = self._labels.union(each) & ~bit(number)
-                if others:
-                    return Write(number, others, self._lines.get(_storage(each), Line("?", 0)))
+                if self._labels.union(each) & ~bit(number):
+                    line = self._sources.get(_storage(each), Line("?", 0))
+                    return Write(line, line)
         return None
 
     def unseen(self, parameter: torch.Tensor) -> bool:
@@ -156,14 +160,23 @@ class Flow(Operations):
             mask = mixed(masks)
         key = _storage(target)
         self._touched.add(key)
-        before = self._labels.union(target)
+        several = [_storage(each) for each, one in zip(sources, masks, strict=False) if _are_several(union(one))]
         self._labels.put(target, mask)
         now = union(mask)
-        if now & (now - 1) and now & ~before:  # several parameters, and more than before
-            self._lines[key] = line_of("take_step")
         owner = self._owner.get(key)
-        if owner is not None and self.written_first is None and now & ~bit(owner):
-            self.written_first = Write(owner, now & ~bit(owner), line_of("take_step"))
+        if owner is not None and owner not in self.changed:
+            self.changed[owner] = line_of("take_step")
+        foreign = owner is not None and bool(now & ~bit(owner))
+        if _are_several(now) or foreign:
+            line = line_of("take_step")
+            source = self._sources.get(several[0], line) if several else line
+            self._sources[key] = source
+            if foreign and self.written_first is None:
+                self.written_first = Write(line, source)
+
+
+def _are_several(labels: int) -> bool:
+    return bool(labels & (labels - 1))
 
 
 def _entry(pieces: list[Any], at: int, length: int, out: set[int]) -> list[torch.Tensor]:

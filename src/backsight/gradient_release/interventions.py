@@ -17,7 +17,7 @@ from backsight.gradient_release.reads import Operations
 
 FLOATS = (0.0, 1.0, -1.0, 1e12, 1e-12, math.inf, math.nan)
 WHOLE = (0, 1, -1, 10**6)
-FACTORS = (math.nan, math.inf, 1e4, 1e-12, 0.0, -1.0)
+FACTORS = (math.nan, 1e4, math.inf, 1e-12, 0.0, -1.0)
 """By which a gradient is multiplied."""
 
 
@@ -57,13 +57,13 @@ def instead_of(value: Any) -> Sequence[Any]:
     return FLOATS
 
 
-def other_gradients(gradient: torch.Tensor | None) -> Iterator[torch.Tensor | None]:
-    """Yield other gradients that a parameter may have, and in the end none."""
+def other_gradients(gradient: torch.Tensor | None, brief: bool = False) -> Iterator[torch.Tensor | None]:
+    """Yield none, and other gradients that a parameter may have; only the most telling ones if it is to be `brief`."""
     if gradient is not None:
-        for factor in FACTORS:
+        yield None
+        for factor in FACTORS[:2] if brief else FACTORS:
             other = gradient.detach().clone()
             yield other.mul_(factor) if math.isfinite(factor) else other.fill_(factor)
-        yield None
 
 
 def step_ahead(optimizer: torch.optim.Optimizer, parameter: torch.Tensor, by: int) -> bool:

@@ -14,8 +14,15 @@ from backsight.gradient_release.per_step_globals import same
 class Outcome(NamedTuple):
     """What a step has made: of each parameter with its state, and of what they share."""
 
-    own: list[Any]
+    own: list[tuple[torch.Tensor, Any]]
     shared: list[Any]
+
+    def untouched(self, number: int, before: Outcome) -> bool:
+        """Whether a parameter, and what its state held before, is as it was; more may have come to its state."""
+        (weight, state), (earlier, held) = self.own[number], before.own[number]
+        if isinstance(state, dict) and isinstance(held, dict):
+            state = {key: value for key, value in state.items() if key in held}
+        return same(weight, earlier) and (not held or same(state, held))
 
 
 class Moment:

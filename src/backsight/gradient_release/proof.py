@@ -136,8 +136,9 @@ class _Followed:
         if (write := flow.foreign(own)) is not None:
             raise coupled(
                 self._name,
-                "values of other parameters flow into the step of one",
+                "values of several parameters flow into the step of one",
                 write.line,
+                "" if write.source == write.line else f" (they come together at {write.source})",
                 "To clip by the norm of all gradients, turn the clipping off here and call release.clip(max_norm).",
             )
         if flow.drawn is not None or flow.drew():
@@ -154,6 +155,7 @@ class _Tried:
     def __init__(self, copies: Copies, followed: _Followed):
         self._name = type(copies.original).__name__
         course = Course(*copies.new())
+        self._course = course
         self._optimizer, self._parameters = course.optimizer, course.parameters
         self._most = max(60, MOST_RUNS // len(self._parameters))
         self._seen: dict[Any, int] = {}
@@ -161,6 +163,7 @@ class _Tried:
         for number, given, reads in followed.steps:
             course.prepare(number, given)
             self._moment = Moment(self._optimizer, self._parameters)
+            self._before = self._moment.outcome()
             listening = Listening()
             with listening:
                 take_step(self._optimizer)
@@ -205,10 +208,17 @@ class _Tried:
                 return
             self._moment.restore()
             kept = self._parameters[number].grad
-            for gradient in other_gradients(kept):
+            for gradient in other_gradients(kept, brief):
                 found = self._again(number, gradient)
                 if found is None:
                     continue
+                if gradient is None and not found.untouched(number, self._before):
+                    raise coupled(
+                        self._name,
+                        "its step changes a parameter that has no gradient, or its state, as one has that was stepped "
+                        "inside of backward",
+                        self._changing(number),
+                    )
                 own, shared = changed(self._expected, found)
                 if own - {number} or (shared and gradient is not None):
                     line = self._where(number, gradient)
@@ -254,6 +264,15 @@ class _Tried:
             trails.append(trail)
         return trails[0].parts_from(trails[1])
 
+    def _changing(self, number: int) -> Line | None:
+        """Return the line that changes a parameter without a gradient."""
+        self._moment.restore()
+        self._parameters[number].grad = None
+        with Flow(Labels(), self._course.own()) as flow:
+            take_step(self._optimizer)
+        line: Line | None = flow.changed.get(number)
+        return line
+
     def _refuse_chance(self) -> None:
         found = self._again()
         if found is None or any(changed(self._expected, found)[0]) or changed(self._expected, found)[1]:
@@ -265,11 +284,11 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
     optimizer.step()
 
 
-def coupled(name: str, what: str, line: Line | None, do: str = "") -> NotReleasable:
+def coupled(name: str, what: str, line: Line | None, before: str = "", do: str = "") -> NotReleasable:
     """Return the refusal of an optimizer whose parameters hang on one another."""
     at = "" if line is None or not line.number else f", at {line}"
     return NotReleasable(
-        f"{name} does not step each parameter by itself: {what}{at}. Release steps a parameter before the gradients of "
-        f"the others exist, so the result would differ. {do}{' ' if do else ''}Otherwise train without release(), or "
-        "insist: release(optimizer, trust=True)."
+        f"{name} does not step each parameter by itself: {what}{at}{before}. Release steps a parameter before the "
+        f"gradients of the others exist, so the result would differ. {do}{' ' if do else ''}Otherwise train without "
+        "release(), or insist: release(optimizer, trust=True)."
     )
