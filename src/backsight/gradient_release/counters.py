@@ -121,4 +121,4 @@ def jumps(points: Sequence[int], most: int) -> list[int]:
     """Return the counts to which to jump: two before each turning point, of the first ones also before its double."""
     counts = dict.fromkeys(point - 2 for point in points)
     counts.update(dict.fromkeys(2 * point - 2 for point in points[:most]))
-    return sorted([count for count in counts if count > 0][:most])
+    return sorted([count for count in counts if count >= 5][:most])

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 from backsight.gradient_release.counters import Counter, counting, numbers
-from backsight.gradient_release.scenario import Given, gradients_of
+from backsight.gradient_release.scenario import Given, Jump, gradients_of
+
+SAME = 3
+"""Counters that differ by no more than this come to a count within the steps after one jump."""
 
 
 class Course:
@@ -42,12 +45,25 @@ class Course:
         state = self.optimizer.state
         return [[*tensors_of([each, each.grad, state.get(each)])] for each in self.parameters]
 
-    def _jump(self, count: int) -> None:
-        counters = [each for at, each in numbers(self.optimizer).items() if at in self.counts]
-        farthest = int(max((each.value for each in counters), default=0))
-        for each in counters:
-            each.add(max(0, count - farthest))
-        self.reached = max(self.reached, count + 3, farthest)
+    def leaders(self) -> list[int]:
+        """Return what the counters tell, the greatest first, of those that are nearly equal only the greatest."""
+        found: list[int] = []
+        for value in sorted({int(each.value) for each in self._counters()}, reverse=True):
+            if not found or found[-1] - value > SAME:
+                found.append(value)
+        return found
+
+    def _jump(self, jump: Jump) -> None:
+        """Move all counters on by as much as the one that is to come to a count."""
+        leaders = self.leaders()
+        if jump.leader < len(leaders):
+            by = max(0, jump.to - leaders[jump.leader])
+            for each in self._counters():
+                each.add(by)
+            self.reached = max(self.reached, leaders[0] + by + 3)
+
+    def _counters(self) -> list[Counter]:
+        return [each for at, each in numbers(self.optimizer).items() if at in self.counts]
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

@@ -91,8 +91,9 @@ class _Followed:
         even = even_steps(places)
         for number, given in enumerate(even):
             self._follow(number, given)
-        counts = jumps(turning_points(self._course.optimizer), MOST_JUMPS) if self._course.counts else []
-        for number, given in enumerate([*at_counts(places, counts), *rare_steps(places)], len(even)):
+        counts = jumps(turning_points(self._course.optimizer), MOST_JUMPS)
+        late = at_counts(places, counts, len(self._course.leaders()))
+        for number, given in enumerate([*late, *rare_steps(places)], len(even)):
             self._follow(number, given)
 
     @property
@@ -139,7 +140,7 @@ class _Followed:
                 "values of several parameters flow into the step of one",
                 write.line,
                 "" if write.source == write.line else f" (they come together at {write.source})",
-                "To clip by the norm of all gradients, turn the clipping off here and call release.clip(max_norm).",
+                "If this clips by the norm of all gradients, turn it off here and call release.clip(max_norm) instead.",
             )
         if flow.drawn is not None or flow.drew():
             raise coupled(

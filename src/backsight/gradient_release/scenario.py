@@ -12,15 +12,22 @@ Factor = float | None
 """What a gradient is multiplied by; None where there is no gradient."""
 
 
+class Jump(NamedTuple):
+    """A count to which a counter is set: the farthest (0), or one that is behind it."""
+
+    to: int
+    leader: int
+
+
 class Given(NamedTuple):
     """What one step is given.
 
-    factors: of each parameter's gradient; jump: to which count the counters are set before; even: whether it is a step
+    factors: of each parameter's gradient; jump: how the counters are set before; even: whether it is a step
     that every optimizer can take.
     """
 
     factors: tuple[Factor, ...]
-    jump: int | None = None
+    jump: Jump | None = None
     even: bool = True
 
 
@@ -55,10 +62,11 @@ def rare_steps(places: Sequence[int]) -> list[Given]:
     ]
 
 
-def at_counts(places: Sequence[int], counts: Sequence[int]) -> list[Given]:
-    """Return three steps from each of these counts on."""
+def at_counts(places: Sequence[int], counts: Sequence[int], leaders: int) -> list[Given]:
+    """Return three steps from each of these counts on, of each counter."""
     plain = Given((1.0,) * len(places))
-    return [each for count in counts for each in (plain._replace(jump=count), plain, plain)]
+    jumps = [Jump(count, leader) for count in counts for leader in range(min(leaders, 2))]
+    return [each for jump in jumps for each in (plain._replace(jump=jump), plain, plain)]
 
 
 def gradients_of(given: Given, parameters: Sequence[torch.Tensor], number: int) -> list[torch.Tensor | None]:
