@@ -159,6 +159,32 @@ class ShortRate(optim.Optimizer):
                 each.sub_(each.grad, alpha=kept[1])
 
 
+class CountsCalls(optim.SGD):
+    """Counts parameters instead of steps, and does something at the millionth."""
+
+    calls = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for each in with_gradient(self):
+            self.calls += 1
+            each.sub_(each.grad, alpha=0.1 if self.calls % 1000003 else 0.2)
+
+
+class SharesByShape(optim.SGD):
+    """Keeps one momentum for all parameters of a shape."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, lr)
+        self.momenta = {}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for each in with_gradient(self):
+            momentum = self.momenta.setdefault(each.shape, torch.zeros_like(each)).lerp_(each.grad, 0.1)
+            each.sub_(momentum, alpha=0.1)
+
+
 class ResetsLate(optim.SGD):
     """Forgets the momentum of all parameters at every 1000th step, those without a gradient as well."""
 
@@ -189,6 +215,8 @@ COUPLED = [
     (MixesLate, r"flow into the step of one, at test_proof.py:\d+: `each.sub_"),
     (RemembersLast, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(self.last"),
     (ResetsLate, r"changes a parameter that has no gradient.*at test_proof.py:\d+: `momentum.zero_\(\)`"),
+    (CountsCalls, r"they differ in its attribute 'calls'"),
+    (SharesByShape, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(momentum"),
     (ShortRate, r"they differ in the weight of parameter"),
 ]
 
@@ -196,11 +224,29 @@ COUPLED = [
 @pytest.mark.parametrize(("kind", "line"), COUPLED, ids=lambda each: getattr(each, "__name__", None))
 def test_what_couples_parameters_is_refused_with_its_line(kind, line):
     with pytest.raises(NotReleasable, match=f"^{kind.__name__} does not step each parameter by itself.*{line}"):
-        release(kind(decayed_without(mlp(8, 12, 1)), lr=0.1), 0)
+        release(kind(decayed_without(mlp(8, 12, 12, 1)), lr=0.1), 0)
 
 
 def decayed_without(model):
     return [{"params": group["params"]} for group in decayed(model)]
+
+
+class CountsForAll(optim.SGD):
+    """Counts the steps of all optimizers of its class."""
+
+    total = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        CountsForAll.total += 1
+        super().step()
+
+
+def test_what_is_counted_outside_of_the_optimizer_is_refused_by_name():
+    with pytest.raises(
+        NotReleasable, match=r"^CountsForAll changes CountsForAll.total in each step, which is not its own"
+    ):
+        release(CountsForAll(mlp(8, 12, 1).parameters(), lr=0.1), 0)
 
 
 class Lion(optim.Optimizer):

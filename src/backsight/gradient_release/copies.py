@@ -126,11 +126,17 @@ def _settings(group: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(parameters: list[torch.Tensor], most: int) -> list[torch.Tensor]:
-    """Return a few of the parameters of a group, those of different dimensions and types first, in their order."""
-    first_of_kind = {(each.dim(), each.dtype): number for number, each in reversed(list(enumerate(parameters)))}
-    wanted = list(first_of_kind.values())
-    wanted += [number for number in range(len(parameters)) if number not in wanted]
-    return [parameters[number] for number in sorted(wanted[:most])]
+    """Return a few of the parameters of a group, in their order.
+
+    Those of different dimensions and types come first, and then a second one of each kind, and so on.
+    """
+    of_kind: dict[tuple[int, torch.dtype], int] = {}
+    turns = []
+    for number, each in enumerate(parameters):
+        kind = each.dim(), each.dtype
+        of_kind[kind] = of_kind.get(kind, 0) + 1
+        turns.append((of_kind[kind], number))
+    return [parameters[number] for number in sorted(number for _, number in sorted(turns)[:most])]
 
 
 @contextmanager

@@ -51,8 +51,23 @@ def numbers(optimizer: torch.optim.Optimizer) -> dict[tuple[Any, ...], Counter]:
 
 
 def counting(before: dict[tuple[Any, ...], Counter], after: dict[tuple[Any, ...], Counter]) -> set[tuple[Any, ...]]:
-    """Return the numbers that went up by one from one step to the next."""
-    return {at for at, now in after.items() if at in before and now.value - before[at].value == 1.0}
+    """Return the whole numbers that went up, mostly by one, from one step to the next."""
+    return {at for at, now in after.items() if at in before and _is_count(now.value - before[at].value)}
+
+
+def outside(optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    """Return the numbers that an optimizer's class and module hold, which all optimizers of the class share."""
+    found: dict[str, float] = {}
+    for base in type(optimizer).__mro__:
+        if _is_of_others(base):
+            held = {f"{base.__name__}.{name}": value for name, value in vars(base).items()}
+            module = vars(sys.modules.get(base.__module__, object))
+            held.update((f"{base.__module__}.{name}", value) for name, value in module.items())
+            for name, value in held.items():
+                places: dict[tuple[Any, ...], Counter] = {}
+                _collect((), {name: value}, held, places)
+                found.update((".".join(map(str, at)), each.value) for at, each in places.items())
+    return found
 
 
 def turning_points(optimizer: torch.optim.Optimizer) -> list[int]:
@@ -84,6 +99,10 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
+def _is_count(rise: float) -> bool:
+    return rise >= 1 and rise.is_integer()
+
+
 def _whole(value: Any) -> set[int]:
     """Return the counts that a constant may stand for."""
     if isinstance(value, (tuple, list, frozenset)):
@@ -98,7 +117,7 @@ def _codes(kind: type) -> Iterator[CodeType]:
     seen: set[CodeType] = set()
     waiting: list[Any] = []
     for base in kind.__mro__:
-        if base.__module__.split(".")[0] not in ("torch", "builtins"):
+        if _is_of_others(base):
             waiting += [(getattr(each, "__func__", each), base.__module__) for each in vars(base).values()]
     while waiting:
         value, module = waiting.pop()
@@ -115,6 +134,10 @@ def _codes(kind: type) -> Iterator[CodeType]:
             for name in code.co_names
             if isinstance(named.get(name), FunctionType) and not named[name].__module__.startswith("torch.")
         ]
+
+
+def _is_of_others(base: type) -> bool:
+    return base.__module__.split(".")[0] not in ("torch", "builtins")
 
 
 def jumps(points: Sequence[int], most: int) -> list[int]:

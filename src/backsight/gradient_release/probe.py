@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.gradient_release.copies import Copies, Make, random_state_kept, tiny
+from backsight.gradient_release.counters import numbers
 from backsight.gradient_release.errors import CoupledOptimizer, NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.partial_step import Layout
@@ -31,11 +32,12 @@ LAYOUTS: tuple[Layout, ...] = ("positions", "narrow")
 
 
 class Outcome(NamedTuple):
-    """What some steps have made of parameters, the state of their optimizer, and its groups."""
+    """What some steps have made of parameters, the state of their optimizer, its groups, and what else it counts."""
 
     weights: list[torch.Tensor]
     state: dict[str, Any]
     groups: list[dict[str, Any]]
+    counts: dict[tuple[Any, ...], float]
 
 
 def probe(optimizer: torch.optim.Optimizer, make: Make | None, trust: bool = False) -> Evidence:
@@ -171,7 +173,8 @@ class _Trial:
 def _outcome(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> Outcome:
     stored = optimizer.state_dict()
     state = stored.get("state", {})
-    return Outcome([each.detach() for each in parameters], dict(state), stored["param_groups"])
+    counts = {at: each.value for at, each in numbers(optimizer).items() if at[0] == "attribute"}
+    return Outcome([each.detach() for each in parameters], dict(state), stored["param_groups"], counts)
 
 
 def _difference(expected: Outcome, found: Outcome) -> str | None:
@@ -189,4 +192,8 @@ def _difference(expected: Outcome, found: Outcome) -> str | None:
         for key in {**group, **others}:
             if key not in group or key not in others or not same(group[key], others[key]):
                 return f"{key!r} of group {number}"
-    return None
+    if expected.counts.keys() != found.counts.keys():
+        return "its attributes"
+    return next(
+        (f"its attribute {at[1]!r}" for at, one in expected.counts.items() if not same(one, found.counts[at])), None
+    )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.gradient_release.copies import Copies, Make, tiny
-from backsight.gradient_release.counters import jumps, turning_points
+from backsight.gradient_release.counters import jumps, outside, turning_points
 from backsight.gradient_release.course import Course
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.flow import Flow, Read
@@ -25,7 +25,7 @@ from backsight.gradient_release.origin import Line, Trail
 from backsight.gradient_release.per_step_globals import same
 from backsight.gradient_release.scenario import EVEN, Given, at_counts, even_steps, rare_steps
 
-MOST_OF_A_GROUP = 3
+MOST_OF_A_GROUP = 4
 MOST_JUMPS = 16
 MOST_RUNS = 3000
 """Parameters that may be stepped in interventions; about a second."""
@@ -106,6 +106,7 @@ class _Followed:
         moment = Moment(course.optimizer, course.parameters)
         course.prepare(number, given)
         values = [(each.data_ptr(), each.detach().clone()) for each in course.parameters]
+        shared = outside(course.optimizer)
         flow = Flow(self._labels, course.own())
         try:
             with flow:
@@ -116,6 +117,7 @@ class _Followed:
                 self._refuse_failure(number, given, failure)
             return  # numbers that this optimizer cannot take
         self._judge(flow, course.own())
+        self._refuse_counts(shared, outside(course.optimizer))
         for each, (pointer, value) in zip(course.parameters, values, strict=True):
             if each.data_ptr() == pointer and flow.unseen(each) and not same(each.detach(), value):
                 raise _Unseen("its step changes parameters by kernels that do not go through PyTorch's operations.")
@@ -132,6 +134,15 @@ class _Followed:
                 f"({type(own).__name__}: {own})."
             ) from own
         raise _Unseen(f"its step cannot be followed ({type(failure).__name__}: {failure}).") from failure
+
+    def _refuse_counts(self, before: dict[str, float], after: dict[str, float]) -> None:
+        """Refuse what is counted outside of the optimizer, where each partial step would count once more."""
+        moved = [name for name in after if name in before and not same(before[name], after[name])]
+        if moved:
+            raise NotReleasable(
+                f"{self._name} changes {moved[0]} in each step, which is not its own: a step that is taken in parts "
+                "would change it several times. Keep it in the optimizer (`self`), or train without release()."
+            )
 
     def _judge(self, flow: Flow, own: Sequence[Sequence[torch.Tensor]]) -> None:
         if (write := flow.foreign(own)) is not None:
@@ -223,7 +234,8 @@ class _Tried:
                 own, shared = changed(self._expected, found)
                 if own - {number} or (shared and gradient is not None):
                     line = self._where(number, gradient)
-                    raise coupled(self._name, "the gradient of one parameter decides over the step of others", line)
+                    whom = "the step of others" if own - {number} else "what all parameters share"
+                    raise coupled(self._name, f"the gradient of one parameter decides over {whom}", line)
 
     def _other_counters(self) -> None:
         """Have one parameter be at another step than the others."""
