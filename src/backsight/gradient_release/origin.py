@@ -51,13 +51,13 @@ class Trail:
         self._before: Any = None
 
     def parts_from(self, other: Trail) -> Line | None:
-        """Return the last line that two trails have in common, before they part."""
+        """Return the last line that two trails have in common, before they part; None if they do not."""
         shared: Line | None = None
         for one, another in zip(self._lines, other._lines, strict=False):
             if one != another:
                 return shared
             shared = one
-        return shared
+        return None
 
     def __enter__(self) -> Trail:
         self._before = sys.gettrace()
