@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     weights: list[torch.Tensor]
     state: dict[str, Any]
     groups: list[dict[str, Any]]
-    counts: dict[tuple[Any, ...], float]
+    counts: list[tuple[str, float]]
 
 
 def probe(optimizer: torch.optim.Optimizer, make: Make | None, trust: bool = False) -> Evidence:
@@ -173,7 +173,7 @@ class _Trial:
 def _outcome(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> Outcome:
     stored = optimizer.state_dict()
     state = stored.get("state", {})
-    counts = {at: each.value for at, each in numbers(optimizer).items() if at[0] == "attribute"}
+    counts = [(at[1], each.value) for at, each in numbers(optimizer).items() if at[0] == "attribute"]
     return Outcome([each.detach() for each in parameters], dict(state), stored["param_groups"], counts)
 
 
@@ -192,8 +192,7 @@ def _difference(expected: Outcome, found: Outcome) -> str | None:
         for key in {**group, **others}:
             if key not in group or key not in others or not same(group[key], others[key]):
                 return f"{key!r} of group {number}"
-    if expected.counts.keys() != found.counts.keys():
+    if len(expected.counts) != len(found.counts):
         return "its attributes"
-    return next(
-        (f"its attribute {at[1]!r}" for at, one in expected.counts.items() if not same(one, found.counts[at])), None
-    )
+    pairs = zip(expected.counts, found.counts, strict=True)
+    return next((f"its attribute {one[0]!r}" for one, other in pairs if not same(one, other)), None)
