@@ -180,6 +180,47 @@ def test_sparse_gradients_give_the_same_bits():
         assert_same(run(bucket), run(None))
 
 
+@pytest.mark.parametrize("kind", [optim.SparseAdam, optim.SGD])
+@pytest.mark.parametrize("bucket", ["auto", 0])
+def test_sparse_gradients_of_a_small_model_give_the_same_bits(kind, bucket):
+    def run(released):
+        torch.manual_seed(0)
+        model = nn.Embedding(20, 4, sparse=True)
+        optimizer = kind(model.parameters(), lr=1e-2)
+        attached = release(optimizer, bucket) if released else None
+        for step in range(4):
+            model(torch.tensor([step, 3, 3])).square().sum().backward()
+            optimizer.step()
+            if attached is not None:
+                assert attached.grad_norm() > 0
+                assert attached.peak_gradient_bytes == 320
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
+        return model, optimizer
+
+    assert_same(run(True), run(False))
+
+
+@pytest.mark.parametrize("bucket", ["auto", 0])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_training_step_that_is_compiled_is_refused_with_what_to_compile_instead(bucket, whole):
+    model = mlp(8, 200, 1)
+    optimizer = optim.AdamW(model.parameters())
+    release(optimizer, bucket)
+
+    def step():
+        if whole:
+            square(model).backward()
+        optimizer.step()
+
+    if not whole:
+        square(model).backward()
+    try:
+        with pytest.raises(NotReleasable, match=r"inside a function compiled by torch.compile.*`block.compile\(\)`"):
+            torch.compile(step, backend="eager")()
+    finally:
+        torch.compiler.reset()
+
+
 def test_a_release_tells_plainly_what_it_does():
     model = mlp(8, 200, 1)
     optimizer = optim.AdamW(model.parameters())

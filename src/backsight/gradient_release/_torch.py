@@ -18,6 +18,7 @@ there("torch.Tensor._post_accumulate_grad_hooks", "release")
 there("torch.Tensor._version", "release")
 there("torch.optim.Optimizer._optimizer_step_pre_hooks", "release")
 there("torch.optim.Optimizer._optimizer_step_post_hooks", "release")
+there("torch._C.FunctionSchema.arguments", "release")
 
 
 def is_last_hook(parameter: torch.Tensor, hook: Any) -> bool:
@@ -46,6 +47,19 @@ make_wrapper: Any = take("torch.Tensor._make_wrapper_subclass", "release")
 def wrapper(kind: type[torch.Tensor], like: torch.Tensor, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor of a subclass that has the shape, type and device of another, or these, and no memory."""
     return make_wrapper(kind, like.shape, dtype=dtype or like.dtype, device=device or like.device, requires_grad=False)
+
+
+DispatchMode: Any = take("torch.utils._python_dispatch.TorchDispatchMode", "release")
+"""The class of a mode that sees every operation on tensors below autograd."""
+
+
+def written(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
+    """Return the arguments that an operation writes into, tensors or lists of them."""
+    for at, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = kwargs.get(argument.name) if argument.kwarg_only or at >= len(args) else args[at]
+            if given is not None:
+                yield given
 
 
 def own_hook_tables(optimizer: torch.optim.Optimizer) -> bool:
@@ -82,6 +96,16 @@ def ddp_models() -> Iterator[Any]:
     if module is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return iter(())
     return iter(alive(module.DistributedDataParallel))
+
+
+_compiling: Callable[[], Any] = take(
+    "torch._C._dynamo.eval_frame.get_eval_frame_callback", "release", without=lambda: None
+)
+
+
+def in_compiled_function() -> bool:
+    """Whether this runs within a function compiled by torch.compile, be it traced or run by Python after all."""
+    return torch.compiler.is_compiling() or callable(_compiling())
 
 
 _FUNCTION_NODE: type[Any] = torch.autograd.function.BackwardCFunction

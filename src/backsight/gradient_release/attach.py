@@ -31,6 +31,7 @@ def release(
     ddp: torch.nn.Module | None = None,
     process_group: distributed.ProcessGroup | None = None,
     make: Callable[[list[dict[str, Any]]], torch.optim.Optimizer] | None = None,
+    trust: bool = False,
 ) -> Release:
     """Have backward use gradients for the optimizer's step as they come, a bucket at a time, and free them.
 
@@ -46,7 +47,8 @@ def release(
 
     Args:
         optimizer: any optimizer that steps each parameter by its own gradient: all of `torch.optim` but LBFGS, and
-            others that pass a probe on small parameters. Of what `accelerator.prepare` returned, the one inside.
+            others that are shown, on small copies, to step each by itself. Of what `accelerator.prepare` returned,
+            the one inside.
         bucket: bytes of gradients that may gather: "16MB", a number, 0 for every gradient by itself; "auto" is a
             sixteenth of all, between 1 MB and 16 MB, which was fastest for small and for large models.
         ddp: the DistributedDataParallel around the model, if there is one. What it has averaged is stepped in its
@@ -56,6 +58,8 @@ def release(
             wrapped in anything; then nothing of a gradient stays. All ranks have to use the same parameters.
         make: makes an optimizer like this one for groups of other parameters; only for the probe of an optimizer that
             cannot be made from its `defaults` and attributes.
+        trust: insist, where it cannot be shown that an optimizer of others steps each parameter by itself. Then you
+            vouch for it; `release.evidence` says so, and why it would have been refused.
 
     Raises:
         NotReleasable: with the reason, if release would not be exact with this optimizer, or not work.
@@ -76,7 +80,7 @@ def release(
     _refuse_duplicates(optimizer, parameters)
     _refuse_other_owners(optimizer, parameters)
     name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
-    evidence = Evidence(name, known=True) if is_of_torch(optimizer) else probe(optimizer, make)
+    evidence = Evidence(name, known=True) if is_of_torch(optimizer) else probe(optimizer, make, trust)
     if ddp is not None and process_group is not None:
         raise ValueError("ddp= averages gradients already; leave process_group= out.")
     average = None if process_group is None else GroupAverage(process_group, parameters)

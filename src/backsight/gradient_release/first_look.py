@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 
-from backsight.gradient_release._torch import bytes_of, compiled_backwards, ddp_models, leaves_of
+from backsight.gradient_release._torch import (
+    bytes_of,
+    compiled_backwards,
+    ddp_models,
+    in_compiled_function,
+    leaves_of,
+)
 from backsight.gradient_release.bucket import told
 from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
 
@@ -16,10 +23,26 @@ def look(parameters: Sequence[torch.Tensor], bucket: float, ddp: object = None) 
     """Look at the backward pass under way before the first parameter is stepped in it.
 
     Raises:
-        NotReleasable: if the parameters are those of a DistributedDataParallel other than `ddp`.
+        NotReleasable: if the parameters are those of a DistributedDataParallel other than `ddp`, or backward is called
+            by a compiled function.
     """
+    if in_compiled_function():
+        refuse_compiled()
     refuse_ddp(parameters, ddp)
     warn_of_compiled(parameters, bucket)
+
+
+def refuse_compiled() -> NoReturn:
+    """Refuse a training step that is compiled as a whole.
+
+    Raises:
+        NotReleasable: with what to compile instead.
+    """
+    raise NotReleasable(
+        "backward() or optimizer.step() runs inside a function compiled by torch.compile, which traces the hooks of "
+        "release, and compiles each partial step anew. Compile the model, or its blocks (`block.compile()`), and leave "
+        "backward() and optimizer.step() outside of the compiled function."
+    )
 
 
 def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release._torch import hook_first_after_step, hook_last_before_step
+from backsight.gradient_release._torch import bytes_of, hook_first_after_step, hook_last_before_step
 from backsight.gradient_release.arrival import STEPPED, Slot
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseError, ReleaseWarning
 from backsight.gradient_release.evidence import Evidence
+from backsight.gradient_release.first_look import refuse_compiled
 from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import Kept, Norms
 from backsight.gradient_release.placeholder import Placeholder
@@ -36,6 +37,8 @@ class OwnStep(Stepping):
 
     def _before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         """Take the placeholders away, so that the optimizer's own step sees what is left."""
+        if torch.compiler.is_compiling():  # a refusal that is traced would be lost
+            torch.compiler.disable(refuse_compiled)()  # type: ignore[no-untyped-call]  # torch's
         if kwargs or len(args) > 1:
             closure = next((each for each in (*args[1:], *kwargs.values()) if callable(each)), None)
             if closure is not None:
@@ -63,7 +66,7 @@ class OwnStep(Stepping):
         small = [(p, g, g._version) for group in groups for p in group["params"] if (g := p.grad) is not None]
         earlier, self._small = self._small, small
         if len(small) != len(earlier):
-            self.peak_gradient_bytes = max(self.peak_gradient_bytes, sum(gradient.nbytes for _, gradient, _ in small))
+            self.peak_gradient_bytes = max(self.peak_gradient_bytes, sum(map(bytes_of, (each for each, _, _ in small))))
             self._survey()
         elif small and small[0][1] is earlier[0][1]:
             self._attach()  # this loop zeroes gradients in place: their norms have to be taken in time

@@ -73,6 +73,7 @@ class PartialStep:
         finally:
             for group, all_of_them in zip(groups, held, strict=True):
                 group["params"] = all_of_them
+            self.optimizer.state.pop(self._empty, None)  # of one that makes a state for parameters without a gradient
         # Fused optimizers, and those that write to `.data`, leave the version counter as it is; then a graph that still
         # needs the weight would go on with the new value and give wrong gradients.
         torch.autograd.graph.increment_version(parameters)

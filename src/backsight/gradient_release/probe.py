@@ -1,27 +1,28 @@
-"""Whether released steps of an optimizer that is not PyTorch's are exact: tried on small parameters, bit for bit.
+"""Whether released steps of an optimizer that is not PyTorch's are exact: proven, and then tried, bit for bit.
 
-The optimizer of the user is only read. One like it is made of its class, for small random parameters of the same
-dimensions and types, and steps them a few times: by the ordinary loop, twice, and released, with two sizes of buckets.
-The states of all random number generators are put back.
+The optimizer of the user is only read. One like it is made of its class, for small random parameters (`copies`). What
+couples parameters is looked for first (`proof`); then it steps by the ordinary loop, twice, and released, with two
+sizes of buckets: even steps of small parameters, and the rarer steps of the scenario with tiny ones. The states of all
+random number generators are put back.
 """
 
 from __future__ import annotations
 
-import inspect
-import random
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
+from backsight.gradient_release.copies import Copies, Make, random_state_kept, tiny
+from backsight.gradient_release.counters import numbers
 from backsight.gradient_release.errors import CoupledOptimizer, NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.partial_step import Layout
 from backsight.gradient_release.per_step_globals import same
+from backsight.gradient_release.proof import prove
 from backsight.gradient_release.release import Release
+from backsight.gradient_release.scenario import Given, even_steps, gradients_of, rare_steps
 
 STEPS = 4
 MOST_OF_A_GROUP = 6
@@ -29,187 +30,151 @@ MOST_OF_A_GROUP = 6
 
 LAYOUTS: tuple[Layout, ...] = ("positions", "narrow")
 
-Make = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
-_PASSED_ON = (bool, int, float, complex, str, tuple, type(None))
-
 
 class Outcome(NamedTuple):
-    """What some steps have made of parameters, the state of their optimizer, and its groups."""
+    """What some steps have made of parameters, the state of their optimizer, its groups, and what else it counts."""
 
     weights: list[torch.Tensor]
     state: dict[str, Any]
     groups: list[dict[str, Any]]
+    counts: list[tuple[str, float]]
 
 
-def probe(optimizer: torch.optim.Optimizer, make: Make | None) -> Evidence:
+def probe(optimizer: torch.optim.Optimizer, make: Make | None, trust: bool = False) -> Evidence:
     """Return the evidence that released steps of this optimizer are exact.
+
+    Args:
+        trust: take it for granted; of the layouts the one is chosen that a comparison finds exact, if one does.
 
     Raises:
         NotReleasable: if they are not, with what differs, or if it could not be tried.
     """
     kind = type(optimizer)
-    arguments = _arguments(optimizer)
-    made_with = tuple(f"{name}={value!r}" for name, value in arguments.items()) if make is None else ("make()",)
-    make = make or (lambda groups: kind(groups, **arguments))
-    with _random_state(optimizer), warnings.catch_warnings():
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    with random_state_kept(optimizer), warnings.catch_warnings(), torch.compiler.set_stance("force_eager"):
         warnings.simplefilter("ignore")
-        tried = _Trial(optimizer, make)
-        expected = tried.ordinary()
-        again = tried.ordinary()
-        if (what := _difference(expected, again)) is not None:
-            raise NotReleasable(
-                f"{kind.__name__} cannot be probed: two ordinary runs with the same seed differ in {what}."
-            )
-        buckets = (0.0, tried.bytes / 3)
-        refused = {layout: tried.differs(expected, layout, buckets) for layout in LAYOUTS}
-    exact = next((layout for layout in LAYOUTS if refused[layout] is None), None)
-    if exact is None:
-        raise NotReleasable(
-            f"{kind.__name__} does not step each parameter by itself. Released steps of small parameters were compared "
-            f"to those of the ordinary loop: {refused['narrow']}."
-        )
-    return Evidence(
-        f"{kind.__module__}.{kind.__qualname__}", False, exact, STEPS, len(tried.shapes), buckets, made_with
+        try:
+            return _tried(name, optimizer, make)
+        except NotReleasable as refusal:
+            if not trust:
+                raise
+            return Evidence(name, False, _layout_insisted_on(optimizer, make), insisted=str(refusal))
+
+
+def _tried(name: str, optimizer: torch.optim.Optimizer, make: Make | None) -> Evidence:
+    proof = prove(optimizer, make)
+    copies = Copies(optimizer, make, MOST_OF_A_GROUP)
+    even = _Trial(copies, [Given((1.0,) * len(copies.flat))] * STEPS)
+    small = Copies(optimizer, make, MOST_OF_A_GROUP, tiny)
+    rare = _Trial(small, [*even_steps(small.places), *rare_steps(small.places)])
+    differing = ""
+    for layout in LAYOUTS:
+        found = even.differs(layout) or rare.differs(layout)
+        if found is None:
+            return Evidence(name, False, layout, STEPS, len(copies.flat), even.buckets, copies.made_with, str(proof))
+        differing = found
+    raise NotReleasable(
+        f"{type(optimizer).__name__} does not step each parameter by itself. Released steps of small parameters were "
+        f"compared to those of the ordinary loop: {differing}."
     )
 
 
+def _layout_insisted_on(optimizer: torch.optim.Optimizer, make: Make | None) -> Layout:
+    """Return the layout with which even steps are exact; "narrow" if none is, or it cannot be tried."""
+    try:
+        copies = Copies(optimizer, make, MOST_OF_A_GROUP)
+        even = _Trial(copies, [Given((1.0,) * len(copies.flat))] * STEPS)
+        return next((layout for layout in LAYOUTS if even.differs(layout) is None), "narrow")
+    except NotReleasable:
+        return "narrow"
+
+
 class _Trial:
-    """The same steps, ordinary and released, each of new parameters."""
+    """The same steps, ordinary and released, each of new parameters.
 
-    def __init__(self, optimizer: torch.optim.Optimizer, make: Make):
-        self._original = optimizer
-        self._make = make
-        self._generator = torch.Generator().manual_seed(0)
-        self._settings = [_settings(group, optimizer.defaults) for group in optimizer.param_groups]
-        self._weights = [[self._small(each) for each in _chosen(group["params"])] for group in optimizer.param_groups]
-        flat = [each for group in self._weights for each in group]
-        self._gradients = [[self._random(each) * 0.1 for each in flat] for _ in range(STEPS)]
-        self.shapes = [tuple(each.shape) for each in flat]
-        self.bytes = sum(each.numel() * each.element_size() for each in flat)
+    Args:
+        steps: what each step is given; those from the first on that the plain optimizer cannot take are left out.
 
-    def ordinary(self) -> Outcome:
-        """Step as a plain loop does."""
-        optimizer, parameters = self._new()
-        for number in range(STEPS):
-            self._backward(parameters, number)
+    Raises:
+        NotReleasable: if even the plain optimizer does not step the same way twice.
+    """
+
+    def __init__(self, copies: Copies, steps: Sequence[Given]):
+        self._copies = copies
+        self._steps = list(steps)
+        size = sum(each.numel() * each.element_size() for each in copies.flat)
+        self.buckets = (0.0, size / 3)
+        self._expected = self._ordinary()
+        if (what := _difference(self._expected, self._ordinary())) is not None:
+            raise NotReleasable(
+                f"{type(copies.original).__name__} cannot be probed: two ordinary runs with the same seed differ in "
+                f"{what}."
+            )
+
+    def differs(self, layout: Layout) -> str | None:
+        """Return what is not as in the ordinary loop, in words."""
+        for bucket in self.buckets:
             try:
-                optimizer.step()
-            except Exception as failure:
-                raise NotReleasable(
-                    f"{type(optimizer).__name__} cannot be probed: its plain step failed with small parameters "
-                    f"({type(failure).__name__}: {failure})."
-                ) from failure
-            self._after(optimizer, number)
-        return _outcome(optimizer, parameters)
-
-    def released(self, layout: Layout, bucket: float) -> Outcome:
-        """Step inside of the backward pass."""
-        optimizer, parameters = self._new()
-        released = Release(optimizer, bucket, Evidence("", False, layout))
-        for number in range(STEPS):
-            self._backward(parameters, number)
-            optimizer.step()
-            self._after(optimizer, number)
-        released.remove()
-        return _outcome(optimizer, parameters)
-
-    def differs(self, expected: Outcome, layout: Layout, buckets: tuple[float, ...]) -> str | None:
-        """Return what is not as expected, in words."""
-        for bucket in buckets:
-            try:
-                found = self.released(layout, bucket)
+                found = self._released(layout, bucket)
             except CoupledOptimizer as failure:
                 return str(failure).partition(", so that")[0]
             except Exception as failure:
                 return f"{type(failure).__name__}: {failure}"
-            if (what := _difference(expected, found)) is not None:
+            if (what := _difference(self._expected, found)) is not None:
                 return f"they differ in {what}"
         return None
 
-    def _new(self) -> tuple[torch.optim.Optimizer, list[torch.Tensor]]:
-        torch.manual_seed(0)
-        random.seed(0)
-        np.random.seed(0)
-        weights = [[torch.nn.Parameter(each.clone()) for each in group] for group in self._weights]
-        try:
-            optimizer = self._made(weights)
-        except Exception as failure:
-            raise NotReleasable(
-                f"{type(self._original).__name__} cannot be probed: one like it could not be made from its defaults "
-                f"({type(failure).__name__}: {failure}). Pass make=, a function that makes one for other groups: "
-                f"release(optimizer, make=lambda groups: {type(self._original).__name__}(groups, ...))."
-            ) from failure
-        train = getattr(optimizer, "train", None)
-        if callable(train):  # schedulefree: it steps only in this mode
-            train()
-        return optimizer, [each for group in weights for each in group]
+    def _ordinary(self) -> Outcome:
+        """Step as a plain loop does."""
+        optimizer, parameters = self._copies.new()
+        for number, given in enumerate(self._steps):
+            self._backward(parameters, number, given)
+            try:
+                optimizer.step()
+            except Exception as failure:
+                if given.even:
+                    raise NotReleasable(
+                        f"{type(optimizer).__name__} cannot be probed: its plain step failed with small parameters "
+                        f"({type(failure).__name__}: {failure})."
+                    ) from failure
+                del self._steps[number:]
+                return self._ordinary()
+            self._after(optimizer)
+        return _outcome(optimizer, parameters)
 
-    def _made(self, weights: list[list[torch.nn.Parameter]]) -> torch.optim.Optimizer:
-        """Make an optimizer: of what is in its defaults, or else of all that its groups hold, such as `use_muon`."""
-        groups = [{**settings, "params": group} for settings, group in zip(self._settings, weights, strict=True)]
-        try:
-            return self._make(groups)
-        except Exception:
-            self._settings = [_settings(group, group) for group in self._original.param_groups]
-            groups = [{**settings, "params": group} for settings, group in zip(self._settings, weights, strict=True)]
-            return self._make(groups)
+    def _released(self, layout: Layout, bucket: float) -> Outcome:
+        """Step inside of the backward pass."""
+        optimizer, parameters = self._copies.new()
+        released = Release(optimizer, bucket, Evidence("", False, layout))
+        for number, given in enumerate(self._steps):
+            self._backward(parameters, number, given)
+            optimizer.step()
+            self._after(optimizer)
+        released.remove()
+        return _outcome(optimizer, parameters)
 
-    def _backward(self, parameters: list[torch.Tensor], number: int) -> None:
+    def _backward(self, parameters: list[torch.Tensor], number: int, given: Given) -> None:
         """Give each parameter its gradient of this step, the last parameter first."""
+        gradients = gradients_of(given, parameters, number)
         with torch.enable_grad():
-            terms = zip(parameters, self._gradients[number], strict=True)
-            sum(((parameter * gradient).sum().float() for parameter, gradient in terms), torch.zeros(())).backward()  # type: ignore[no-untyped-call]  # torch's
+            terms = [
+                each * gradient for each, gradient in zip(parameters, gradients, strict=True) if gradient is not None
+            ]
+            sum((term.sum().float() for term in terms), torch.zeros(())).backward()  # type: ignore[no-untyped-call]  # torch's
 
-    def _after(self, optimizer: torch.optim.Optimizer, number: int) -> None:
-        """Move the learning rate as a scheduler does."""
+    def _after(self, optimizer: torch.optim.Optimizer) -> None:
+        """Move the learning rates as a scheduler does, each group's by a factor of its own."""
         optimizer.zero_grad()
-        for group in optimizer.param_groups:
+        for number, group in enumerate(optimizer.param_groups):
             if isinstance(group.get("lr"), float):
-                group["lr"] *= 0.9
-
-    def _small(self, parameter: torch.Tensor) -> torch.Tensor:
-        """Return a random tensor of the same dimensions, type and device, of at most 4096 elements."""
-        most = {0: 1, 1: 64, 2: 64, 3: 16}.get(parameter.dim(), 8 if parameter.dim() == 4 else 4)
-        return self._random(parameter, tuple(min(size, most) for size in parameter.shape))
-
-    def _random(self, like: torch.Tensor, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-        made = torch.randn(like.shape if shape is None else shape, generator=self._generator)
-        return made.to(like.device, like.dtype)
-
-
-def _arguments(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return what the constructor of an optimizer takes, as far as it can be read from its defaults and attributes."""
-    known = {**vars(optimizer), **optimizer.defaults}
-    taken = list(inspect.signature(type(optimizer).__init__).parameters.values())[2:]
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {
-        each.name: known[each.name]
-        for each in taken
-        if each.kind in named and each.name in known and isinstance(known[each.name], _PASSED_ON)
-    }
-
-
-def _settings(group: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a group that are to be passed on: those that are wanted, and are no tensors of state."""
-    return {
-        key: value
-        for key, value in group.items()
-        if key in wanted and key not in ("params", "param_names") and isinstance(value, (*_PASSED_ON, torch.Tensor))
-    }
-
-
-def _chosen(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return a few of the parameters of a group, those of different dimensions and types first, in their order."""
-    first_of_kind = {(each.dim(), each.dtype): number for number, each in reversed(list(enumerate(parameters)))}
-    wanted = list(first_of_kind.values())
-    wanted += [number for number in range(len(parameters)) if number not in wanted]
-    return [parameters[number] for number in sorted(wanted[:MOST_OF_A_GROUP])]
+                group["lr"] *= 0.9 - 0.1 * (number % 4)
 
 
 def _outcome(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> Outcome:
     stored = optimizer.state_dict()
     state = stored.get("state", {})
-    return Outcome([each.detach() for each in parameters], dict(state), stored["param_groups"])
+    counts = [(at[1], each.value) for at, each in numbers(optimizer).items() if at[0] == "attribute"]
+    return Outcome([each.detach() for each in parameters], dict(state), stored["param_groups"], counts)
 
 
 def _difference(expected: Outcome, found: Outcome) -> str | None:
@@ -227,17 +192,7 @@ def _difference(expected: Outcome, found: Outcome) -> str | None:
         for key in {**group, **others}:
             if key not in group or key not in others or not same(group[key], others[key]):
                 return f"{key!r} of group {number}"
-    return None
-
-
-@contextmanager
-def _random_state(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Put the random number generators of PyTorch, Python and NumPy back as they were."""
-    devices = {each.device for group in optimizer.param_groups for each in group["params"] if each.is_cuda}
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[device.index for device in devices]):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
+    if len(expected.counts) != len(found.counts):
+        return "its attributes"
+    pairs = zip(expected.counts, found.counts, strict=True)
+    return next((f"its attribute {one[0]!r}" for one, other in pairs if not same(one, other)), None)

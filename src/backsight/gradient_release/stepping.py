@@ -48,7 +48,7 @@ class Stepping(Attached):
         self._momentum: MomentumAccumulation | None = None
         self._midstep = MidStep()
         self._lock = threading.RLock()
-        self._looked = False
+        self._looked = not evidence.optimizer  # the copies of a probe are in no compiled model, and no scaler's
         self._ddp: OverDdp | None = None
         self._group: GroupAverage | None = None
         self._removed = False
