@@ -20,7 +20,7 @@ from backsight.verification.trial import Wrong, tried
 from backsight.verification.written import Written, written
 
 UNTESTABLE = {
-    "CheckpointFunction": "what a reentrant checkpoint runs is not seen; use_reentrant=False shows it",
+    "CheckpointFunction": "what a checkpoint other than PyTorch's runs is not seen; test the function that it is given",
     "torch_nn::_linear_cross_entropy_batch_chunked": "it is PyTorch's own, and returns intermediate results that no "
     "program uses as outputs",
 }
