@@ -43,6 +43,7 @@ class Options(NamedTuple):
     seconds: float | None = None
     seed: int | None = None
     progress: bool | None = None
+    surrogates: Iterable[type] | None = None
 
     def refuse(self, function: Callable[..., Any]) -> None:
         """Raise TypeError for what cannot be called, and for options whose names are parameters of the function."""
@@ -124,8 +125,11 @@ def _verification(
     with warnings.catch_warnings(), progressing(len(operations), progress) as advance:
         warnings.simplefilter("ignore")  # the user saw the warnings of the forward when it ran
         for k in _order(operations):
-            if operations[k].differentiates and not all(_right(each.findings) for each in entries):
-                continue  # what is wrong in it is known: the function as a whole can only be wrong, too
+            if operations[k].differentiates and (found := [f for each in entries for f in each.findings]):
+                # What is wrong in it is known: the function as a whole can only be wrong, too.
+                why = "a surrogate in it is not the derivative" if _right(found) else "an operation in it is wrong"
+                entries[k] = _Entry(skipped=Skipped(operations[k].name, why))
+                continue
             entries[k] = _entry(check, operations[k], clock, generator)
             advance(operations[k].name)
     findings = _merged([finding for entry in entries for finding in entry.findings])

@@ -24,7 +24,7 @@ from backsight.verification.hypotheses.unexplained import unexplained
 
 HYPOTHESES: dict[str, Hypothesis] = {
     "BS419": not_finite,  # nothing can be computed with NaN
-    "BS417": surrogate,  # where the right gradient is zero nothing else can be said
+    "BS417": surrogate,  # where the right gradient is zero nothing else can be said; others look like mistakes
     "BS401": ignores_grad_output,
     "BS402": constant_added,
     "BS403": wrong_sign,
