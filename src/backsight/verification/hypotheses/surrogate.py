@@ -9,7 +9,7 @@ import torch
 from backsight.verification.case import Case, Draw
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.factor import factor_of
-from backsight.verification.hypotheses.wording import number, times
+from backsight.verification.wording import number, times
 
 DECLARE = 'If it is meant, say so: put `@backsight.surrogate("{}")` on the Function.'
 
