@@ -71,6 +71,21 @@ def skipped(step: Step, number: int) -> torch.Tensor | None:
     return x if x is not None and x.shape == step.result.shape and x.dtype == step.result.dtype else None
 
 
+def value_skipped(step: Step, number: int) -> torch.Tensor | None:
+    """What follows is differentiated at the value before the step, whose own derivative is there."""
+    x = skipped(step, number)
+    return None if x is None else x.detach() + (step.result - step.result.detach())
+
+
+def of_transposed(step: Step, number: int) -> torch.Tensor | None:
+    """The gradient that arrives at a product of matrices is transposed, or is not where it must be."""
+    x, y = step.operand(number), step.result
+    if x is None or step.name not in ("matmul", "mm", "bmm") or y.dim() < 2 or y.shape[-1] != y.shape[-2]:
+        return None
+    pull: Any = torch.func.vjp(lambda t: step.with_operand(number, t), x.detach())[1]
+    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.mT)[0])
+
+
 def not_arranged(step: Step, number: int) -> torch.Tensor | None:
     """A transpose is left out."""
     x = step.operand(0)
@@ -450,6 +465,20 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "Save what {step} returned, and go through it in backward.",
     ),
     Alteration(
+        "BS416",
+        value_skipped,
+        "takes derivatives at the values before {step}",
+        "What comes after {step} is differentiated at the values before it; the derivative of {step} itself is right.",
+        "Use what {step} returned.",
+    ),
+    Alteration(
+        "BS405",
+        of_transposed,
+        "lacks a transpose of the gradient that arrives at {step}",
+        "It is right with that gradient transposed; the sizes are equal, so nothing complains.",
+        "Transpose it: for c = a @ b the gradients are dc @ b.T and a.T @ dc.",
+    ),
+    Alteration(
         "BS405",
         not_arranged,
         "leaves out {step}",
@@ -542,6 +571,22 @@ SCALED = Alteration(
     "Multiply that part by {inverse}.",
 )
 """A derivative that is off by a factor: the factor follows from the gradients with that derivative and without it."""
+
+PASSED_SCALED = Alteration(
+    "BS416",
+    passed_on,
+    "has a number in the place of the derivative of {step}",
+    "It is right if the derivative of {step} with respect to {operand} were {factor} 1 everywhere.",
+    "Multiply by that derivative: the chain rule.",
+)
+
+FACTOR = Alteration(
+    "BS416",
+    passed_on,
+    "{has} the factor {step}",
+    "Every entry would be right if it were {changed} by {step}.",
+    "Multiply the derivatives of all steps of forward, from its output back to this input.",
+)
 
 WHOLE = Alteration(
     "BS405",

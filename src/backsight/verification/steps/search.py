@@ -12,12 +12,16 @@ import torch
 
 from backsight.verification.steps.alterations import (
     ALTERATIONS,
+    FACTOR,
+    PASSED_SCALED,
     SCALED,
     STAND_IN,
     UP_TO,
     WHOLE,
     Alteration,
     constant,
+    left_out,
+    passed_on,
     with_stand_in,
     without,
 )
@@ -29,7 +33,7 @@ Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]
 
 SECONDS = 3.0
 MOST_STEPS = 60
-MOST_PAIRED = 16
+MOST_PAIRED = 20
 OPERANDS = 3
 
 
@@ -46,8 +50,7 @@ class Found:
     def told(self, argument: str) -> tuple[str, str, str]:
         """Return title, evidence and cure."""
         step = _spelt(self.step) + (f" and {_spelt(self.beside)}" if self.beside else "")
-        ordinal = ("the first operand", "the second operand", "the third operand")[self.operand]
-        given = {"step": step, "operand": ordinal, "argument": argument, **self.words}
+        given = {"step": step, "operand": _operand(self.operand), "argument": argument, **self.words}
         alteration = self.alteration
         return tuple(text.format(**given) for text in (alteration.title, alteration.evidence, alteration.cure))  # type: ignore[return-value]  # three
 
@@ -69,8 +72,19 @@ def found(
         is_given: whether a gradient is, closely enough, the one given for draw number k.
     """
     search = _Search(forward, x, draws, given[0], is_given, time.monotonic() + SECONDS)
-    ways = (search.by_table, search.by_factor, search.as_a_whole, search.up_to, search.in_two_steps, search.by_stand_in)
+    ways = (
+        search.by_table,
+        search.as_a_whole,
+        search.up_to,
+        search.by_factor,
+        search.by_intermediate,
+        search.in_two_steps,
+        search.by_stand_in,
+    )
     return next((mistake for way in ways if (mistake := way()) is not None), None)
+
+
+LEFT_OUT = next(each for each in ALTERATIONS if each.alter is left_out)
 
 
 class _Search:
@@ -97,11 +111,29 @@ class _Search:
         """One step, with a derivative that is off by a factor."""
         for key, number in self._operands():
             lacking = self._gradients((key,), without, number)
-            if lacking is None or (factor := self._factor(lacking)) is None:
+            for told, whole in ((SCALED, self._right), (PASSED_SCALED, self._gradients((key,), passed_on, number))):
+                if lacking is None or whole is None or (factor := self._factor(lacking, whole)) is None:
+                    continue
+                if self._fits([a + factor * (b - a) for a, b in zip(lacking, whole, strict=True)]):
+                    words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
+                    return Found(told, self._steps[key], number, words=words)
+        return None
+
+    def by_intermediate(self) -> Found | None:
+        """The right gradient, divided or multiplied by the result of a step."""
+        for step in self._steps.values():
+            try:
+                factor = step.result.detach().expand(self._x.shape)
+            except RuntimeError:  # it does not broadcast to the input
                 continue
-            if self._fits([a + factor * (b - a) for a, b in zip(lacking, self._right, strict=True)]):
-                words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
-                return Found(SCALED, self._steps[key], number, words=words)
+            if bool((factor == 1).all()):
+                continue
+            for has, changed, gradients in (
+                ("lacks", "multiplied", [each / factor for each in self._right]),
+                ("has too often", "divided", [each * factor for each in self._right]),
+            ):
+                if self._fits(gradients):
+                    return Found(FACTOR, step, 0, words={"has": has, "changed": changed})
         return None
 
     def as_a_whole(self) -> Found | None:
@@ -127,11 +159,18 @@ class _Search:
         return None
 
     def in_two_steps(self) -> Found | None:
-        """Two steps that are taken for constants, as mean and deviation."""
+        """Two steps, each with an operand that is taken for a constant, as mean and deviation."""
         alone = next(each for each in ALTERATIONS if each.alter is constant)
         for pair in combinations(list(self._steps)[:MOST_PAIRED], 2):
             if self._fits(self._gradients(pair, constant, 0)):
                 return Found(alone, self._steps[pair[1]], 0, beside=self._steps[pair[0]])
+        operands = [(k, n) for k, n in self._operands() if self._steps[k].operand(n) is not None][:MOST_PAIRED]
+        for (a, first), (b, second) in combinations(operands, 2):
+            numbers = {a: first, b: second}
+            if a != b and self._fits(
+                self._gradients((a, b), lambda step, _, at=numbers: without(step, at[step.key]), 0)
+            ):
+                return Found(LEFT_OUT, self._steps[b], second, beside=self._steps[a])
         return None
 
     def by_stand_in(self) -> Found | None:
@@ -170,14 +209,22 @@ class _Search:
     def _fits(self, gradients: list[torch.Tensor] | None) -> bool:
         return gradients is not None and all(self._is_given(k, each) for k, each in enumerate(gradients))
 
-    def _factor(self, lacking: Sequence[torch.Tensor]) -> float | None:
+    def _factor(self, lacking: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> float | None:
         """What the part that is lacking would have to be multiplied by, as the gradient that is given tells."""
-        part = self._right[0] - lacking[0]
+        part = whole[0] - lacking[0]
         size = float((part.conj() * part).real.sum())
         if not size:
             return None
         factor = float((part.conj() * (self._given - lacking[0])).real.sum()) / size
         return None if abs(factor) < 1e-6 or abs(factor - 1) < 1e-6 else factor
+
+
+def _without(step: Step, _: int, numbers: Mapping[Hashable, int]) -> torch.Tensor | None:
+    return without(step, numbers[step.key])
+
+
+def _operand(number: int) -> str:
+    return ("the first operand", "the second operand", "the third operand")[number]
 
 
 def _plus(altered: torch.Tensor | None, beside: Any) -> torch.Tensor | None:
