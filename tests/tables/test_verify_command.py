@@ -267,3 +267,72 @@ def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
     )
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "3"]) == 0
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "4,3"]) == 1
+
+
+ABSTRACT = """
+import abc, torch
+
+class Base(torch.autograd.Function): pass
+
+class Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        "What a subclass computes."
+        raise NotImplementedError("in subclasses")
+
+    @staticmethod
+    def backward(ctx, grad): ...
+
+class Scaled(torch.autograd.Function):
+    @classmethod
+    def forward(cls, ctx, x):
+        return cls.factor * x
+
+    @classmethod
+    @abc.abstractmethod
+    def backward(cls, ctx, grad):
+        return cls.factor * grad
+
+class Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *nothing):
+        raise LookupError("no such thing")
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+class Good(Half):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+"""
+
+
+def test_an_abstract_base_is_skipped_and_the_others_are_tested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "abstract.py"
+    path.write_text(ABSTRACT.replace("class Raises(torch.autograd.Function)", "class Raises"))
+    assert main(["verify", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "the backward of the operation tested is right: Good" in out
+    assert [line.removeprefix("backsight: ") for line in err.splitlines()] == [
+        "Base is skipped: it defines no forward.",
+        "Half is skipped: it defines no forward.",
+        "Scaled is skipped: it defines no backward.",
+    ]
+    assert main(["verify", f"{path}:Base"]) == 2
+    assert "Base defines no forward: verify a class that derives from it." in capsys.readouterr().err
+
+
+def test_a_function_that_raises_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "abstract.py"
+    path.write_text(ABSTRACT)
+    assert main(["verify", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert "Good" in out and "no such thing" in err

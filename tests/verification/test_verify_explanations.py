@@ -206,8 +206,8 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     ),
     (
         "BS418",
-        (misbehaving.Clipped, normal(5, 5)),
-        "Clipped.backward is not linear in grad_output.",
+        (misbehaving.Saturated, normal(5, 5)),
+        "Saturated.backward is not linear in grad_output.",
         "",
         "Return grad_output times the derivative of forward, which does not depend on grad_output. To clip or "
         "normalise gradients, use a hook, so that the Function itself stays right.",
@@ -218,8 +218,8 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "Rounding.backward returns grad_output itself for `x`, on which forward does not depend.",
         "Around these values the output does not change with `x` (a rounding, a comparison, a detached value): the "
         "derivative is 0.",
-        "If it is meant, as a straight-through estimator or a surrogate gradient is, leave it: it is not a derivative, "
-        "and no test of derivatives can pass. Otherwise return zeros.",
+        'If it is meant, say so: put `@backsight.surrogate("straight-through")` on the Function. '
+        "Otherwise return zeros.",
     ),
     (
         "BS419",

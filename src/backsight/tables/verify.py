@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from backsight.tables.abstract import unwritten
 from backsight.tables.cases import Case, Input, NoCase, cases
 from backsight.tables.printing import complain, show
 from backsight.tables.target import TargetNotFound, found, module
@@ -33,29 +34,34 @@ class Options:
 def verify_target(target: str, options: Options, as_json: bool = False) -> int:
     """Print whether the gradients of what `target` names are right: `file.py:Function`, or all Functions of a file.
 
-    Returns 0 if they are, 1 if one is wrong, and 2 if nothing could be tested.
+    Returns 0 if they are, 1 if one is wrong, and 2 if nothing, or not all that is the program's own, could be tested.
     """
     told: list[_Told] = []
     refused = False
+    # What the program raises is printed: what Python itself then exits with, 1, would say that a gradient is wrong.
     try:
-        for name, each, beside in _named(target):
-            try:
-                told.append(_told(name, each, beside, options))
-            except (NoCase, NothingToVerify) as error:
-                refused = _say(error)
+        named = list(_named(target))
     except TargetNotFound as error:
-        refused = _say(error)
-    except Exception:  # of the program; what Python itself exits with, 1, would say that a gradient is wrong
+        named, refused = [], _say(error)
+    except Exception:
         traceback.print_exc()
         return 2
+    for name, each, beside in named:
+        try:
+            told.append(_told(name, each, beside, options))
+        except (NoCase, NothingToVerify) as error:
+            refused = _say(error)
+        except Exception:
+            traceback.print_exc()
+            refused = True
     if as_json:
         print(json.dumps([data for each in told for data in each.data()], indent=2))
     else:
         _show(told)
     reports = [report for each in told for report in each.reports]
-    if any(report.checked and not report.ok for report in reports):
+    if any(finding.severity != "note" for report in reports for finding in report):
         return 1
-    return 2 if refused or not all(report.checked for report in reports) else 0
+    return 0 if reports and not refused and all(report.ok for report in reports) else 2
 
 
 def _say(error: Exception) -> bool:
@@ -123,7 +129,10 @@ def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
             f"{target} defines no torch.autograd.Function. Name what to verify, as in {EXAMPLE}.{defined}"
         )
     for each in functions:
-        yield each.__qualname__, each, beside
+        if lacking := unwritten(each):
+            complain(f"{each.__qualname__} is skipped: it defines no {lacking}.")
+        else:
+            yield each.__qualname__, each, beside
 
 
 def _is_function_class(value: Any) -> bool:
@@ -135,6 +144,8 @@ def _is_defined_in(value: Any, beside: ModuleType) -> bool:
 
 
 def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -> _Told:
+    if _is_function_class(target) and (lacking := unwritten(target)):
+        raise NoCase(f"{name} defines no {lacking}: verify a class that derives from it.")
     tried: Sequence[Case] = cases(name, target, options.shapes, options.dtype, options.seed or 0, beside)
     failed: Exception | None = None
     for case in tried:

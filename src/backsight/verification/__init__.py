@@ -5,6 +5,7 @@ from backsight.verification.errors import NothingToVerify
 from backsight.verification.live import verify_graph
 from backsight.verification.report import Checked, Skipped, Verification, VerificationFailed, WrongGradient
 from backsight.verification.second_order import verify_second_order
+from backsight.verification.surrogates import surrogate
 from backsight.verification.verify import verify
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Verification",
     "VerificationFailed",
     "WrongGradient",
+    "surrogate",
     "verify",
     "verify_graph",
     "verify_second_order",

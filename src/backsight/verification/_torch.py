@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -70,7 +71,46 @@ def transforming() -> bool:
     return _transform() is not None
 
 
-_transform: Any = take("torch._C._functorch.peek_interpreter_stack", "verify inside transforms", without=lambda: None)
+_TRANSFORMS = "verify inside transforms"
+_transform: Any = take("torch._C._functorch.peek_interpreter_stack", _TRANSFORMS, without=lambda: None)
+_is_batched: Any = take("torch._C._functorch.is_batchedtensor", _TRANSFORMS, without=lambda _: False)
+_is_tracked: Any = take("torch._C._functorch.is_gradtrackingtensor", _TRANSFORMS, without=lambda _: False)
+_unwrapped: Any = take("torch._C._functorch.get_unwrapped", _TRANSFORMS)
+_batch_dimension: Any = take("torch._C._functorch.maybe_get_bdim", _TRANSFORMS)
+_call: Any = take("torch._functorch.autograd_function.custom_function_call", _TRANSFORMS, without=None)
+_outside: Any = take(
+    "torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack", _TRANSFORMS, without=nullcontext
+)
+
+
+def is_call(function: Any) -> bool:
+    """Whether this is what a transform calls in the place of a Function's `apply`: with the Function, then its inputs.
+
+    Modes see it, unlike `apply`.
+    """
+    return _call is not None and function is _call
+
+
+def is_generated(function: type) -> bool:
+    """Whether a transform made this Function of the program's, to run that on its wrappers."""
+    return function.__module__ == type(_call).__module__
+
+
+def seen_through(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Return the plain tensor that transforms have wrapped, and whether one of them, or the program, differentiates it.
+
+    In torch.vmap it is the first sample, as the function that is mapped is written for one.
+    """
+    batched: list[int] = []
+    wanted = tensor.requires_grad
+    while (in_batch := _is_batched(tensor)) or _is_tracked(tensor):
+        batched += [_batch_dimension(tensor)] if in_batch else []
+        tensor = _unwrapped(tensor)
+        wanted |= tensor.requires_grad
+    with _outside(), torch.no_grad():
+        for dimension in reversed(batched):  # each counts among the dimensions inside of its own wrapper
+            tensor = tensor.select(dimension, 0)
+    return tensor, wanted
 
 
 def seed(number: int, device_types: frozenset[str] = frozenset()) -> None:

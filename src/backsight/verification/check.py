@@ -12,15 +12,16 @@ from backsight.verification.conduct import HABITS, difference, of_error
 from backsight.verification.custom import place_of
 from backsight.verification.documented import documented
 from backsight.verification.errors import CannotTest, OutOfTime, raised
-from backsight.verification.hypotheses import Explanation, explained, out_of_time
+from backsight.verification.hypotheses import Explanation, as_declared, explained, out_of_time
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
+from backsight.verification.surrogates import declared
 from backsight.verification.trial import Wrong, tried
 from backsight.verification.written import Written, written
 
 UNTESTABLE = {
-    "CheckpointFunction": "what a reentrant checkpoint runs is not seen; use_reentrant=False shows it",
+    "CheckpointFunction": "what a checkpoint other than PyTorch's runs is not seen; test the function that it is given",
     "torch_nn::_linear_cross_entropy_batch_chunked": "it is PyTorch's own, and returns intermediate results that no "
     "program uses as outputs",
 }
@@ -42,8 +43,16 @@ class Outcome:
     unclear: str = ""
 
 
-def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> Outcome | None:
+UNINTENDED = "BS419"
+"""NaN and infinity are nobody's intent, and no surrogate."""
+
+
+def checked(
+    operation: Operation, clock: Clock, generator: torch.Generator, surrogates: frozenset[type] = frozenset()
+) -> Outcome | None:
     """Test the backward of one operation; None if it has nothing to differentiate.
+
+    The gradients of `surrogates`, and of Functions that are declared so, may differ from the derivative.
 
     Raises:
         CannotTest: if it cannot be tested.
@@ -68,7 +77,8 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     ]
     unsteady = bool(difference(trial.pull))
     point.only_once |= unsteady
-    told = [_told(wrong, wrong.pull.point is not point, generator) for wrong in trial.wrong]
+    kind = declared(operation.custom, surrogates)
+    told = [_told(wrong, wrong.pull.point is not point, kind, generator) for wrong in trial.wrong]
     # What differs from call to call is wrong for that reason.
     findings += [each for each in told if each.code not in ("BS400", "BS418") or not unsteady]
     unclear = "; ".join(sorted(set(trial.unclear.values())))
@@ -76,12 +86,14 @@ def checked(operation: Operation, clock: Clock, generator: torch.Generator) -> O
     return Outcome(tuple(findings), judged, trial.how, unclear)
 
 
-def _told(wrong: Wrong, nearby: bool, generator: torch.Generator) -> WrongGradient:
-    """Find out how a gradient is wrong, and say so."""
+def _told(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> WrongGradient:
+    """Find out how a gradient is wrong, and say so; `kind` is what it is declared to be."""
     operation = wrong.pull.point.operation
     try:
         case = Case(wrong, generator)
         code, explanation = explained(case)
+        if kind is not None and code != UNINTENDED:
+            code, explanation = "BS417", as_declared(case, kind, explanation)
     except OutOfTime as over:
         return _finding(operation, "BS400", out_of_time(wrong, over))
     if nearby:

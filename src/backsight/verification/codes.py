@@ -20,7 +20,7 @@ CODES = {
     "BS414": "backward raises an error",
     "BS415": "the cross terms of the Jacobian are missing",
     "BS416": "a factor is missing, or there is one too many",
-    "BS417": "a gradient is returned where the forward does not change",
+    "BS417": "the gradient is not the derivative, as a surrogate is not",
     "BS418": "backward is not linear in grad_output",
     "BS419": "the gradient is NaN or infinite where the forward is finite",
     "BS420": "the second derivative is silently wrong",

@@ -13,10 +13,10 @@ from backsight.tape.rows import dimensions, dtype_name
 from backsight.verification.directions import equal, narrowest, size_of, wide
 from backsight.verification.errors import CannotTest, raised
 from backsight.verification.hypotheses import Explanation
-from backsight.verification.hypotheses.wording import ADDED_UP, number
 from backsight.verification.operation import Operation
 from backsight.verification.point import Point
 from backsight.verification.trial import Pull, pulled
+from backsight.verification.wording import ADDED_UP, number
 
 Habit: TypeAlias = Callable[[Pull], Iterator[Explanation]]
 

@@ -93,6 +93,11 @@ class Operation:
         return positional[number] if number < len(positional) else f"argument {number}"
 
     @property
+    def own(self) -> bool:
+        """Whether it is the program's own; PyTorch's are proven by PyTorch's tests."""
+        return self.definition is not None or self.differentiates
+
+    @property
     def backward(self) -> str:
         """What its backward is called: `Poly.backward`, or `the backward of mul` for PyTorch's own."""
         return f"{self.name}.backward" if self.custom else f"the backward of {self.name}"

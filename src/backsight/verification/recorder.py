@@ -3,6 +3,9 @@
 Operations of PyTorch are seen by a `TorchFunctionMode`. It does not see `Function.apply`, so calls of that are seen by
 a profile function, which Python runs at every call in this thread: the class is in the call of what is C in there, on
 every version, and the arguments are in the frame of the `forward` that it calls. Both are gone at the end.
+
+Inside of torch.func and torch.vmap the mode sees every call, those of Functions too, on wrapped tensors. Kept are the
+tensors inside of the wrappers, of a batch its first sample: then it is the call of an operation like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +23,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from backsight.tape import next_sequence_number, no_torch_function
-from backsight.verification._torch import FOLDER, GENERATED, INTERNAL, applied, operator_name, transforming
+from backsight.verification._torch import (
+    FOLDER,
+    GENERATED,
+    INTERNAL,
+    applied,
+    is_call,
+    is_generated,
+    operator_name,
+    seen_through,
+    transforming,
+)
 from backsight.verification.definition import Definition
 from backsight.verification.errors import raised
 from backsight.verification.operation import Kept, Operation, Site, flattened
@@ -55,21 +68,24 @@ class Copies:
 
 
 class Unkept(NamedTuple):
-    """An operation whose arguments could not be copied."""
+    """An operation that could not be kept, and why; `own` as in `Skipped`."""
 
     name: str
     why: str
+    own: bool
 
 
 @dataclass
 class _Custom:
     """A custom Function that is being applied: by which frame, the number that its node gets, the code of its `forward`
-    until that is called, and then what is kept of it."""
+    until that is called, and then what is kept of it. `understood` says that its nodes are accounted for: by what is
+    kept, or because they carry no gradient of the program's."""
 
     function: type
     caller: FrameType
     before: int
     forward: CodeType | None
+    understood: bool
     kept: Operation | Unkept | None = None
 
 
@@ -77,8 +93,8 @@ class Recorder(TorchFunctionMode):
     """Keeps the operations that run while it is entered.
 
     `operations` are in the order in which they ended. `unseen` is the number of autograd nodes that none of them made:
-    those of torch.func, torch.vmap and of a backward with create_graph=True. `failed` are operations by name that could
-    not be kept, and why.
+    those of the rules of torch.func and torch.vmap, and of a backward with create_graph=True. `failed` are operations
+    by name that could not be kept, and why.
     """
 
     def __init__(self) -> None:
@@ -86,7 +102,7 @@ class Recorder(TorchFunctionMode):
         self.operations: list[Operation] = []
         self.copies = Copies()
         self.unseen = 0
-        self.failed: dict[str, str] = {}
+        self.failed: dict[str, Unkept] = {}
         self._custom: list[_Custom] = []
         self._running = False
 
@@ -94,9 +110,9 @@ class Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._custom or not torch.is_grad_enabled() or transforming():
+        if self._custom or not torch.is_grad_enabled():
             return func(*args, **kwargs)
-        taken = self._taken(_name(func), func, args, kwargs, Definition.of_operator(func), _site(sys._getframe(1)))
+        taken = self._called(func, args, kwargs, _site(sys._getframe(1)))
         if taken is None or taken.name in ("backward", "grad"):
             return func(*args, **kwargs)
         before, self._running = next_sequence_number(), True
@@ -107,38 +123,52 @@ class Recorder(TorchFunctionMode):
         self._made(taken, before)
         return result
 
-    def _made(self, operation: Operation | Unkept | None, before: int) -> None:
-        """Keep an operation if it made nodes."""
+    def _called(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], site: Site | None
+    ) -> Operation | Unkept | None:
+        if not is_call(func):
+            return self._taken(_name(func), func, args, kwargs, Definition.of_operator(func), site)
+        custom: Any = args[0]
+        return self._taken(
+            _name_of(custom), custom.apply, args[1:], kwargs, Definition.of_function(custom), site, custom
+        )
+
+    def _made(self, operation: Operation | Unkept | None, before: int, understood: bool = True) -> None:
+        """Keep an operation if it made nodes; those that a transform's rules made beside are still unseen."""
         made = next_sequence_number() - before
-        if made and not self._running:
+        if made and understood and not self._running and not transforming():
             self.unseen -= made
         if made and isinstance(operation, Operation):
             self.operations.append(operation)
         elif made and isinstance(operation, Unkept):
-            self.failed[operation.name] = operation.why
+            self.failed[operation.name] = operation
 
     def profile(self, frame: FrameType, event: str, given: Any) -> None:
         """Notice calls of `Function.apply`; for `sys.setprofile`."""
         if event == "call":
             if self._custom and (last := self._custom[-1]).forward is frame.f_code and frame.f_back is last.caller:
-                last.forward = None
+                last.forward, last.understood = None, True
                 last.kept = self._applied(last, frame)
         elif event != "return" and (function := applied(given)) is not None:
+            if is_generated(function):  # what it runs on the tensors inside is an `apply` of its own
+                return
             if event == "c_call":
                 forward = None if self._custom or not _verified(function) else _forward_of(function)
-                self._custom.append(_Custom(function, frame, next_sequence_number(), forward))
+                understood = _is_internal(function) or not torch.is_grad_enabled()
+                self._custom.append(_Custom(function, frame, next_sequence_number(), forward, understood))
             elif self._custom:
                 last = self._custom.pop()
                 if not self._custom:
-                    self._made(last.kept if event == "c_return" else None, last.before)
+                    kept = last.kept if event == "c_return" else None
+                    self._made(kept, last.before, last.understood)
 
     def _applied(self, custom: _Custom, forward: FrameType) -> Operation | Unkept | None:
         function = custom.function
-        written, name = Definition.of_function(function), function.__qualname__.rpartition("<locals>.")[2]
+        written = Definition.of_function(function)
         with no_torch_function():
             apply: Any = function.apply  # type: ignore[attr-defined]  # it is a Function
             given = _given(forward, written.takes_ctx, bound=inspect.ismethod(getattr(function, "forward", None)))
-            return self._taken(name, apply, given, {}, written, _site(custom.caller), function)
+            return self._taken(_name_of(function), apply, given, {}, written, _site(custom.caller), function)
 
     def _taken(
         self,
@@ -152,23 +182,25 @@ class Recorder(TorchFunctionMode):
     ) -> Operation | Unkept | None:
         """Return the call that is about to be made; None where nothing in it requires a gradient."""
         flat, spec = flattened(args, kwargs)
-        if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in flat):
+        found = {k: _plain(each) for k, each in enumerate(flat) if isinstance(each, torch.Tensor)}
+        if not any(wanted for _, wanted in found.values()):
             return None
         try:
-            kept = [Kept(self.copies.of(t), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in flat]
+            kept = [Kept(self.copies.of(found[k][0]), found[k][1]) if k in found else t for k, t in enumerate(flat)]
         except Exception as error:  # a tensor that cannot be copied must not stop the user's function
-            return Unkept(name, raised(error))
+            return Unkept(name, f"it could not be kept: {raised(error)}", own=definition is not None)
         generators = tuple((each, each.get_state()) for each in flat if isinstance(each, torch.Generator))
         return Operation(name, function, tuple(kept), spec, site, custom, generators, definition)
 
 
 @contextmanager
-def recording() -> Iterator[Recorder]:
-    """Record what runs inside. A profiler that is running, such as cProfile, is given its place back after.
+def recording(recorder: Recorder | None = None) -> Iterator[Recorder]:
+    """Record what runs inside, beside what a recorder has already.
 
-    One that cannot be put back stays, and calls of `Function.apply` are not seen.
+    A profiler that is running, such as cProfile, is given its place back after. One that cannot be put back stays, and
+    calls of `Function.apply` are not seen.
     """
-    recorder = Recorder()
+    recorder = recorder or Recorder()
     theirs: Any = sys.getprofile()
     ours = theirs is None or callable(theirs)
 
@@ -189,9 +221,21 @@ def recording() -> Iterator[Recorder]:
             recorder.unseen += next_sequence_number() - before
 
 
+def _plain(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Return a tensor as the operation itself would see it, and whether a gradient is wanted."""
+    return seen_through(tensor) if transforming() else (tensor, tensor.requires_grad)
+
+
+def _name_of(function: type) -> str:
+    return function.__qualname__.rpartition("<locals>.")[2]
+
+
+def _is_internal(function: type) -> bool:
+    return function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
+
+
 def _verified(function: type) -> bool:
-    internal = function.__name__ in INTERNAL or function.__name__.startswith(GENERATED)
-    return not internal and torch.is_grad_enabled() and not transforming()
+    return not _is_internal(function) and torch.is_grad_enabled() and not transforming()
 
 
 def _forward_of(function: Any) -> CodeType | None:

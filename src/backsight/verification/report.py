@@ -62,11 +62,15 @@ class Checked:
 
 @dataclass(frozen=True)
 class Skipped:
-    """An operation whose backward was not tested, and why."""
+    """An operation whose backward was not tested, and why.
+
+    `own` says that it is the program's: PyTorch's own operations are proven by PyTorch's tests, this one by nobody.
+    """
 
     name: str
     why: str
     source: str | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Verification:
     ```python
     result = backsight.verify(model, x)
     print(result)
-    result.ok                               # nothing is wrong, and something was tested
+    result.ok                               # nothing is wrong, and all that is yours was tested
     [finding.code for finding in result]    # ['BS402']
     result.raise_if("warning")
     ```
@@ -95,8 +99,14 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether something was tested, and nothing graver than a note was found."""
-        return bool(self.checked) and all(finding.severity == "note" for finding in self.findings)
+        """Whether something was tested, nothing of the program's own was skipped, and only notes were found."""
+        harmless = all(finding.severity == "note" for finding in self.findings)
+        return bool(self.checked) and harmless and not self.unproven
+
+    @property
+    def unproven(self) -> tuple[Skipped, ...]:
+        """What is the program's own and could not be tested."""
+        return tuple(each for each in self.skipped if each.own)
 
     @property
     def wrong(self) -> tuple[Checked, ...]:
@@ -156,9 +166,10 @@ def _headline(report: Verification) -> Text:
         return Text.assemble((f"backsight: {verdict}", "bold red"), (f": {names}", "red"))
     every = f"all {many}" if tested != 1 else f"the {report.subject} tested"
     names = _names(each.name for each in report.checked)
-    return Text.assemble(
-        (f"backsight: the {report.claim} of {every} is {report.verdict}", "green"), (f": {names}", "dim")
-    )
+    verdict = f"the {report.claim} of {every} is {report.verdict}"
+    if unproven := _names(each.name for each in report.unproven):
+        return Text.assemble((f"backsight: {unproven} could not be tested", "bold yellow"), f"; {verdict}: {names}")
+    return Text.assemble((f"backsight: {verdict}", "green"), (f": {names}", "dim"))
 
 
 def _names(names: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,6 +18,7 @@ from backsight.source import Place
 from backsight.surface import require
 from backsight.verification._torch import seed as set_seed
 from backsight.verification.check import Outcome
+from backsight.verification.checkpoints import opened
 from backsight.verification.errors import CannotTest, raised
 from backsight.verification.inputs import copied, nothing, whole
 from backsight.verification.operation import Operation
@@ -42,6 +43,7 @@ class Options(NamedTuple):
     seconds: float | None = None
     seed: int | None = None
     progress: bool | None = None
+    surrogates: Iterable[type] | None = None
 
     def refuse(self, function: Callable[..., Any]) -> None:
         """Raise TypeError for what cannot be called, and for options whose names are parameters of the function."""
@@ -84,13 +86,14 @@ def tested(
         with recording() as recorder:
             result = function(*args, **kwargs)
         try:
-            operations = recorder.operations
+            operations = opened(recorder)
             if recorder.unseen:
                 operations.append(whole(function, inputs, keywords))
             if not operations and not recorder.failed:
                 raise nothing(options.by, function, (inputs, keywords), result)
             report = _verification(check, operations, Clock(seconds), seed, options.progress, claim)
-            unkept = tuple(Skipped(name, f"it could not be kept: {why}") for name, why in recorder.failed.items())
+            failed = recorder.failed.values()
+            unkept = tuple(Skipped(each.name, each.why, own=each.own) for each in failed)
             return replace(report, skipped=(*report.skipped, *unkept))
         finally:
             for tensor, before in recorder.copies.leaves():
@@ -122,6 +125,11 @@ def _verification(
     with warnings.catch_warnings(), progressing(len(operations), progress) as advance:
         warnings.simplefilter("ignore")  # the user saw the warnings of the forward when it ran
         for k in _order(operations):
+            if operations[k].differentiates and (found := [f for each in entries for f in each.findings]):
+                # What is wrong in it is known: the function as a whole can only be wrong, too.
+                why = "a surrogate in it is not the derivative" if _right(found) else "an operation in it is wrong"
+                entries[k] = _Entry(skipped=Skipped(operations[k].name, why))
+                continue
             entries[k] = _entry(check, operations[k], clock, generator)
             advance(operations[k].name)
     findings = _merged([finding for entry in entries for finding in entry.findings])
@@ -138,17 +146,20 @@ def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Ge
     try:
         outcome = check(operation, clock, generator)
     except CannotTest as reason:
-        return _Entry(skipped=Skipped(operation.name, str(reason), source))
+        return _Entry(skipped=Skipped(operation.name, str(reason), source, operation.own))
     except Exception as error:  # the user's code, called again at other values, may raise anything
-        return _Entry(skipped=Skipped(operation.name, f"its test raised {raised(error)}", source))
+        return _Entry(skipped=Skipped(operation.name, f"its test raised {raised(error)}", source, operation.own))
     if outcome is None:
         return _Entry()
-    right = not any(finding.severity != "note" for finding in outcome.findings)
     return _Entry(
-        Checked(operation.name, right, source, outcome.how) if outcome.judged else None,
-        Skipped(operation.name, outcome.unclear, source) if outcome.unclear else None,
+        Checked(operation.name, _right(outcome.findings), source, outcome.how) if outcome.judged else None,
+        Skipped(operation.name, outcome.unclear, source, operation.own) if outcome.unclear else None,
         outcome.findings,
     )
+
+
+def _right(findings: Iterable[WrongGradient]) -> bool:
+    return all(finding.severity == "note" for finding in findings)
 
 
 @lru_cache(maxsize=1024)  # a path relative to the working directory costs more than the test of a small operation

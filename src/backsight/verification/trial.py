@@ -33,6 +33,12 @@ MOST = 0.5
 
 FORWARD = "by forward mode"
 
+DETACHED = (
+    "its backward agrees with forward mode, but not with differences of its forward: something in it is detached, or "
+    "takes symmetric matrices only"
+)
+"""A function of the program's may detach what it should not; where it means to, nothing tells."""
+
 _NEARBY = ((0.05, 0), (0.05, 1), (0.05, -1), (1e-3, 0), (1e-3, 1), (1e-3, -1))
 """How far and to which side to go from a kink or a singular point: to both sides, up, or down."""
 
@@ -160,7 +166,8 @@ def _carefully(pull: Pull, doubtful: Sequence[int], generator: torch.Generator) 
         if isinstance(verdict, str) and _by_tangents(pull, number, generator) is None:
             verdict, hows = None, hows | {FORWARD}
         if isinstance(verdict, Wrong) and _is_outside(verdict, generator):
-            verdict, hows = None, hows | {FORWARD}
+            verdict = DETACHED if pull.point.operation.differentiates else None
+            hows |= set() if verdict else {FORWARD}
         if isinstance(verdict, str):
             unclear[number] = verdict
         elif isinstance(verdict, Wrong):
@@ -267,7 +274,9 @@ def _by_tangents(pull: Pull, number: int, generator: torch.Generator) -> str | N
     direction = direction_of(pull.point, number, generator)
     try:
         pushed = pull.point.tangent(number, direction)
-    except (RuntimeError, NotImplementedError):
+    except CannotTest:
+        raise
+    except Exception:  # PyTorch has no formula for it, or a Function's own `jvp` raises what it wants
         return "no forward mode"
     value = sum(inner(u, tangent) for u, tangent in zip(pull.us, pushed, strict=True))
     return None if abs(value - pull.along(number, direction)) <= FINE * abs(value) else "unequal"

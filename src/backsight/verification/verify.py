@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
+
+import torch
 
 from backsight.verification.check import checked
 from backsight.verification.report import Verification
 from backsight.verification.running import Options, tested
+from backsight.verification.surrogates import functions
 
 
 def verify(
@@ -17,6 +21,7 @@ def verify(
     seconds: float | None = None,
     seed: int | None = None,
     progress: bool | None = None,
+    surrogates: Iterable[type[torch.autograd.Function]] | None = None,
     **keywords: Any,
 ) -> Verification:
     """Prove the backward of every operation that a function runs, or say which is wrong, and how.
@@ -38,11 +43,15 @@ def verify(
             60 by default.
         seed: of the random numbers that the function draws, and of the directions; 0 by default.
         progress: whether to show a progress bar; by default in a terminal, where it takes longer than a second.
+        surrogates: Functions whose gradients are meant to differ from the derivative, beside those that
+            `backsight.surrogate` declares; their differences are notes.
         keywords: its keyword arguments.
 
     Raises:
         NothingToVerify: if no operation has a backward.
-        TypeError: if `function` cannot be called, or has a parameter of the name of an option that is given.
+        TypeError: if `function` cannot be called, or has a parameter of the name of an option that is given; if a
+            surrogate is no Function.
         Exception: what the function itself raises.
     """
-    return tested(checked, function, inputs, keywords, Options("verify", seconds, seed, progress))
+    options = Options("verify", seconds, seed, progress, surrogates)
+    return tested(partial(checked, surrogates=functions(surrogates)), function, inputs, keywords, options)

@@ -2,6 +2,7 @@
 
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.registry import HYPOTHESES, explained
+from backsight.verification.hypotheses.surrogate import as_declared
 from backsight.verification.hypotheses.unexplained import out_of_time
 
-__all__ = ["HYPOTHESES", "Explanation", "explained", "out_of_time"]
+__all__ = ["HYPOTHESES", "Explanation", "as_declared", "explained", "out_of_time"]

@@ -10,7 +10,7 @@ import torch
 from backsight.tape.rows import dimensions
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import ADDED_UP
+from backsight.verification.wording import ADDED_UP
 
 
 def missing_sum(case: Case) -> Explanation | None:

@@ -8,7 +8,7 @@ import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number
+from backsight.verification.wording import number
 
 
 def constant_added(case: Case) -> Explanation | None:

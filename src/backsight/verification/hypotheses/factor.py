@@ -7,7 +7,7 @@ import math
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number, times
+from backsight.verification.wording import number, times
 
 
 def constant_factor(case: Case) -> Explanation | None:

@@ -9,7 +9,7 @@ import torch
 from backsight.source.body import statements
 from backsight.verification.case import Case, Draw
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number
+from backsight.verification.wording import number
 
 
 def ignores_grad_output(case: Case) -> Explanation | None:

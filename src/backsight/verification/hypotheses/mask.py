@@ -6,7 +6,7 @@ import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number
+from backsight.verification.wording import number
 
 
 def wrong_mask(case: Case) -> Explanation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number
+from backsight.verification.wording import number
 
 
 def not_linear(case: Case) -> Explanation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import listed
+from backsight.verification.wording import listed
 
 
 def wrong_order(case: Case) -> Explanation | None:

@@ -21,10 +21,11 @@ from backsight.verification.hypotheses.sign import wrong_sign
 from backsight.verification.hypotheses.surrogate import surrogate
 from backsight.verification.hypotheses.transpose import missing_transpose
 from backsight.verification.hypotheses.unexplained import unexplained
+from backsight.verification.hypotheses.wrong_step import wrong_step
 
 HYPOTHESES: dict[str, Hypothesis] = {
     "BS419": not_finite,  # nothing can be computed with NaN
-    "BS417": surrogate,  # where the right gradient is zero nothing else can be said
+    "BS417": surrogate,  # where the right gradient is zero nothing else can be said; others look like mistakes
     "BS401": ignores_grad_output,
     "BS402": constant_added,
     "BS403": wrong_sign,
@@ -42,11 +43,16 @@ HYPOTHESES: dict[str, Hypothesis] = {
 
 
 def explained(case: Case) -> tuple[str, Explanation]:
-    """Return the code and the words of the first hypothesis that fits; BS400 where none does."""
+    """Return the code and the words of the first hypothesis that fits; BS400 where none does.
+
+    What explains the gradient as a whole comes first, then what is wrong in one step of forward.
+    """
     for code, hypothesis in HYPOTHESES.items():
         found = hypothesis(case)
         if found is not None:
             return code, _through(case, found)
+    if (step := wrong_step(case)) is not None:
+        return step[0], _through(case, step[1])
     return "BS400", _through(case, unexplained(case))
 
 

@@ -7,7 +7,7 @@ import copy
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number
+from backsight.verification.wording import number
 
 
 def wrong_sign(case: Case) -> Explanation | None:

@@ -6,8 +6,8 @@ import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.wording import number
 from backsight.verification.trial import Wrong
+from backsight.verification.wording import number
 
 _SHOWN = 3
 

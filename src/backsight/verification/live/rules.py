@@ -12,10 +12,10 @@ import torch
 
 from backsight.tape._torch import input_metadata
 from backsight.tape.rows import dtype_name
-from backsight.verification.hypotheses.wording import number
 from backsight.verification.live.telling import finding, grad_name, outside_of_product, percent, the_backward
 from backsight.verification.live.trial import Trial
 from backsight.verification.report import WrongGradient
+from backsight.verification.wording import number
 
 Rule = Callable[[Trial], Iterator[WrongGradient]]
 

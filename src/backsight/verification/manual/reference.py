@@ -86,6 +86,28 @@ class Reference:
             for (name, x), g in zip(wanted.items(), found, strict=True)
         }
 
+    def value_of(self, name: str) -> torch.Tensor:
+        """Return the parameter or input that a gradient belongs to."""
+        number = self._number(name)
+        return _tensors(self.layer, False)[name.removesuffix("_grad")] if number is None else self.inputs[number]
+
+    def output_with(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Run the layer with another value of that; what autograd records of it is the caller's."""
+        tensors, inputs = _tensors(self.layer, True), list(self.inputs)
+        number = self._number(name)
+        if number is None:
+            tensors[name.removesuffix("_grad")] = value
+        else:
+            inputs[number] = value
+        output: torch.Tensor = _forward(self.layer, tensors, tuple(inputs), 0)
+        return output
+
+    def _number(self, name: str) -> int | None:
+        """Which input a gradient belongs to; None for that of a parameter."""
+        if not name.startswith("input_grad"):
+            return None
+        return int(name.removeprefix("input_grad").strip("[]") or 0)
+
 
 def _is_real(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()

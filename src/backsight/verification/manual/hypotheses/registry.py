@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from backsight.verification.manual.hypotheses.wrong_step import wrong_step
 from backsight.verification.manual.mistake import Mistake, Told
 
 Hypothesis: TypeAlias = Callable[[Mistake], Told | None]
@@ -24,7 +25,17 @@ def hypothesis(code: str, rank: int) -> Callable[[Hypothesis], Hypothesis]:
     return enter
 
 
+STEPS = 5
+"""The rank before which single steps are looked into."""
+
+
 def explained(mistake: Mistake) -> tuple[str, Told]:
     """Return the code and the words of the first hypothesis that fits; the last one always does."""
-    ordered = (each for rank in sorted(HYPOTHESES) for each in HYPOTHESES[rank])
-    return next((code, told) for code, function in ordered if (told := function(mistake)))
+    told = _first(mistake, range(STEPS)) or wrong_step(mistake) or _first(mistake, range(STEPS, 1 + max(HYPOTHESES)))
+    assert told is not None
+    return told
+
+
+def _first(mistake: Mistake, ranks: range) -> tuple[str, Told] | None:
+    ordered = (each for rank in ranks for each in HYPOTHESES.get(rank, []))
+    return next(((code, told) for code, function in ordered if (told := function(mistake))), None)

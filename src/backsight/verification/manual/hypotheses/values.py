@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from backsight.verification.hypotheses.wording import number
 from backsight.verification.manual.hypotheses.registry import hypothesis
 from backsight.verification.manual.mistake import Mistake, Told, close
+from backsight.verification.wording import number
 
 
 @hypothesis("BS400", 2)

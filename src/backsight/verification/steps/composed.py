@@ -1,0 +1,186 @@
+"""What common operations are composed of: a backward is derived through these steps, and one of them is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+COMPOSED: dict[str, Callable[..., Any]] = {}
+"""By name of the operation. A TypeError says that a composition does not take the arguments."""
+
+
+def composed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Enter a composition under its name."""
+    COMPOSED[function.__name__] = function
+    return function
+
+
+@composed
+def softmax(input: torch.Tensor, dim: int) -> Any:
+    powers = (input - input.detach().amax(dim, keepdim=True)).exp()
+    return powers / powers.sum(dim, keepdim=True)
+
+
+@composed
+def log_softmax(input: torch.Tensor, dim: int) -> Any:
+    return input - input.logsumexp(dim, keepdim=True)
+
+
+@composed
+def layer_norm(
+    input: torch.Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    dims = tuple(range(input.dim() - len(normalized_shape), input.dim()))
+    normal = _normal(input, dims, eps)
+    normal = normal if weight is None else normal * weight
+    return normal if bias is None else normal + bias
+
+
+@composed
+def var(input: torch.Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, **given: Any) -> Any:
+    correction = given.pop("correction", int(unbiased))
+    if given or dim is None or isinstance(dim, bool):
+        raise TypeError
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    count = 1
+    for each in dims:
+        count *= input.shape[each]
+    centered = input - input.mean(dims, keepdim=True)
+    return centered.square().sum(dims, keepdim=keepdim) / (count - correction)
+
+
+@composed
+def std(input: torch.Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, **given: Any) -> Any:
+    return var(input, dim, unbiased, keepdim, **given).sqrt()
+
+
+@composed
+def normalize(input: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps)
+
+
+@composed
+def rms_norm(input: torch.Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    dims = tuple(range(input.dim() - len(normalized_shape), input.dim()))
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    normal = input * (input.square().mean(dims, keepdim=True) + eps).rsqrt()
+    return normal if weight is None else normal * weight
+
+
+@composed
+def silu(input: torch.Tensor) -> Any:
+    return input * input.sigmoid()
+
+
+@composed
+def gelu(input: torch.Tensor, *, approximate: str = "none") -> Any:
+    if approximate != "none":
+        raise TypeError
+    return input * (0.5 * (1 + torch.erf(input / 2**0.5)))
+
+
+@composed
+def mish(input: torch.Tensor) -> Any:
+    return input * torch.nn.functional.softplus(input).tanh()
+
+
+@composed
+def logsumexp(input: torch.Tensor, dim: Any, keepdim: bool = False) -> Any:
+    return input.exp().sum(dim, keepdim=keepdim).log()
+
+
+@composed
+def norm(input: torch.Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) -> Any:
+    if p not in ("fro", 2) or input.is_complex():
+        raise TypeError
+    squares = input.square()
+    return (squares.sum() if dim is None else squares.sum(dim, keepdim=keepdim)).sqrt()
+
+
+@composed
+def linalg_vector_norm(input: torch.Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    return norm(input, ord, dim, keepdim)
+
+
+@composed
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
+    product = input @ weight.mT
+    return product if bias is None else product + bias
+
+
+@composed
+def mse_loss(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean") -> Any:
+    return _reduced((input - target).square(), reduction)
+
+
+@composed
+def cross_entropy(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean") -> Any:
+    if target.is_floating_point() or input.dim() != 2:
+        raise TypeError
+    chosen = input.gather(1, target[:, None])[:, 0]
+    return _reduced(input.logsumexp(1) - chosen, reduction)
+
+
+@composed
+def binary_cross_entropy_with_logits(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean") -> Any:
+    return _reduced(torch.nn.functional.softplus(input) - input * target, reduction)
+
+
+@composed
+def kl_div(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean") -> Any:
+    if reduction == "batchmean":
+        return (target * (target.log() - input)).sum() / input.shape[0]
+    return _reduced(target * (target.log() - input), reduction)
+
+
+@composed
+def cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1) -> Any:
+    return (x1 * x2).sum(dim) / (x1.norm(2, dim) * x2.norm(2, dim))
+
+
+@composed
+def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Any:
+    scores = query @ key.mT
+    return (scores / query.shape[-1] ** 0.5).softmax(-1) @ value
+
+
+@composed
+def group_norm(input: torch.Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    groups = input.reshape(input.shape[0], num_groups, -1)
+    normal = _normal(groups, (2,), eps).reshape(input.shape)
+    shape = (1, -1, *(1,) * (input.dim() - 2))
+    normal = normal if weight is None else normal * weight.reshape(shape)
+    return normal if bias is None else normal + bias.reshape(shape)
+
+
+@composed
+def batch_norm(
+    input: torch.Tensor,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    if not training:
+        raise TypeError
+    normal = _normal(input, (0, *range(2, input.dim())), eps)
+    shape = (1, -1, *(1,) * (input.dim() - 2))
+    normal = normal if weight is None else normal * weight.reshape(shape)
+    return normal if bias is None else normal + bias.reshape(shape)
+
+
+def _reduced(each: torch.Tensor, reduction: str) -> Any:
+    if reduction == "none":
+        return each
+    return each.mean() if reduction == "mean" else each.sum()
+
+
+def _normal(input: torch.Tensor, dims: tuple[int, ...], eps: float) -> Any:
+    centered = input - input.mean(dims, keepdim=True)
+    deviation = (centered.square().mean(dims, keepdim=True) + eps).sqrt()
+    return centered / deviation

@@ -1,0 +1,277 @@
+"""`found`: the alteration of a step, or of two, that makes autograd return a given gradient."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import torch
+
+from backsight.verification.steps.alterations import (
+    ALTERATIONS,
+    FACTOR,
+    PASSED_SCALED,
+    SCALED,
+    STAND_IN,
+    UP_TO,
+    WHOLE,
+    Alteration,
+    constant,
+    left_out,
+    passed_on,
+    with_stand_in,
+    without,
+)
+from backsight.verification.steps.step import Step, Stepping
+from backsight.verification.wording import times
+
+Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]
+"""Runs a forward with one input given; returns its outputs."""
+
+SECONDS = 3.0
+MOST_STEPS = 60
+MOST_PAIRED = 20
+OPERANDS = 3
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mistake, the step that it was made in, and the number of the operand."""
+
+    alteration: Alteration
+    step: Step
+    operand: int
+    beside: Step | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def told(self, argument: str) -> tuple[str, str, str]:
+        """Return title, evidence and cure."""
+        step = _spelt(self.step) + (f" and {_spelt(self.beside)}" if self.beside else "")
+        given = {"step": step, "operand": _operand(self.operand), "argument": argument, **self.words}
+        alteration = self.alteration
+        return tuple(text.format(**given) for text in (alteration.title, alteration.evidence, alteration.cure))  # type: ignore[return-value]  # three
+
+
+def found(
+    forward: Forward,
+    x: torch.Tensor,
+    draws: Sequence[Sequence[torch.Tensor]],
+    given: Sequence[torch.Tensor],
+    is_given: Callable[[int, torch.Tensor], bool],
+) -> Found | None:
+    """Return the first alteration that makes the gradient of `x` the given one.
+
+    Args:
+        forward: the forward that is differentiated.
+        x: its input.
+        draws: gradients of its outputs.
+        given: the wrong gradients, one for each draw.
+        is_given: whether a gradient is, closely enough, the one given for draw number k.
+    """
+    search = _Search(forward, x, draws, given[0], is_given, time.thread_time() + SECONDS)
+    ways = (
+        search.by_table,
+        search.as_a_whole,
+        search.up_to,
+        search.by_factor,
+        search.by_intermediate,
+        search.in_two_steps,
+        search.by_stand_in,
+    )
+    return next((mistake for way in ways if (mistake := way()) is not None), None)
+
+
+LEFT_OUT = next(each for each in ALTERATIONS if each.alter is left_out)
+
+
+class _Search:
+    """The ways to alter a forward, the simplest first, until the time is over."""
+
+    def __init__(self, forward: Forward, x: torch.Tensor, draws: Any, given: torch.Tensor, is_given: Any, end: float):
+        self._forward, self._x, self._draws, self._is_given, self._end = forward, x, draws, is_given, end
+        self._given = given
+        plain = Stepping()
+        outputs, leaf = _run_stepwise(plain, forward, x)
+        self._right = [_gradient(outputs, leaf, us) for us in draws]
+        # The last ones first: what is computed from others is nearer to what somebody calls a step.
+        self._steps = dict(reversed(list(plain.steps.items())[-MOST_STEPS:]))
+
+    def by_table(self) -> Found | None:
+        """One step, with a mistake of the table."""
+        for alteration in ALTERATIONS:
+            for key, number in self._operands():
+                if self._fits(self._gradients((key,), alteration.alter, number)):
+                    return Found(alteration, self._steps[key], number)
+        return None
+
+    def by_factor(self) -> Found | None:
+        """One step, with a derivative that is off by a factor."""
+        for key, number in self._operands():
+            lacking = self._gradients((key,), without, number)
+            for told, whole in ((SCALED, self._right), (PASSED_SCALED, self._gradients((key,), passed_on, number))):
+                if lacking is None or whole is None or (factor := self._factor(lacking, whole)) is None:
+                    continue
+                if self._fits([a + factor * (b - a) for a, b in zip(lacking, whole, strict=True)]):
+                    words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
+                    return Found(told, self._steps[key], number, words=words)
+        return None
+
+    def by_intermediate(self) -> Found | None:
+        """The right gradient, divided or multiplied by the result of a step."""
+        for step in self._steps.values():
+            try:
+                factor = step.result.detach().expand(self._x.shape)
+            except RuntimeError:  # it does not broadcast to the input
+                continue
+            if bool((factor == 1).all()):
+                continue
+            for has, changed, gradients in (
+                ("lacks", "multiplied", [each / factor for each in self._right]),
+                ("has too often", "divided", [each * factor for each in self._right]),
+            ):
+                if self._fits(gradients):
+                    return Found(FACTOR, step, 0, words={"has": has, "changed": changed})
+        return None
+
+    def as_a_whole(self) -> Found | None:
+        """The whole derivative where its transpose is right."""
+        last = next(iter(self._steps.values()), None)
+        if last is None or any(len(us) != 1 or us[0].shape != self._x.shape for us in self._draws):
+            return None
+        outputs, leaf = _run_stepwise(Stepping(), self._forward, self._x)
+        u = torch.zeros_like(outputs[0]).requires_grad_()
+        (pulled,) = torch.autograd.grad(outputs[0], leaf, u, create_graph=True)
+        if not pulled.requires_grad:
+            return None
+        pushed = [torch.autograd.grad(pulled, u, us[0], retain_graph=True)[0] for us in self._draws]
+        return Found(WHOLE, last, 0) if self._fits(pushed) else None
+
+    def up_to(self) -> Found | None:
+        """All that is computed before one step, taken for the input itself."""
+        for key, step in self._steps.items():
+            if step.result.shape != self._x.shape or step.result.dtype != self._x.dtype:
+                continue
+            if self._fits(self._gradients((key,), constant, 0, of_input=True)):
+                return Found(UP_TO, step, 0)
+        return None
+
+    def in_two_steps(self) -> Found | None:
+        """Two steps, each with an operand that is taken for a constant, as mean and deviation."""
+        alone = next(each for each in ALTERATIONS if each.alter is constant)
+        for pair in combinations(list(self._steps)[:MOST_PAIRED], 2):
+            if self._fits(self._gradients(pair, constant, 0)):
+                return Found(alone, self._steps[pair[1]], 0, beside=self._steps[pair[0]])
+        operands = [(k, n) for k, n in self._operands() if self._steps[k].operand(n) is not None][:MOST_PAIRED]
+        for (a, first), (b, second) in combinations(operands, 2):
+            numbers = {a: first, b: second}
+            if a != b and self._fits(
+                self._gradients((a, b), lambda step, _, at=numbers: without(step, at[step.key]), 0)
+            ):
+                return Found(LEFT_OUT, self._steps[b], second, beside=self._steps[a])
+        return None
+
+    def by_stand_in(self) -> Found | None:
+        """One step, differentiated with another tensor of the same shape."""
+        known = {"what is given": self._x} | {
+            f"the result of {_spelt(each)}": each.result for each in self._steps.values()
+        }
+        for key, number in self._operands():
+            for name, other in known.items():
+                if self._fits(
+                    self._gradients((key,), lambda step, k, other=other: with_stand_in(step, k, other), number)
+                ):
+                    return Found(STAND_IN, self._steps[key], number, words={"stand_in": name})
+        return None
+
+    def _operands(self) -> Iterator[tuple[Hashable, int]]:
+        for key, step in self._steps.items():
+            for number in range(min(OPERANDS, max(1, len(step.args)))):
+                if time.thread_time() > self._end:
+                    return
+                yield key, number
+
+    def _gradients(
+        self, keys: Sequence[Hashable], alter: Any, number: int, of_input: bool = False
+    ) -> list[torch.Tensor] | None:
+        """Return the gradients with some steps altered, or what these steps are given: the input itself."""
+        leaf = self._x.detach().clone().requires_grad_()
+        beside = (leaf - leaf.detach()) if of_input else 0
+        stepping = Stepping(frozenset(keys), lambda step: _plus(alter(step, number), beside))
+        try:
+            outputs, leaf = _run_stepwise(stepping, self._forward, self._x, leaf)
+            return [_gradient(outputs, leaf, us) for us in self._draws] if stepping.altered else None
+        except Exception:  # an operation may refuse what it is altered to
+            return None
+
+    def _fits(self, gradients: list[torch.Tensor] | None) -> bool:
+        return gradients is not None and all(self._is_given(k, each) for k, each in enumerate(gradients))
+
+    def _factor(self, lacking: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> float | None:
+        """What the part that is lacking would have to be multiplied by, as the gradient that is given tells."""
+        part = whole[0] - lacking[0]
+        size = float((part.conj() * part).real.sum())
+        if not size:
+            return None
+        factor = float((part.conj() * (self._given - lacking[0])).real.sum()) / size
+        return None if abs(factor) < 1e-6 or abs(factor - 1) < 1e-6 else factor
+
+
+def _without(step: Step, _: int, numbers: Mapping[Hashable, int]) -> torch.Tensor | None:
+    return without(step, numbers[step.key])
+
+
+def _operand(number: int) -> str:
+    return ("the first operand", "the second operand", "the third operand")[number]
+
+
+def _plus(altered: torch.Tensor | None, beside: Any) -> torch.Tensor | None:
+    return altered if altered is None or isinstance(beside, int) else altered + beside
+
+
+def _run_stepwise(
+    stepping: Stepping, forward: Forward, x: torch.Tensor, leaf: torch.Tensor | None = None
+) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
+    leaf = x.detach().clone().requires_grad_() if leaf is None else leaf
+    with torch.enable_grad(), stepping:
+        return forward(leaf.clone()), leaf
+
+
+def _gradient(outputs: Sequence[torch.Tensor], x: torch.Tensor, us: Sequence[torch.Tensor]) -> torch.Tensor:
+    pairs = [(each, u) for each, u in zip(outputs, us, strict=True) if each.requires_grad]
+    if not pairs:
+        return torch.zeros_like(x)
+    (gradient,) = torch.autograd.grad(
+        [y for y, _ in pairs], x, [u for _, u in pairs], retain_graph=True, allow_unused=True
+    )
+    return torch.zeros_like(x) if gradient is None else gradient
+
+
+def _spelt(step: Step) -> str:
+    from backsight.verification.operation import called_at
+
+    text: Any = called_at(*step.line).text if step.line else ""
+    return (
+        f"{_NAMES.get(step.name, step.name)} in `{text}`"
+        if text and len(text) <= 80
+        else _NAMES.get(step.name, step.name)
+    )
+
+
+_NAMES = {
+    "getitem": "the indexing",
+    "mul": "the product",
+    "rmul": "the product",
+    "matmul": "the matrix product",
+    "add": "the sum",
+    "sub": "the difference",
+    "rsub": "the difference",
+    "truediv": "the quotient",
+    "div": "the quotient",
+    "pow": "the power",
+    "mT": "the transpose",
+    "T": "the transpose",
+    "transpose": "the transpose",
+}

@@ -1,0 +1,135 @@
+"""`Step`: one operation of a forward, as it runs; `Stepping` alters how some of them are differentiated."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, TypeAlias
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from backsight.verification._torch import FOLDER
+from backsight.verification.steps.composed import COMPOSED
+
+_HERE = __file__
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An operation with its arguments and its result.
+
+    `key` is the same for each run of the same place in the source, as in a loop; `line` is that place, in the innermost
+    function that is not PyTorch's.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: torch.Tensor
+    key: Hashable
+    line: tuple[str, int] | None
+
+    def operand(self, number: int) -> torch.Tensor | None:
+        """Return a positional argument that carries a gradient."""
+        found = self.args[number] if number < len(self.args) else None
+        return found if isinstance(found, torch.Tensor) and found.requires_grad else None
+
+    def with_operand(self, number: int, other: torch.Tensor) -> torch.Tensor:
+        """Return the result with another operand."""
+        args = (*self.args[:number], other, *self.args[number + 1 :])
+        made: torch.Tensor = self.function(*args, **self.kwargs)
+        return made
+
+
+Alter: TypeAlias = Callable[[Step], torch.Tensor | None]
+"""Makes another result of a step, of the same values and with another derivative; None where it does not apply."""
+
+
+class Stepping(TorchFunctionMode):
+    """Runs the steps of a forward, those with some `keys` altered; `steps` are the first ones with each key.
+
+    Common compositions, such as a softmax, are run in the steps that they stand for.
+    """
+
+    def __init__(self, keys: frozenset[Hashable] = frozenset(), alter: Alter | None = None):
+        super().__init__()
+        self.steps: dict[Hashable, Step] = {}
+        self.altered = 0
+        self._keys = keys
+        self._alter = alter
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = _name(func)
+        result = self._made(func, COMPOSED.get(name), args, kwargs)
+        if not isinstance(result, torch.Tensor) or not result.requires_grad or _in_place(func, args, result):
+            return result
+        key, line = _place(sys._getframe(1), name)
+        step = Step(name, func, args, kwargs, result, key, line)
+        self.steps.setdefault(key, step)
+        if self._alter is None or key not in self._keys:
+            return result
+        other = self._alter(step)
+        if other is None:
+            return result
+        self.altered += 1
+        return other
+
+    def _made(
+        self, function: Callable[..., Any], composed: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Return what a call returns, its own steps run one by one where they are known."""
+        if composed is not None:
+            with self:
+                try:
+                    return composed(*args, **_said(function, kwargs))
+                except TypeError:  # called with something that the composition does not take
+                    pass
+        return function(*args, **kwargs)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return `mul` for `Tensor.__mul__`, `mT` for the getter of `Tensor.mT`."""
+    name = getattr(function, "__name__", "").strip("_")
+    return getattr(getattr(function, "__self__", None), "__name__", name) if name == "get" else name
+
+
+def _said(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments that are no defaults: PyTorch's Python functions hand on all of them."""
+    try:
+        known = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # builtins have no signature
+        return kwargs
+    return {name: each for name, each in kwargs.items() if name not in known or each is not known[name].default}
+
+
+def _in_place(function: Callable[..., Any], args: tuple[Any, ...], result: torch.Tensor) -> bool:
+    return any(result is each for each in args)
+
+
+def _place(frame: FrameType | None, name: str) -> tuple[Hashable, tuple[str, int] | None]:
+    """Return a key for the calls that led to a step, up to who runs the forward, and the line to show."""
+    chain: list[Hashable] = [name]
+    line = None
+    while frame is not None and frame.f_code.co_name != RUN:
+        file = frame.f_code.co_filename
+        if file != _HERE:
+            owner = frame.f_locals.get("self")
+            chain.append((frame.f_code, frame.f_lasti, id(owner) if isinstance(owner, torch.nn.Module) else None))
+            if line is None and not file.startswith((FOLDER, _OWN)):
+                line = (file, frame.f_lineno)
+        frame = frame.f_back
+    return tuple(chain), line
+
+
+RUN = "_run_stepwise"
+"""The name of the function below which steps are told apart."""

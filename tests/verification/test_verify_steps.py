@@ -1,0 +1,176 @@
+"""A mistake in one step of a forward is found, and told by that step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import Function
+from torch.nn import functional as F
+
+import backsight as bs
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+
+
+def made(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+    """Return a Function; backward gets grad_output and the inputs."""
+
+    def run(ctx: Any, x: torch.Tensor, *more: Any) -> Any:
+        ctx.given = (x, *more)
+        return forward(x, *more)
+
+    def pull(ctx: Any, grad_output: torch.Tensor) -> Any:
+        found = backward(grad_output, *ctx.given)
+        return found if isinstance(found, tuple) else (found, *(None for _ in ctx.given[1:]))
+
+    return type("Made", (Function,), {"forward": staticmethod(run), "backward": staticmethod(pull)})
+
+
+def deviation(x: torch.Tensor) -> torch.Tensor:
+    return (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+
+
+def standardized(x: torch.Tensor) -> torch.Tensor:
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / deviation(x)
+
+
+def over_rows(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    y = x.softmax(-1)
+    return y * (g - (g * y).sum(0, keepdim=True))
+
+
+def indexed(g: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    gradient = torch.zeros_like(x)
+    gradient[at] = g
+    return gradient
+
+
+def convolved(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(k), n=8)
+
+
+def rotated(x: torch.Tensor) -> torch.Tensor:
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * math.cos(0.3) - b * math.sin(0.3), a * math.sin(0.3) + b * math.cos(0.3)], -1)
+
+
+def decayed(x: torch.Tensor) -> torch.Tensor:
+    h, states = torch.zeros_like(x[0]), []
+    for row in x:
+        h = 0.6 * h + row
+        states.append(h)
+    return torch.stack(states)
+
+
+def gelu_slope(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    t = torch.tanh(0.8 * (x + 0.04 * x**3))
+    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t))
+
+
+KERNEL = torch.tensor([[[1.0, -2.0, 0.5]]])
+AT = torch.tensor([0, 2, 2, 4, 2, 0])
+x = normal(4, 6)
+
+CASES = [
+    ("BS415", standardized, lambda g, x: g / deviation(x), (x,), "takes mean in"),
+    ("BS415", standardized, lambda g, x: (g - g.mean(-1, keepdim=True)) / deviation(x), (x,), "takes sqrt in"),
+    (
+        "BS415",
+        lambda x: x / x.norm(dim=1, keepdim=True),
+        lambda g, x: g / x.norm(dim=1, keepdim=True),
+        (x,),
+        "norm",
+    ),
+    ("BS415", lambda x: x * x.sigmoid(), lambda g, x: g * x.sigmoid(), (x,), "takes sigmoid for a constant"),
+    ("BS416", torch.tanh, lambda g, x: g * (1 - x * x), (x,), "takes the input of tanh"),
+    ("BS416", torch.sigmoid, lambda g, x: g * x * (1 - x), (x,), "takes the input of sigmoid"),
+    ("BS406", lambda x: x.softmax(-1), over_rows, (x,), "sums over the wrong dimension in the derivative of softmax"),
+    ("BS406", lambda x, at: x[at], indexed, (normal(5, 3), AT), "lacks a sum over repeated indices of the indexing"),
+    (
+        "BS405",
+        lambda x: F.conv1d(x, KERNEL.to(x)),
+        lambda g, x: F.conv1d(F.pad(g, (2, 2)), KERNEL.to(x)),
+        (normal(2, 1, 9),),
+        "has the kernel of conv1d",
+    ),
+    (
+        "BS405",
+        convolved,
+        lambda g, x, k: convolved(g, k),
+        (normal(8).requires_grad_(), normal(8, seed=3)),
+        "lacks a conjugate in the derivative of the product",
+    ),
+    ("BS405", lambda x: x.cumsum(0), lambda g, x: g.cumsum(0), (x,), "applies cumsum again"),
+    ("BS405", rotated, lambda g, x: rotated(g), (x,), "applies the derivative of forward, and not its transpose"),
+    (
+        "BS405",
+        lambda x: F.pixel_shuffle(x, 2),
+        lambda g, x: g.reshape(x.shape),
+        (normal(2, 4, 3, 3),),
+        "reshapes",
+    ),
+    ("BS416", decayed, lambda g, x: g.flip(0).cumsum(0).flip(0), (x,), "leaves out the derivative of the product"),
+    (
+        "BS416",
+        lambda x: 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.04 * x**3))),
+        gelu_slope,
+        (x,),
+        "leaves out the derivative of everything up to",
+    ),
+    (
+        "BS416",
+        lambda x, w: x.clamp(-0.5, 0.5) * w,
+        lambda g, x, w: (g * w * (x.abs() < 0.5), g * x),
+        (normal(9), normal(9, seed=2)),
+        "computes with the values before clamp",
+    ),
+    (
+        "BS416",
+        lambda x: F.leaky_relu(x, 0.1),
+        lambda g, x: g * torch.where(x > 0, 0.1, 1.0),
+        (x,),
+        "exchanges the sides of leaky_relu",
+    ),
+    ("BS416", lambda x: x * x - x.exp().log1p(), lambda g, x: g * (2 * x - x.sigmoid() / x.exp()), (x,), "exp"),
+    (
+        "BS403",
+        lambda x: x.sin() + x.cos(),
+        lambda g, x: g * (x.cos() + x.sin()),
+        (x,),
+        "has the wrong sign in",
+    ),
+    ("BS404", lambda x: x.sin() + x**2, lambda g, x: g * (x.cos() + 0.6 * x), (x,), "has 3/10 times the derivative of"),
+]
+
+
+@pytest.mark.parametrize(("code", "forward", "backward", "inputs", "title"), CASES, ids=[row[4] for row in CASES])
+def test_a_mistake_in_one_step_is_told(code: str, forward: Any, backward: Any, inputs: Any, title: str) -> None:
+    findings = bs.verify(made(forward, backward), *inputs).findings
+    assert [each.code for each in findings] == [code]
+    assert title in findings[0].title
+
+
+def test_what_no_step_explains_is_not_explained() -> None:
+    wrong = made(lambda x: x.sin() * x.cos(), lambda g, x: g * (x.cosh() - 0.3 * x**3))
+    assert [each.code for each in bs.verify(wrong, x).findings] == ["BS400"]
+
+
+def test_a_forward_that_detaches_is_not_searched() -> None:
+    wrong = made(lambda x: x.detach().numpy().sum() * x.sin(), lambda g, x: g * x.cosh())
+    assert [each.code for each in bs.verify(wrong, x).findings] == ["BS400"]
+
+
+def test_the_same_mistakes_are_told_of_gradients_by_hand() -> None:
+    torch.manual_seed(0)
+    layer, g = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.SiLU()), normal(4, 5)
+    h = layer[0](x).detach()
+    by_hand = (g * h.sigmoid()) @ layer[0].weight.detach()
+    with pytest.raises(AssertionError, match="takes sigmoid for a constant"):
+        bs.testing.assert_manual_backward(layer, x, g, input_grad=by_hand)
