@@ -3,6 +3,7 @@
 import contextlib
 import cProfile
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -110,6 +111,71 @@ def test_a_session_with_pdb_works(level, tmp_path):
     )
     assert "[2.0, 2.0, 2.0]" in done.stdout and "source 5" in done.stdout and "done 9.0" in done.stdout
     assert done.returncode == 0
+
+
+STEPPED = """
+import torch, pdb
+from torch.nn import functional as F
+layer = torch.nn.Linear(2, 1)
+def step(i):
+    x = torch.ones(3, 2) * i
+    y = layer(x) * 2 + 1
+    s = F.softmax(y, 0); loss = s.sum()
+    loss.backward()
+    print("step", i)
+def main():
+    pdb.set_trace()
+    for i in range(3):
+        step(i)
+    print("end")
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "b 6\nb 7\nb 8\nb 9\n" + "c\np x.shape\n" * 12 + "c\n",
+        "b 7\nc\nn\np x.shape\nn\np y.shape\nr\ncl 1\nc\n",
+    ],
+)
+def test_a_debugger_stops_in_the_program_alone(commands, tmp_path):
+    bare, watched = tmp_path / "bare" / "stepped.py", tmp_path / "watched" / "stepped.py"
+    said = []
+    for script, change in (bare, ""), (watched, "import backsight; backsight.watch(level='exact').__enter__(); "):
+        script.parent.mkdir()
+        script.write_text(STEPPED.replace("\nimport torch", f"\n{change}import torch", 1))
+        command = [sys.executable, "-W", "ignore", script.name]
+        done = subprocess.run(
+            command, input=commands, capture_output=True, text=True, timeout=100, cwd=script.parent, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.replace(str(script.parent), ""))
+    assert said[0] == said[1]
+
+
+WARNED = """
+import warnings
+import torch, backsight
+shown = []
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, kind, file, line, *rest: shown.append((file == __file__, line))
+with backsight.watch(level="exact"):
+    torch.nn.functional.mse_loss(torch.zeros(2, 3), torch.zeros(3))
+    torch.zeros(3, requires_grad=True).exp().grad
+print(shown)
+"""
+
+
+@pytest.mark.parametrize("core", ["ctrace", "pytrace"])
+def test_warnings_are_of_the_programs_lines_under_coverage(core, tmp_path):
+    pytest.importorskip("coverage")
+    script = tmp_path / "warned.py"
+    script.write_text(WARNED)
+    command = [sys.executable, "-m", "coverage", "run", "--data-file", str(tmp_path / "data"), str(script)]
+    environment = {**os.environ, "COVERAGE_CORE": core}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=False)
+    assert done.stdout == "[(True, 8), (True, 9)]\n", done.stderr
 
 
 @needs_columns

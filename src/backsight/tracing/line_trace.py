@@ -20,6 +20,7 @@ from backsight.naming.frames import is_function, locals_of
 from backsight.naming.roots import ours
 from backsight.tracing._torch import next_number
 from backsight.tracing.backwards import CODES, NAMES
+from backsight.tracing.debuggers import package_of
 from backsight.tracing.log import Log
 from backsight.tracing.program import innermost, is_programs, known
 
@@ -41,7 +42,7 @@ class LineTrace:
     def start(self) -> str:
         """Begin; return why that is not possible, if something else is tracing."""
         if (other := sys.gettrace()) is not None:
-            return f"lines are not watched: {_described(other)} has Python's one place for a tracer"
+            return f"lines are not watched: {package_of(other)} has Python's one place for a tracer"
         self.running = True
         self._mine = mine = _ThreadTrace(self, self.log)
         if threading.gettrace() is None:
@@ -184,9 +185,3 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-def _described(tracer: Any) -> str:
-    """Return the name of what traces: coverage, a debugger."""
-    module = getattr(tracer, "__module__", None) or type(tracer).__module__
-    return str(module).partition(".")[0] or "another tool"
