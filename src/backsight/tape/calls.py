@@ -102,15 +102,16 @@ class CallLog:
         return self._begin[thread], calls[first:]
 
 
-_active: weakref.WeakSet[CallLog] = weakref.WeakSet()
+_active: list[weakref.ref[CallLog]] = []
 
 
 def active() -> list[CallLog]:
     """Return the logs that were announced and are still held."""
-    return list(_active)
+    return [log for reference in list(_active) if (log := reference()) is not None]
 
 
 def announce(log: CallLog) -> None:
     """Let captures use `log`, which begins here, for as long as somebody holds it."""
     log.open()
-    _active.add(log)
+    if all(each is not log for each in active()):
+        _active.append(weakref.ref(log, _active.remove))  # see Note [No Python when something dies]
