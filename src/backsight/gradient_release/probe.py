@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import random
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.partial_step import Layout
 from backsight.gradient_release.per_step_globals import same
 from backsight.gradient_release.release import Release
+from backsight.quiet import quietly
 
 STEPS = 4
 MOST_OF_A_GROUP = 6
@@ -51,8 +51,7 @@ def probe(optimizer: torch.optim.Optimizer, make: Make | None) -> Evidence:
     arguments = _arguments(optimizer)
     made_with = tuple(f"{name}={value!r}" for name, value in arguments.items()) if make is None else ("make()",)
     make = make or (lambda groups: kind(groups, **arguments))
-    with _random_state(optimizer), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _random_state(optimizer), quietly():
         tried = _Trial(optimizer, make)
         expected = tried.ordinary()
         again = tried.ordinary()
