@@ -9,6 +9,7 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -186,6 +187,66 @@ def test_watches_within_each_other():
     here = line("both", test_watches_within_each_other)
     assert outer.line_of(node).line == inner.line_of(node).line == here
     assert outer.operation_of(node).line.segment == "x * 2"
+
+
+@before_monitoring
+def test_watches_of_lines_within_each_other_share_the_one_tracer():
+    x = torch.ones(3, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outer = bs.watch(level="lines").__enter__()
+        before = x * 2
+        with bs.watch(level="lines") as inner:
+            both = x * 3  # in both
+            both.sum().backward()
+        after = x * 4  # after one
+        other = bs.watch(level="lines").__enter__()
+        outer.__exit__(None, None, None)
+        last = x * 5  # at last
+        other.__exit__(None, None, None)
+    assert sys.gettrace() is None
+    here = partial(line, test=test_watches_of_lines_within_each_other_share_the_one_tracer)
+    node = {y: bs.graph(y).nodes[0] for y in (before, both, after, last)}
+    assert inner.level == "lines" and inner.notes == ()
+    assert outer.line_of(node[both]).line == inner.line_of(node[both]).line == here("in both")
+    assert inner.line_of(node[before]) is None and inner.line_of(node[after]) is None
+    assert outer.line_of(node[after]).line == here("after one") and outer.line_of(node[last]) is None
+    assert other.line_of(node[last]).line == here("at last")
+    assert [each.line.line for each in inner.backwards] == [here("in both") + 1]
+
+
+def test_a_function_that_calls_itself_is_watched_without_a_word():
+    @bs.watch(level="lines")
+    def again(n, x):
+        y = x * 2
+        return again(n - 1, y) if n else bs.graph(y).nodes[0].source
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert again(1, torch.ones(2, requires_grad=True)) is not None
+    assert sys.gettrace() is None
+
+
+LEFT_OPEN = """
+import torch, backsight as bs, atexit
+atexit.register(lambda: print("end"))
+bs.watch(level="lines").__enter__()
+class Last:
+    def __del__(self):
+        for _ in range(3): str(self)
+    def __str__(self): return "last"
+import sys
+sys.modules["backsight.kept"] = last = Last()
+sys.last = torch.last = last
+y = torch.ones(2, requires_grad=True) * 2
+"""
+
+
+def test_a_watch_that_is_left_open_ends_without_noise(tmp_path):
+    script = tmp_path / "left.py"
+    script.write_text(LEFT_OPEN)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
 def test_a_thread_that_outlives_the_watch_goes_on_alone():
