@@ -88,6 +88,3 @@ class Living(Generic[V]):
     def __len__(self) -> int:
         self.bury()
         return len(self._entries)
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
