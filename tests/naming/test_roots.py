@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import weakref
 from pathlib import Path
 
@@ -111,3 +114,71 @@ def test_a_class_body_with_a_namespace_of_its_own_kind() -> None:
         found = search([delta]).names[0][0].path
 
     assert Body.found == "delta"
+
+
+class Late(Exception):
+    pass
+
+
+def _given(number, frame):
+    raise Late
+
+
+def _lets_go(number, frame):
+    del frame
+    raise Late
+
+
+class _Handler:
+    def __call__(self, number, frame):
+        del frame
+        raise Late
+
+    def handle(self, number, frame):
+        del frame
+        raise Late
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms on this system")
+@pytest.mark.parametrize(
+    "handler",
+    [_given, _lets_go, functools.partial(_lets_go), _Handler(), _Handler().handle],
+    ids=["given", "lets go", "partial", "object", "method"],
+)
+def test_what_a_handler_of_a_signal_raises_is_not_ours(handler):
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(Late):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                while True:
+                    pass
+            except BaseException as failure:
+                roots.ours(failure)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_one_thread_raises_in_another_is_not_ours(tmp_path):
+    here = threading.get_ident()
+    raising = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    guarded = """
+def work(begin, ours):
+    try:
+        begin()
+        while True: pass
+    except BaseException as failure:
+        return ours(failure)
+"""
+    scope = {}
+    exec(compile(guarded, str(PACKAGE / "work.py"), "exec"), scope)
+    timer = threading.Timer(0.05, lambda: raising(ctypes.c_ulong(here), ctypes.py_object(Late)))
+    with pytest.raises(Late):
+        scope["work"](timer.start, roots.ours)
+
+
+def test_a_failure_of_ours_is_ours():
+    try:
+        {}["key"]
+    except KeyError as failure:
+        assert roots.ours(failure) is failure

@@ -256,3 +256,29 @@ def test_a_log_is_bounded():
         x().sin()
         log.leave(sine)
     assert sum(map(len, log._calls.values())) <= 100
+
+
+def test_calls_of_modules_that_are_gone_are_forgotten():
+    kept = Sine()
+    with logged() as log:
+        y = kept(x())
+        for _ in range(2000):
+            torch.nn.Sequential(Scale(), Sine())(x())
+            gc.collect(0)
+        (calls,) = log._calls.values()
+        assert len(calls) <= 2100
+        g = capture(y, model=kept)
+        assert made_by(g) == [("Sin", "", 0)]
+
+
+def test_calls_of_modules_that_live_are_kept_up_to_the_limit():
+    model, log = Scale(), CallLog(limit=5000)
+    announce(log)
+    outputs = []
+    for _ in range(6000):
+        log.enter(model)
+        outputs.append(x().exp())
+        log.leave(model)
+    (calls,) = log._calls.values()
+    assert 2500 <= len(calls) <= 5000
+    assert made_by(capture(outputs[-2500], model=model)) == [("Exp", "", 0)]

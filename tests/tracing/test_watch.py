@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import threading
 import warnings
 import weakref
@@ -13,6 +14,7 @@ from torch.nn.modules import module as hooks
 from torch.optim.optimizer import _global_optimizer_post_hooks
 
 import backsight as bs
+from backsight.naming.roots import is_ours
 from backsight.tracing import current
 
 
@@ -71,6 +73,39 @@ def test_models_and_optimizers_are_not_kept_alive():
         gc.collect()
         assert [each() for each in gone] == [None, None, None]
         assert watch.steps.count == 4
+
+
+@pytest.mark.parametrize("how", [{"level": "calls"}, {"level": "lines"}, {"level": "exact"}, {"nonfinite": True}])
+def test_no_python_of_ours_runs_as_things_die(how):
+    """Python would swallow what a handler of a signal raises in there: a time limit, Ctrl-C."""
+    ran = []
+
+    def look(frame, event, arg):
+        if event == "call" and is_ours(frame.f_code.co_filename):
+            ran.append(frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name)
+
+    @torch.no_grad()
+    def cuts(model):
+        taken = model(torch.randn(3, 4)).numpy()
+        gone = torch.zeros(1) / torch.zeros(1)
+        data = model[0].weight.detach().clone()
+        data.data.add_(1)
+        return taken, gone, data, torch.from_numpy(taken)
+
+    with bs.watch(**how):
+        for _ in range(2):
+            model = small()
+            optimizer = train(model)
+            loss = model(torch.randn(3, 4)).log().sum()
+            loss.backward()
+            rest = cuts(model), loss.detach(), loss * 2
+            kept = bs.graph(loss * 2)
+            before = sys.getprofile()
+            sys.setprofile(look)
+            del model, optimizer, loss, rest, kept
+            gc.collect()
+            sys.setprofile(before)
+    assert ran == []
 
 
 def test_operations_lie_in_the_module_that_ran_them():

@@ -3,11 +3,13 @@
 import contextlib
 import cProfile
 import gc
+import os
 import subprocess
 import sys
 import threading
 import tracemalloc
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -112,6 +114,71 @@ def test_a_session_with_pdb_works(level, tmp_path):
     assert done.returncode == 0
 
 
+STEPPED = """
+import torch, pdb
+from torch.nn import functional as F
+layer = torch.nn.Linear(2, 1)
+def step(i):
+    x = torch.ones(3, 2) * i
+    y = layer(x) * 2 + 1
+    s = F.softmax(y, 0); loss = s.sum()
+    loss.backward()
+    print("step", i)
+def main():
+    pdb.set_trace()
+    for i in range(3):
+        step(i)
+    print("end")
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "b 6\nb 7\nb 8\nb 9\n" + "c\np x.shape\n" * 12 + "c\n",
+        "b 7\nc\nn\np x.shape\nn\np y.shape\nr\ncl 1\nc\n",
+    ],
+)
+def test_a_debugger_stops_in_the_program_alone(commands, tmp_path):
+    bare, watched = tmp_path / "bare" / "stepped.py", tmp_path / "watched" / "stepped.py"
+    said = []
+    for script, change in (bare, ""), (watched, "import backsight; backsight.watch(level='exact').__enter__(); "):
+        script.parent.mkdir()
+        script.write_text(STEPPED.replace("\nimport torch", f"\n{change}import torch", 1))
+        command = [sys.executable, "-W", "ignore", script.name]
+        done = subprocess.run(
+            command, input=commands, capture_output=True, text=True, timeout=100, cwd=script.parent, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.replace(str(script.parent), ""))
+    assert said[0] == said[1]
+
+
+WARNED = """
+import warnings
+import torch, backsight
+shown = []
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, kind, file, line, *rest: shown.append((file == __file__, line))
+with backsight.watch(level="exact"):
+    torch.nn.functional.mse_loss(torch.zeros(2, 3), torch.zeros(3))
+    torch.zeros(3, requires_grad=True).exp().grad
+print(shown)
+"""
+
+
+@pytest.mark.parametrize("core", ["ctrace", "pytrace"])
+def test_warnings_are_of_the_programs_lines_under_coverage(core, tmp_path):
+    pytest.importorskip("coverage")
+    script = tmp_path / "warned.py"
+    script.write_text(WARNED)
+    command = [sys.executable, "-m", "coverage", "run", "--data-file", str(tmp_path / "data"), str(script)]
+    environment = {**os.environ, "COVERAGE_CORE": core}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=False)
+    assert done.stdout == "[(True, 8), (True, 9)]\n", done.stderr
+
+
 @needs_columns
 def test_watches_within_each_other():
     x = torch.ones(3, requires_grad=True)
@@ -120,6 +187,66 @@ def test_watches_within_each_other():
     here = line("both", test_watches_within_each_other)
     assert outer.line_of(node).line == inner.line_of(node).line == here
     assert outer.operation_of(node).line.segment == "x * 2"
+
+
+@before_monitoring
+def test_watches_of_lines_within_each_other_share_the_one_tracer():
+    x = torch.ones(3, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outer = bs.watch(level="lines").__enter__()
+        before = x * 2
+        with bs.watch(level="lines") as inner:
+            both = x * 3  # in both
+            both.sum().backward()
+        after = x * 4  # after one
+        other = bs.watch(level="lines").__enter__()
+        outer.__exit__(None, None, None)
+        last = x * 5  # at last
+        other.__exit__(None, None, None)
+    assert sys.gettrace() is None
+    here = partial(line, test=test_watches_of_lines_within_each_other_share_the_one_tracer)
+    node = {y: bs.graph(y).nodes[0] for y in (before, both, after, last)}
+    assert inner.level == "lines" and inner.notes == ()
+    assert outer.line_of(node[both]).line == inner.line_of(node[both]).line == here("in both")
+    assert inner.line_of(node[before]) is None and inner.line_of(node[after]) is None
+    assert outer.line_of(node[after]).line == here("after one") and outer.line_of(node[last]) is None
+    assert other.line_of(node[last]).line == here("at last")
+    assert [each.line.line for each in inner.backwards] == [here("in both") + 1]
+
+
+def test_a_function_that_calls_itself_is_watched_without_a_word():
+    @bs.watch(level="lines")
+    def again(n, x):
+        y = x * 2
+        return again(n - 1, y) if n else bs.graph(y).nodes[0].source
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert again(1, torch.ones(2, requires_grad=True)) is not None
+    assert sys.gettrace() is None
+
+
+LEFT_OPEN = """
+import torch, backsight as bs, atexit
+atexit.register(lambda: print("end"))
+bs.watch(level="lines").__enter__()
+class Last:
+    def __del__(self):
+        for _ in range(3): str(self)
+    def __str__(self): return "last"
+import sys
+sys.modules["backsight.kept"] = last = Last()
+sys.last = torch.last = last
+y = torch.ones(2, requires_grad=True) * 2
+"""
+
+
+def test_a_watch_that_is_left_open_ends_without_noise(tmp_path):
+    script = tmp_path / "left.py"
+    script.write_text(LEFT_OPEN)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
 def test_a_thread_that_outlives_the_watch_goes_on_alone():

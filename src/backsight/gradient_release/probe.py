@@ -8,7 +8,6 @@ random number generators are put back.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from backsight.gradient_release.per_step_globals import same
 from backsight.gradient_release.proof import prove
 from backsight.gradient_release.release import Release
 from backsight.gradient_release.scenario import Given, even_steps, gradients_of, rare_steps
+from backsight.quiet import quietly
 
 STEPS = 4
 MOST_OF_A_GROUP = 6
@@ -51,8 +51,7 @@ def probe(optimizer: torch.optim.Optimizer, make: Make | None, trust: bool = Fal
     """
     kind = type(optimizer)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    with random_state_kept(optimizer), warnings.catch_warnings(), torch.compiler.set_stance("force_eager"):
-        warnings.simplefilter("ignore")
+    with random_state_kept(optimizer), quietly(), torch.compiler.set_stance("force_eager"):
         try:
             return _tried(name, optimizer, make)
         except NotReleasable as refusal:

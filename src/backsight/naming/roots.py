@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
 import site
 import sys
 import sysconfig
@@ -10,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, Literal
 
 import torch
@@ -192,14 +194,32 @@ def ours(failure: BaseException) -> BaseException:
 
 
 def _came_between(failure: BaseException) -> bool:
-    """Whether it comes from a function that was given the frame that it interrupted, as handlers of signals are."""
-    trace = failure.__traceback__
+    """Whether it comes from a function that was given the frame that it interrupted, as handlers of signals are, or
+    that is one now; or from nowhere, as what one thread raises in another: no code of ours raises a user's class."""
+    trace, handlers = failure.__traceback__, _handlers()
     while trace is not None and trace.tb_next is not None:
         interrupted, trace = trace.tb_frame, trace.tb_next
+        if trace.tb_frame.f_code in handlers:
+            return True
         for given in trace.tb_frame.f_locals.values():
             if given is interrupted or (type(given) is tuple and any(each is interrupted for each in given)):
                 return True
-    return False
+    of_program = isinstance(failure, SystemExit) or is_user_class(type(failure).__module__)
+    return trace is not None and is_ours(trace.tb_frame.f_code.co_filename) and of_program
+
+
+def _handlers() -> set[CodeType]:
+    """Return the code of the functions that handle signals."""
+    found = set()
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        while isinstance(handler, functools.partial):
+            handler = handler.func
+        for each in (handler, getattr(handler, "__func__", None), vars(type(handler)).get("__call__")):
+            code = getattr(each, "__code__", None)
+            if type(code) is CodeType:
+                found.add(code)
+    return found
 
 
 @cache

@@ -15,12 +15,12 @@ import os
 import re
 import sys
 import types
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from backsight.quiet import quietly
 from backsight.source.cells import cell
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -229,8 +229,7 @@ def _lines(file: str) -> tuple[str, ...]:
 def _scopes(source: str) -> dict[tuple[str, int], Scope]:
     """Every scope by name and first line: of its first decorator (as `co_firstlineno` has it) and of its `def`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user has seen the warnings about this text once already
+        with quietly(module="<unknown>"):  # the user has seen the warnings about this text once already
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply for the parser
         return {}

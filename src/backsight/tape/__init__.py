@@ -28,6 +28,7 @@ from backsight.tape.errors import NothingToCapture
 from backsight.tape.graph import Graph
 from backsight.tape.hushed import Hushed
 from backsight.tape.lines import announce_lines
+from backsight.tape.living import Living
 from backsight.tape.modules import Models, modules_in, parameters_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
@@ -44,6 +45,7 @@ __all__ = [
     "Graph",
     "Hushed",
     "Leaf",
+    "Living",
     "Models",
     "Node",
     "NodeType",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import getattr_static
@@ -17,6 +16,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd import forward_ad
 
+from backsight.quiet import quietly
 from backsight.surface import code_of, take, there
 
 NO_SEQUENCE = 2**64 - 1
@@ -206,8 +206,7 @@ def load_forward_mode() -> None:
     uses itself, and the warning would be told as if it were for the user."""
     load = getattr(forward_ad, "_maybe_load_decompositions", None)
     if load is not None and "torch._decomp.decompositions_for_jvp" not in sys.modules:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+        with quietly(FutureWarning):
             load()
 
 

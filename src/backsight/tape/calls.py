@@ -23,14 +23,23 @@ class Call:
     depth: int
 
 
+_FEW = 2048
+"""Calls that are kept whatever they are of: 0.3 MB."""
+
+
 class CallLog:
-    """The module calls of each thread, in order of entry. Bounded: the older half goes when `limit` is reached."""
+    """The module calls of each thread, in order of entry.
+
+    Bounded: those of modules that are gone, which nobody can be told the name of, go whenever there are twice as many
+    as the last time; of the others the older half goes when `limit` is reached.
+    """
 
     def __init__(self, limit: int = 200_000):
         self.limit = limit
         self._calls: dict[int, list[Call]] = {}
         self._open: dict[int, list[tuple[torch.nn.Module, Call]]] = {}
         self._begin: dict[int, int] = {}
+        self._full: dict[int, int] = {}
         self._end: int | None = None
 
     def open(self) -> None:
@@ -49,13 +58,20 @@ class CallLog:
             calls.clear()
             stack.clear()
             self._begin[thread] = now
-        if not stack and len(calls) >= self.limit:
-            del calls[: len(calls) // 2]
-            self._begin[thread] = calls[0].enter
+        if not stack and len(calls) >= self._full.get(thread, min(self.limit, _FEW)):
+            self._make_room(thread, calls)
         self._begin.setdefault(thread, now)
         call = Call(weakref.ref(module), now, -1, len(stack))
         calls.append(call)
         stack.append((module, call))
+
+    def _make_room(self, thread: int, calls: list[Call]) -> None:
+        living = [call for call in calls if call.module() is not None]
+        if len(calls) >= self.limit and len(living) > self.limit // 2:
+            del living[: len(living) - self.limit // 2]
+            self._begin[thread] = living[0].enter
+        calls[:] = living
+        self._full[thread] = min(self.limit, max(_FEW, 2 * len(living)))
 
     def leave(self, module: torch.nn.Module) -> bool:
         """Note that the call of `module` ends; return whether it was the outermost one."""
@@ -102,15 +118,16 @@ class CallLog:
         return self._begin[thread], calls[first:]
 
 
-_active: weakref.WeakSet[CallLog] = weakref.WeakSet()
+_active: list[weakref.ref[CallLog]] = []
 
 
 def active() -> list[CallLog]:
     """Return the logs that were announced and are still held."""
-    return list(_active)
+    return [log for reference in list(_active) if (log := reference()) is not None]
 
 
 def announce(log: CallLog) -> None:
     """Let captures use `log`, which begins here, for as long as somebody holds it."""
     log.open()
-    _active.add(log)
+    if all(each is not log for each in active()):
+        _active.append(weakref.ref(log, _active.remove))  # see Note [No Python when something dies]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.naming.roots import ours
-from backsight.tape import is_captured, no_torch_dispatch, no_torch_function, sequence_number, unnumbered
+from backsight.tape import Living, is_captured, no_torch_dispatch, no_torch_function, sequence_number, unnumbered
 from backsight.tape._torch import RAW, can_read, forward_class, raw_of_custom
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
@@ -61,7 +61,7 @@ class Births:
         self._sites, self._line_of, self._fail = sites, lines, fail
         self._found: dict[tuple[Any, ...], NonFinite] = {}
         self._lost: dict[int, None] = {}
-        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}  # what is not finite, by the id of the tensor
+        self._known: Living[int] = Living()  # what is not finite
         self._marks = Marks()
         self._later: list[Callable[[list[float]], None]] = []
 
@@ -169,12 +169,10 @@ class Births:
             self.settle()
 
     def _remembered(self, tensor: torch.Tensor) -> int:
-        held = self._known.get(id(tensor))
-        return held[1] if held is not None and held[0]() is tensor else 0
+        return self._known.of(tensor) or 0
 
     def _remember(self, tensor: torch.Tensor, state: int) -> None:
-        key = id(tensor)
-        self._known[key] = weakref.ref(tensor, lambda _: self._known.pop(key, None)), state
+        self._known.put(id(tensor), tensor, state)
 
     def _tell_forward(
         self,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from backsight.tape import no_torch_function, storage_key
+from backsight.tape import Living, no_torch_function, storage_key
 from backsight.tape import version as count
 from backsight.tape.saved import memory
 from backsight.tracing.facts import Change, ChangeKind
-from backsight.tracing.refs import Ref
 from backsight.tracing.sites import Sites
 
 KEPT = 32
@@ -38,8 +36,8 @@ class ChangeLog:
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._by_storage: dict[int, tuple[Ref, list[Entry]]] = {}
-        self._aliases: dict[int, Ref] = {}
+        self._by_storage: Living[list[Entry]] = Living()
+        self._aliases: Living[bool] = Living()
 
     def note(self, tensor: torch.Tensor, before: int, op: str, kind: ChangeKind, site: int) -> None:
         """Note that `tensor`, which had the version `before`, has been changed, if its version says so."""
@@ -51,11 +49,11 @@ class ChangeLog:
         except (RuntimeError, NotImplementedError):  # sparse, opaque and functorch tensors have none
             return
         key = storage_key(storage)
-        held = self._by_storage.get(key)
-        if held is None:
-            held = self._by_storage[key] = (Ref.of(storage, key, self._forget), [])
-        entries = held[1]
-        if self._aliases and kind == "in place" and id(tensor) in self._aliases:
+        entries = self._by_storage.at(key)
+        if entries is None:
+            entries = []
+            self._by_storage.put(key, storage, entries)
+        if self._aliases and kind == "in place" and self._aliases.of(tensor):
             kind = "data"
         last = entries[-1] if entries else None
         if last and last.site == site and last.op == op and last.after == before and last.kind == kind:
@@ -68,13 +66,7 @@ class ChangeLog:
 
     def alias(self, tensor: torch.Tensor) -> None:
         """Note that `tensor` shares memory with another and counts its changes by itself: the result of `.data`."""
-        self._aliases[id(tensor)] = Ref.of(tensor, id(tensor), self._forget_alias)
-
-    def _forget(self, ref: Any) -> None:
-        self._by_storage.pop(ref.key, None)
-
-    def _forget_alias(self, ref: Any) -> None:
-        self._aliases.pop(ref.key, None)
+        self._aliases.put(id(tensor), tensor, True)
 
     def told(self, tensor: torch.Tensor | int, since: int | None) -> tuple[Change, ...]:
         """Return the changes of a tensor's memory, or of that of a storage; with `since`, those after that version."""
@@ -83,7 +75,7 @@ class ChangeLog:
         else:
             with no_torch_function():
                 key = memory(tensor)[0]
-        _, entries = self._by_storage.get(key, (None, [])) if key is not None else (None, [])
+        entries = (self._by_storage.at(key) if key is not None else None) or []
         found: list[Change] = []
         reached = -1
         for entry in list(entries):
@@ -106,7 +98,7 @@ class ChangeLog:
         )
 
     def __len__(self) -> int:
-        return sum(len(entries) for _, entries in list(self._by_storage.values()))
+        return sum(len(entries) for _, entries in self._by_storage.items())
 
 
 class StepChanges:

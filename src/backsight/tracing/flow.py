@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from backsight.tape import Living
 from backsight.tracing.facts import Severed, SeveredBy
-from backsight.tracing.refs import Ref
 from backsight.tracing.sites import Sites
 
 MOST_CUTS = 6
@@ -36,28 +36,26 @@ class Flow:
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._cuts: dict[int, tuple[Ref, tuple[Cut, ...]]] = {}
+        self._cuts: Living[tuple[Cut, ...]] = Living()
         self._departures: dict[int, Cut] = {}
         self._scalars: dict[int, tuple[Any, Cut]] = {}  # numbers are held: their identity is how they are known again
-        self._arrays: dict[int, tuple[Ref, Cut, int]] = {}
+        self._arrays: Living[tuple[Cut, int]] = Living(self._forget_pointer)
         self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
 
     def cuts(self, tensor: Any) -> tuple[Cut, ...]:
         """Return what is known of a tensor; one made by `torch.from_numpy` is known by the array's memory."""
-        found = self._cuts.get(id(tensor))
-        if found is not None and found[0]() is tensor:
-            return found[1]
+        found = self._cuts.of(tensor)
+        if found is not None:
+            return found
         if self._pointers and tensor.device.type == "cpu" and tensor.layout == torch.strided:
-            held = self._arrays.get(self._pointers.get(tensor.data_ptr(), 0))
-            return (held[1],) if held is not None else ()
+            held = self._arrays.at(self._pointers.get(tensor.data_ptr(), 0))
+            return (held[0],) if held is not None else ()
         return ()
 
     def inherit(self, result: torch.Tensor, cuts: tuple[Cut, ...]) -> None:
         """Note that `result` comes from behind these cuts."""
-        if not cuts:
-            return
-        ref = Ref.of(result, id(result), self._forget)
-        self._cuts[ref.key] = ref, cuts
+        if cuts:
+            self._cuts.put(id(result), result, cuts)
 
     def behind(self, given: Iterable[tuple[int | str, Any]]) -> tuple[tuple[Cut, ...], int | str | None]:
         """Return the cuts behind the tensors `given`, and the position of one that requires a gradient, if one does."""
@@ -88,11 +86,10 @@ class Flow:
             while len(self._scalars) > _MOST_SCALARS:
                 del self._scalars[next(iter(self._scalars))]
         elif type(value).__name__ == "ndarray":
-            ref = Ref.of(value, id(value), self._forget_array)
             pointer = tensor.data_ptr() if tensor.device.type == "cpu" else 0
-            self._arrays[ref.key] = ref, cut, pointer
+            self._arrays.put(id(value), value, (cut, pointer))
             if pointer:
-                self._pointers[pointer] = ref.key
+                self._pointers[pointer] = id(value)
 
     def returned(self, value: Any) -> tuple[Cut, ...]:
         """Return by which departures a value, or what a list holds, is known to have come to Python."""
@@ -102,21 +99,12 @@ class Flow:
         scalar = self._scalars.get(id(value))
         if scalar is not None and scalar[0] is value:
             return (scalar[1],)
-        array = self._arrays.get(id(value))
-        return (array[1],) if array is not None and array[0]() is value else ()
+        array = self._arrays.of(value)
+        return (array[0],) if array is not None else ()
 
-    def _forget(self, ref: Any) -> None:
-        held = self._cuts.get(ref.key)
-        if held is not None and held[0] is ref:
-            del self._cuts[ref.key]
-
-    def _forget_array(self, ref: Any) -> None:
-        held = self._arrays.get(ref.key)
-        if held is None or held[0] is not ref:
-            return
-        del self._arrays[ref.key]
-        if self._pointers.get(held[2]) == ref.key:
-            del self._pointers[held[2]]
+    def _forget_pointer(self, key: int, held: tuple[Cut, int]) -> None:
+        if self._pointers.get(held[1]) == key:
+            del self._pointers[held[1]]
 
     def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
         """Tell the cuts behind a tensor."""

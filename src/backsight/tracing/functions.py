@@ -26,6 +26,7 @@ from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
 from backsight.tracing.births import Births
 from backsight.tracing.callers import called_by, callers, passing_for
+from backsight.tracing.debuggers import DEBUGGER, MONITORED, is_debugger, monitor, tracer
 from backsight.tracing.kinds import BY_IDENTITY, Kind, known, learn
 from backsight.tracing.log import Log
 from backsight.tracing.notes import Call, Notes, Written, before
@@ -146,7 +147,10 @@ class Functions(TorchFunctionMode):
 
 
 def _as_caller(frame: FrameType | None, function: Any, args: Any, kwargs: Any) -> Any:
-    """Make a call in a frame that passes for that of the program, to which a warning is then attributed."""
+    """Make a call in a frame that passes for that of the program, to which a warning is then attributed; plainly under
+    a debugger, which would stop in it."""
+    if ((traces := tracer()) is not None and is_debugger(traces)) or (MONITORED and monitor(DEBUGGER) is not None):
+        return function(*args, **(kwargs or {}))
     if frame is not None and frame.f_code is HANDLE and frame.f_back is not None:
         frame = frame.f_back.f_back  # around the function itself, which has asked
     if frame is None:

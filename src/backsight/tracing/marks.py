@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import threading
-import weakref
 from typing import Any
 
 import torch
 
-from backsight.tape import is_captured
+from backsight.tape import Living, is_captured
 from backsight.tracing._torch import in_transform, is_traced
 from backsight.tracing.changes import version
 
@@ -54,7 +53,7 @@ class Marks:
     def __init__(self) -> None:
         self._waiting: list[torch.Tensor] = []
         self._streams: dict[torch.device, set[Any]] = {}
-        self._of: dict[int, tuple[weakref.ref[torch.Tensor], int, Mark]] = {}
+        self._of: Living[tuple[int, Mark]] = Living()  # with the version that was asked about
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -62,20 +61,19 @@ class Marks:
 
     def of(self, tensor: torch.Tensor) -> Mark:
         """Ask whether a far tensor is finite; the same tensor at the same version is asked about once."""
-        held = self._of.get(id(tensor))
-        if held is not None and held[0]() is tensor and held[1] == version(tensor):
-            return held[2]
+        held = self._of.of(tensor)
+        if held is not None and held[0] == version(tensor):
+            return held[1]
         if not can_mark(tensor):
             return known(FINITE)
         mark = self.ask(_largest(tensor.detach()))
-        key = id(tensor)
-        self._of[key] = weakref.ref(tensor, lambda _: self._of.pop(key, None)), version(tensor), mark
+        self._of.put(id(tensor), tensor, (version(tensor), mark))
         return mark
 
     def before(self, tensor: torch.Tensor) -> Mark:
         """Return what was last asked of a tensor, which may have been modified since; finite if nothing was."""
-        held = self._of.get(id(tensor))
-        return held[2] if held is not None and held[0]() is tensor else known(FINITE)
+        held = self._of.of(tensor)
+        return held[1] if held is not None else known(FINITE)
 
     def ask(self, number: torch.Tensor) -> Mark:
         """Have one number of a device fetched with the others."""
@@ -98,8 +96,9 @@ class Marks:
         for device, at in places.items():
             for place, value in zip(at, _brought([waiting[k] for k in at], streams.get(device, ())), strict=True):
                 found[place] = value
-        answered = {key: (*held[:2], known(state_of(held[2], found))) for key, held in list(self._of.items())}
-        self._of.update({key: held for key, held in answered.items() if held[0]() is not None})
+        for key, (at_version, mark) in self._of.items():
+            if (tensor := self._of.held(key)) is not None:
+                self._of.put(key, tensor, (at_version, known(state_of(mark, found))))
         return found
 
 

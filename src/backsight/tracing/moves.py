@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from backsight.snapshot import groups
-from backsight.tape import is_captured
+from backsight.tape import Living, is_captured
 
 BEGIN = 2
 """The step of an optimizer after which a sample of its parameters is kept; the first may be made with a rate of 0."""
@@ -49,45 +49,56 @@ class _Sample:
     """Which of the values had a gradient."""
 
 
+_Still = tuple[weakref.ref[torch.Tensor], float, float]
+"""A parameter that has not moved, its rate, and its largest gradient."""
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is known of one optimizer."""
+
+    steps: int = 0
+    samples: list[_Sample] = field(default_factory=list)
+    still: list[_Still] = field(default_factory=list)
+
+
 class Moves:
     """Samples of the parameters of each optimizer, and which of them have stayed as they were."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, int] = {}
-        self._samples: dict[int, list[_Sample]] = {}
-        self._still: dict[int, list[tuple[weakref.ref[torch.Tensor], float, float]]] = {}
-        self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
+        self._courses: Living[_Course] = Living()  # by the id of the groups
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that `optimizer` has just stepped: at most steps this counts, and no more."""
         key = id(groups(optimizer))
-        if key not in self._steps:
-            self._optimizers[key] = weakref.ref(optimizer, lambda _: self._forget(key))
-        self._steps[key] = step = self._steps.get(key, 0) + 1
-        if step not in (BEGIN, *LOOKS) or is_captured():
+        course = self._courses.at(key)
+        if course is None:
+            course = _Course()
+            self._courses.put(key, optimizer, course)
+        course.steps += 1
+        if course.steps not in (BEGIN, *LOOKS) or is_captured():
             return
         with torch.no_grad():
-            if step == BEGIN:
-                self._samples[key] = [s for g in groups(optimizer) for p in g["params"] if (s := _sampled(p))]
+            if course.steps == BEGIN:
+                course.samples = [s for g in groups(optimizer) for p in g["params"] if (s := _sampled(p))]
             else:
-                self._still[key] = list(self._compared(optimizer, self._samples.get(key, [])))
-        if step == LOOKS[-1]:
-            self._samples.pop(key, None)
+                course.still = list(self._compared(optimizer, course.samples))
+        if course.steps == LOOKS[-1]:
+            course.samples = []
 
     def steps(self, optimizer: torch.optim.Optimizer) -> int:
         """Return how many steps an optimizer has made."""
-        return self._steps.get(id(groups(optimizer)), 0)
+        course = self._courses.at(id(groups(optimizer)))
+        return course.steps if course is not None else 0
 
     def unmoved(self, optimizer: torch.optim.Optimizer) -> list[Unmoved]:
         """Return the parameters that were as before at the last look, and had a gradient then as at the beginning."""
-        key = id(groups(optimizer))
-        steps = max((look for look in LOOKS if look <= self._steps.get(key, 0)), default=BEGIN) - BEGIN
-        found = ((ref(), rate, pull) for ref, rate, pull in self._still.get(key, ()))
+        course = self._courses.at(id(groups(optimizer))) or _Course()
+        steps = max((look for look in LOOKS if look <= course.steps), default=BEGIN) - BEGIN
+        found = ((ref(), rate, pull) for ref, rate, pull in course.still)
         return [Unmoved(parameter, steps, rate, pull) for parameter, rate, pull in found if parameter is not None]
 
-    def _compared(
-        self, optimizer: torch.optim.Optimizer, samples: list[_Sample]
-    ) -> Iterator[tuple[weakref.ref[torch.Tensor], float, float]]:
+    def _compared(self, optimizer: torch.optim.Optimizer, samples: list[_Sample]) -> Iterator[_Still]:
         rates = {id(p): group.get("lr", 0.0) for group in groups(optimizer) for p in group["params"]}
         looked_at = list(_looked_at(samples))
         enough = NEGLIGIBLE * max((pull for _, pull, _ in looked_at), default=0.0)
@@ -95,12 +106,6 @@ class Moves:
             parameter = sample.parameter()
             if same and pull > enough and parameter is not None and id(parameter) in rates:
                 yield sample.parameter, float(rates[id(parameter)]), pull
-
-    def _forget(self, key: int) -> None:
-        self._steps.pop(key, None)
-        self._samples.pop(key, None)
-        self._still.pop(key, None)
-        self._optimizers.pop(key, None)
 
 
 def _sampled(parameter: Any) -> _Sample | None:

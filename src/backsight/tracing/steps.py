@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.snapshot import groups
-from backsight.tape import next_sequence_number, no_torch_function
+from backsight.tape import Living, next_sequence_number, no_torch_function
 from backsight.tracing.changes import version
 from backsight.tracing.moves import Moves
 
@@ -50,7 +50,7 @@ class StepLog:
         self.moves = Moves()
         """Which parameters the steps have not moved."""
         # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
-        self._consumed: dict[int, tuple[weakref.ref[torch.optim.Optimizer], dict[int, Consumed]]] = {}
+        self._consumed: Living[dict[int, Consumed]] = Living(self._unused)
         self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
@@ -67,25 +67,24 @@ class StepLog:
                 for p in parameters(optimizer)
                 if (grad := p.grad) is not None
             }
-        if before.keys() == gradients.keys() and key in self._consumed:
-            self._consumed[key] = self._consumed[key][0], gradients
-            return
-        self._forget(key)
-        self._consumed[key] = weakref.ref(optimizer, lambda _: self._forget(key)), gradients
-        for p in gradients:
-            self._users.setdefault(p, set()).add(key)
+        if before.keys() != gradients.keys():
+            self._unused(key, self._consumed.drop(key) or {})
+            for p in gradients:
+                self._users.setdefault(p, set()).add(key)
+        self._consumed.put(key, optimizer, gradients)
 
     def counted(self, optimizer: torch.optim.Optimizer, *given: object) -> None:
         """Note a step of which no more is to be known than that there was one, and whether it has moved anything."""
         self.count += 1
         self.moves.stepped(optimizer)
 
-    def _forget(self, key: int) -> None:
-        _, gradients = self._consumed.pop(key, (None, {}))
+    def _unused(self, key: int, gradients: dict[int, Consumed]) -> None:
+        """Note that an optimizer uses these gradients no more, by the ids of their parameters."""
         for p in gradients:
-            self._users[p].discard(key)
-            if not self._users[p]:
-                del self._users[p]
+            users = self._users.get(p, set())
+            users.discard(key)
+            if not users:
+                self._users.pop(p, None)
 
     def consumed(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> Consumed | None:
         """Return the gradient of `parameter` that the last step of `optimizer` used, as it was after the step."""
@@ -94,9 +93,8 @@ class StepLog:
     def _last(self, optimizer: torch.optim.Optimizer) -> dict[int, Consumed]:
         """Return what the last step of `optimizer` consumed, by the id of the parameter."""
         of = groups(optimizer)
-        held, gradients = self._consumed.get(id(of), (None, {}))
-        stepped = held() if held is not None else None
-        return gradients if stepped is not None and groups(stepped) is of else {}
+        stepped = self._consumed.held(id(of))
+        return self._consumed.at(id(of)) or {} if stepped is not None and groups(stepped) is of else {}
 
     def _consumption(
         self, key: int, parameter: int, grad: torch.Tensor, before: Consumed | None, mark: int
@@ -104,8 +102,8 @@ class StepLog:
         now = version(grad)
         changes = now - before.version if before is not None and before.grad() is grad else None
         users = self._users.get(parameter, ())
-        last = (self._consumed[other][1][parameter] for other in users if other != key)
-        shared = any(used.is_untouched(grad) for used in last)
+        last = ((self._consumed.at(other) or {}).get(parameter) for other in users if other != key)
+        shared = any(used is not None and used.is_untouched(grad) for used in last)
         return Consumed(weakref.ref(grad), now, changes, shared, (*(before.marks[-1:] if before else ()), mark))
 
     def is_stale(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor, accumulated: int = 0) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 from backsight.findings import SEVERITIES
+from backsight.quiet import quietly
 from backsight.source import Place
 from backsight.surface import require
 from backsight.verification._torch import seed as set_seed
@@ -122,8 +122,8 @@ def _verification(
 ) -> Verification:
     entries: list[_Entry] = [_Entry() for _ in operations]
     generator = torch.Generator().manual_seed(seed)
-    with warnings.catch_warnings(), progressing(len(operations), progress) as advance:
-        warnings.simplefilter("ignore")  # the user saw the warnings of the forward when it ran
+    # The user saw the warnings of the forward when it ran.
+    with quietly(), progressing(len(operations), progress) as advance:
         for k in _order(operations):
             if operations[k].differentiates and (found := [f for each in entries for f in each.findings]):
                 # What is wrong in it is known: the function as a whole can only be wrong, too.
