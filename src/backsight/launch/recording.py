@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from backsight.launch.arrival import when_imported
 from backsight.launch.ranks import rank
 from backsight.launch.voice import failed, say
+from backsight.quiet import quietly
 
 if TYPE_CHECKING:
     from backsight.launch.models import Models
@@ -146,8 +146,7 @@ def _read(folder: Path) -> tuple[int | None, bool]:
     """
     from backsight.runs import open_run
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of damage, which `backsight runs` tells; here it is the program's stderr
+    with quietly():  # of damage, which `backsight runs` tells; here it is the program's stderr
         try:
             run = open_run(folder)
             latest = run.latest(as_="numpy")

@@ -9,7 +9,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -143,17 +143,14 @@ def _calls(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-_FX: ModuleType | None = take(
-    "torch.fx._symbolic_trace._is_fx_tracing_flag",
-    "calls that FX traces",
-    without=None,
-    read=lambda _: sys.modules["torch.fx._symbolic_trace"],
+_fx_traces: Callable[[], bool] = take(
+    "torch.fx._symbolic_trace.is_fx_symbolic_tracing", "calls that FX traces", without=lambda: False
 )
 
 
 def traced() -> bool:
     """Whether FX or TorchScript is tracing a program: its calls are none, and its tensors may stand for others."""
-    return bool(torch._C._is_tracing()) or (_FX is not None and _FX._is_fx_tracing_flag)
+    return bool(torch._C._is_tracing()) or _fx_traces()
 
 
 def new_hook_key() -> int:
