@@ -584,6 +584,18 @@ def test_processes_that_are_forked_and_train_write_parts_of_the_one_run(bench, b
     assert len([line for line in ended.err.splitlines() if "recorded" in line]) == 1
 
 
+def test_gradients_of_a_forked_process_are_those_before_clipping_or_none(bench):
+    clipped = FORKED.replace(
+        "        optimizer.step()", "        model.weight.grad.mul_(1e-6)\n        optimizer.step()"
+    )
+    recorded(bench, clipped.replace("BEFORE", "pass"))
+    run = bs.open_run(bench.folder / "run")
+    for rank in run.ranks:
+        held = run.frame(rank=rank, tensor="model.weight", kind="grad", as_="numpy")
+        assert held["step"].tolist() == [1, 2, 3]  # of the first step, amid which recording began, nobody knows
+        assert min(held["l2"]) > 1e-3
+
+
 def test_parts_go_to_the_run_of_their_parent_and_not_to_an_older_one(bench):
     recorded(bench, FORKED.replace("BEFORE", "pass"))
     ended = recorded(bench, FORKED.replace("BEFORE", "pass"))

@@ -12,7 +12,6 @@ from torch import nn
 from trainings import Net, rows, train
 
 import backsight as bs
-from backsight.recording.steps import PATIENCE
 
 
 def steps(path, **query):
@@ -192,18 +191,91 @@ def test_a_critic_may_step_several_times_for_a_step_of_the_generator(run):
                 models["D"](models["G"](torch.randn(4, 3)).detach()).sum().backward()
                 of_d.step()
             step()
-        assert rec.steps == 3
+        ends_before_the_generator_is_known = 4
+        assert rec.steps == 3 + ends_before_the_generator_is_known
     assert of_g.param_groups
 
 
-def test_an_optimizer_that_is_there_and_never_steps_does_not_hold_up_the_steps_for_ever(run):
+def test_an_optimizer_that_is_there_and_never_steps_is_not_waited_for_when_another_steps_again(run):
     models, (of_d, of_g), _ = adversaries()
     with bs.record(models, run=run) as rec:
-        for _ in range(100):
+        for _ in range(10):
             models["D"](models["G"](torch.randn(4, 3)).detach()).sum().backward()
             of_d.step()
-        assert rec.steps == 100 - PATIENCE + 1
+        assert rec.steps == 9  # the first is of two
     assert of_g.param_groups
+
+
+def test_an_optimizer_that_never_steps_is_not_waited_for_where_others_step_what_it_holds(net, run):
+    idle = torch.optim.SGD(net.parameters(), lr=0.1)
+    each = {parameter: torch.optim.SGD([parameter], lr=0.1) for parameter in net.parameters()}
+    for parameter, optimizer in each.items():
+        parameter.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: optimizer.step())
+    with bs.record(net, run=run) as rec:
+        for _ in range(5):
+            net.zero_grad()
+            net(torch.ones(1, 6)).sum().backward()
+        assert rec.steps == 5
+    assert steps(run, kind="grad") == [0, 1, 2, 3, 4] and idle.param_groups
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("before", [0, 3])
+def test_an_optimizer_in_the_place_of_the_given_one_ends_steps_and_the_run_says_so(net, run, kept, before):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    held = [optimizer] if kept else []
+    with bs.record(net, optimizer, run) as rec:
+        train(net, optimizer, before)
+        optimizer = torch.optim.Adam(net.parameters())
+        train(net, optimizer, 4)
+        assert rec.steps == before + 4
+    assert steps(run, kind="grad") == list(range(before + 4))
+    events = [(event.step, event.details) for event in bs.open_run(run).events if event.event == "optimizer replaced"]
+    assert events == [(before, {"by": "Adam"})] and len(held) == kept
+
+
+def test_one_of_several_given_optimizers_is_replaced(run):
+    models, optimizers, step = adversaries()
+    with bs.record(models, optimizers, run) as rec:
+        for _ in range(2):
+            step()
+        step.__closure__[step.__code__.co_freevars.index("of_g")].cell_contents = torch.optim.Adam(
+            models["G"].parameters()
+        )
+        optimizers.clear()
+        gc.collect()
+        for _ in range(3):
+            step()
+        assert rec.steps == 5
+
+
+def test_an_optimizer_of_a_part_of_the_model_beside_the_given_one_ends_no_step(net, run):
+    given = torch.optim.SGD(net.parameters(), lr=0.1)
+    beside = torch.optim.SGD(net.last.parameters(), lr=0.1)
+    with bs.record(net, given, run) as rec:
+        for _ in range(4):
+            net(torch.ones(1, 6)).sum().backward()
+            beside.step()
+            given.step()
+        assert rec.steps == 4
+    assert not [event for event in bs.open_run(run).events if event.event == "optimizer replaced"]
+
+
+def test_the_optimizer_inside_of_a_given_one_is_no_other(net, run):
+    class Around(torch.optim.Optimizer):
+        def __init__(self, inner):
+            super().__init__([parameter for group in inner.param_groups for parameter in group["params"]], {})
+            self.inner = inner
+
+        def step(self, closure=None):
+            self.inner.step()
+            self.inner.step()
+
+    given = Around(torch.optim.SGD(net.parameters(), lr=0.1))
+    with bs.record(net, given, run) as rec:
+        train(net, given, 3)
+        assert rec.steps == 3
+    assert not [event for event in bs.open_run(run).events if event.event == "optimizer replaced"]
 
 
 def test_an_optimizer_that_comes_back_after_another_phase_ends_steps_again(net, run):

@@ -76,7 +76,9 @@ class Recorder:
         self._pace = pace
         self._said_every = pace.every
         self._notebook = Notebook(voice, Metrics(voice), self._failed, self._cut, calls, cost, histograms)
-        self._ends = StepEnds(observed, optimizers, self._before, self._after, self._adopted, self._stop, cost)
+        self._ends = StepEnds(
+            observed, optimizers, self._before, self._after, self._adopted, self._replaced, self._stop, cost
+        )
         self._backwards = Backwards(self._ends)
         if observed.whole_program:
             self._notebook.begun = self._begun_again
@@ -110,6 +112,7 @@ class Recorder:
         if self._close_sink is not None and sink is not None:
             self._close_sink.atexit = False  # `processes` does it, and the step under way with it
             processes.add(self)
+            self._ends.adopt()
             self._look()
             self.arm()
             if not observed.whole_program:
@@ -348,13 +351,20 @@ class Recorder:
         if self._notebook.page is not None:
             self._attach()
 
+    def _replaced(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer that was not given steps in the place of one that was: it ends steps from here on."""
+        if self._sink is not None:
+            self._sink.event("optimizer replaced", step=self.steps, by=type(optimizer).__name__)
+
     def _next(self) -> None:
         """End a step and begin the next."""
         self._step += 1
         self._notebook.arrived = False
         if self._notebook.page is not None or self._step >= self._due:
             self._finish_page()
+            self._notebook.between = True
             self._turn_page()
+            self._notebook.between = False
 
     def _finish_page(self) -> None:
         page = self._notebook.close()
