@@ -234,6 +234,16 @@ def test_an_optimizer_in_the_place_of_the_given_one_ends_steps_and_the_run_says_
     assert events == [(before, {"by": "Adam"})] and len(held) == kept
 
 
+def test_an_optimizer_of_parameters_that_were_all_replaced_is_in_the_place_of_the_given_one(net, run):
+    given = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, given, run) as rec:
+        train(net, given, 2)
+        net.load_state_dict({name: weight.clone() for name, weight in net.state_dict().items()}, assign=True)
+        train(net, torch.optim.SGD(net.parameters(), lr=0.1), 3)
+        assert rec.steps == 5
+    assert steps(run, kind="grad") == [0, 1, 2, 3, 4]
+
+
 def test_one_of_several_given_optimizers_is_replaced(run):
     models, optimizers, step = adversaries()
     with bs.record(models, optimizers, run) as rec:

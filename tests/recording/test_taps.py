@@ -158,6 +158,43 @@ def test_weights_are_those_that_the_step_was_made_with(run):
     assert of(run, "weight", kind="weight") == [1.0, 0.75, 0.5]
 
 
+def events(path, name):
+    return [event for event in bs.open_run(path).events if event.event == name]
+
+
+@pytest.mark.parametrize("swap", ["values", "parameters"])
+def test_weights_of_an_evaluation_are_not_those_of_the_step(net, run, swap):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    average = nn.Parameter(torch.zeros(1, 6))
+    true = []
+    with bs.record(net, optimizer, run):
+        for _ in range(3):
+            own, kept = net.last.weight, net.last.weight.detach().clone()
+            with torch.no_grad():
+                net.last.weight.zero_() if swap == "values" else setattr(net.last, "weight", average)
+                net(torch.ones(1, 6))
+                own.copy_(kept) if swap == "values" else setattr(net.last, "weight", own)
+            true.append(net.last.weight.norm().item())
+            train(net, optimizer, 1)
+    assert [row["l2"] for row in rows(run, tensor="last.weight", kind="weight")] == pytest.approx(true)
+    assert not events(run, "model changed")
+
+
+def test_weights_of_a_functional_call_are_not_those_of_the_step(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    true = []
+    with bs.record(net, optimizer, run):
+        for _ in range(3):
+            true.append(net.last.weight.norm().item())
+            optimizer.zero_grad()
+            others = {name: weight * 3 for name, weight in net.named_parameters()}
+            torch.func.functional_call(net, others, (torch.ones(1, 6),)).sum().backward()
+            optimizer.step()
+    assert [row["l2"] for row in rows(run, tensor="last.weight", kind="weight")] == pytest.approx(true)
+    assert not events(run, "model changed")
+    assert len(rows(run, tensor="last.weight", kind="grad")) == 3
+
+
 def test_weights_changed_behind_the_back_of_autograd_are_read_again(run):
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 1.0)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from backsight.recording import processes
-from backsight.recording._torch import hooks_traced
+from backsight.recording._torch import hooks_traced, in_functional_call
 from backsight.recording.backwards import Backwards
 from backsight.recording.cost import Cost
 from backsight.recording.hook import turn
@@ -103,6 +103,8 @@ class Recorder:
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
         self._form = Form(Observed({}))
+        self._swapped = False
+        """Whether something else was in the place of parameters when they were looked at."""
         self._notebook.first_call = self._look_again
         self._amid = False
         """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
@@ -339,9 +341,9 @@ class Recorder:
     def _look_again(self) -> None:
         """A layer may have come, gone or been replaced: what is there now is recorded from this very step on."""
         if self._form.changed():
-            before = self._form.names
+            before, known = self._form.names, not self._swapped
             self._adopted()
-            if self._sink is not None:
+            if self._sink is not None and known:
                 came, went = sorted(self._form.names - before), sorted(before - self._form.names)
                 self._sink.event("model changed", step=self.steps, came=came, went=went)
 
@@ -433,7 +435,7 @@ class Recorder:
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
         self._unfinished = self._observed.unfinished()
-        self._form = Form(self._observed)
+        self._form, self._swapped = Form(self._observed), in_functional_call()
         for tap in self._taps:
             tap.look()
         if self._sink is not None:

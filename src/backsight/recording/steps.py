@@ -156,11 +156,14 @@ class StepEnds:
         return self._observed.whole_program or not parameters_of(optimizer).isdisjoint(self._observed.parameters())
 
     def _replaces(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it steps in the place of one that was given: that is gone, or it holds all that this one trains."""
+        """Whether it steps in the place of one that was given: that is gone, or it holds all that this one trains.
+
+        One that trains nothing of ours any more, as all its parameters were replaced, is as good as gone.
+        """
         ours, held = self._observed.parameters().keys(), parameters_of(optimizer)
         given = [each() for each in self._given or ()]
-        there = [each for each in given if each is not None]
-        if None in given and not held.isdisjoint(ours - self._held(there)):
+        there = [each for each in given if each is not None and not ours.isdisjoint(parameters_of(each))]
+        if len(there) < len(given) and not held.isdisjoint(ours - self._held(there)):
             return True
         trained = [parameters_of(each) & ours for each in there if id(each) not in self._inside]
         return any(each and each <= held for each in trained)
