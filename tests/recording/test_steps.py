@@ -477,6 +477,53 @@ def test_threads_with_a_recorder_each_train_and_record_to_the_end(tmp_path):
     assert not optimizers._global_optimizer_post_hooks and not modules._global_forward_hooks
 
 
+def test_hooks_that_had_to_wait_for_another_thread_come_and_the_run_says_what_was_missed(net, run):
+    inside, go = threading.Event(), threading.Event()
+
+    class Slow(nn.Module):
+        def forward(self):
+            inside.set()
+            assert go.wait(60)
+
+    other = threading.Thread(target=Slow())
+    other.start()
+    assert inside.wait(60)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        train(net, optimizer, 2)
+        go.set()
+        other.join()
+        train(net, optimizer, 6)
+    assert steps(run, kind="output") == [3, 4, 5, 6, 7]  # the hooks came when the step after that of the wait began
+    events = {event.event: event for event in bs.open_run(run).events}
+    assert (events["calls missed"].step, events["calls missed"].details["before"]) == (0, 3)
+    assert "calls not seen" not in events and "graph" in events
+
+
+def test_two_models_that_are_trained_in_two_threads_are_recorded_whole(tmp_path, run):
+    models = {name: Net() for name in "AB"}
+    meet = threading.Barrier(2, timeout=60)
+
+    def work(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(20):
+            optimizer.zero_grad()
+            model(torch.ones(1, 6)).square().mean().backward()
+            meet.wait()
+            optimizer.step()
+            meet.wait()
+
+    with bs.record(models, run=run):
+        threads = [threading.Thread(target=work, args=(model,)) for model in models.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for name in models:
+        assert len(rows(run, tensor=f"{name}.last.output")) == 20
+        assert len(rows(run, tensor=f"{name}.first.weight", kind="grad")) == 20
+
+
 def test_a_recorder_goes_when_its_model_is_gone(run):
     model = Net()
     rec = bs.record(model, torch.optim.SGD(model.parameters(), lr=0.1), run)

@@ -25,10 +25,16 @@ from backsight.recording.page import Page
 from backsight.recording.schedule import SHARE, Pace, Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import StepEnds
+from backsight.recording.tables import settle
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
 from backsight.recording.taps.graph import GraphTap, owners
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
+
+BUSY = (
+    "Other threads were in calls of modules all the time, when no hook can be added: inputs and outputs of these steps "
+    "are not whole."
+)
 
 
 class Measured(Protocol):
@@ -108,6 +114,8 @@ class Recorder:
         self._notebook.first_call = self._look_again
         self._amid = False
         """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
+        self._missing: int | None = None
+        """The step from which on hooks could not be installed, because other threads were in calls of modules."""
         self._seen: set[tuple[str, str]] = set()
         """What the order of any step so far holds."""
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
@@ -424,13 +432,25 @@ class Recorder:
             if self._unfinished and not self._observed.unfinished():
                 self._attached = False
                 self._look()
-            if not self._attached:
+            if self._attached:
+                self._settle()
+            else:
                 self._attach()
         else:
             self._notebook.close()
             self._due = self._pace.due(step) if self._armed else sys.maxsize
             if self._attached and not (self._armed and (self._compiled() or self._backwards.counting)):
                 self._detach()
+
+    def _settle(self) -> None:
+        """Install what could not be installed while other threads were in calls of modules, and say what was missed."""
+        if not settle():
+            self._amid = True
+            self._missing = self.steps if self._missing is None else self._missing
+        elif self._missing is not None:
+            missing, self._missing = self._missing, None
+            if self._sink is not None:
+                self._sink.event("calls missed", step=missing, before=max(missing + 1, self.steps), why=BUSY)
 
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
@@ -457,6 +477,7 @@ class Recorder:
         for each in (*self._hooked, *self._beside):
             each.attach()
         self._attached = True
+        self._settle()
 
     def _detach(self) -> None:
         for each in (*self._taps, *self._beside):
