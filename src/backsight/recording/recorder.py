@@ -349,11 +349,10 @@ class Recorder:
     def _look_again(self) -> None:
         """A layer may have come, gone or been replaced: what is there now is recorded from this very step on."""
         if self._form.changed():
-            before, known = self._form.names, not self._swapped
+            before, known = self._form, not self._swapped
             self._adopted()
             if self._sink is not None and known:
-                came, went = sorted(self._form.names - before), sorted(before - self._form.names)
-                self._sink.event("model changed", step=self.steps, came=came, went=went)
+                self._sink.event("model changed", step=self.steps, **self._form.since(before))
 
     def _adopted(self) -> None:
         """An optimizer holds what no module owns: it is recorded from this very step on."""
