@@ -167,6 +167,8 @@ class _Parameter:
         self.hook = _ArrivalHook(tap.notebook, self.arrived, tap.fail)
         self.hooks: dict[int, Any] = {}
         """Everybody's hooks on the gradient of this parameter."""
+        self.met = False
+        """Whether the hook has ever been there."""
         self.page: Page | None = None
         self.unseen: Page | None = None
         """The page of a step in which a gradient was there before the hook: it may be another than backward made."""
@@ -182,11 +184,10 @@ class _Parameter:
         others = dict(self.hooks)
         self.hooks.clear()
         self.hooks.update({key: self.hook, **others})
-        gradient = tensor.grad
-        if gradient is not None:
-            self.last = id(gradient), version(gradient)
-            if not self.tap.notebook.between:
-                self.unseen = self.tap.notebook.page
+        first, self.met = not self.met, True
+        # Of one met before no gradient is looked at: backward may be writing there in the thread that trains it.
+        if not self.tap.notebook.between and (not first or tensor.grad is not None):
+            self.unseen = self.tap.notebook.page
 
     def took(self, gradient: torch.Tensor) -> bool:
         """Whether this is the gradient that arrived last, and nothing has been written to it since."""
