@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -86,7 +87,7 @@ class GradientTap(Tap):
     def _unhook(self, hooked: list[_Parameter]) -> None:
         for each in hooked:
             each.hooks.pop(self._key, None)
-        if not in_backward():
+        if not in_backward() and _alone():  # nobody is walking through the tables
             for each in hooked:
                 if (tensor := each.place.tensor()) is not None:
                     drop_empty_hooks(tensor)
@@ -142,6 +143,12 @@ class GradientTap(Tap):
                 entries.append((slot, call, gradient))
         if page is not None:
             page.note_all(entries)
+
+
+def _alone() -> bool:
+    """Whether there is no thread of the program beside this one, which may be in a backward pass."""
+    own = threading.current_thread()
+    return all(each is own or each.name.startswith("backsight") for each in threading.enumerate())
 
 
 class _ArrivalHook(PageHook):
