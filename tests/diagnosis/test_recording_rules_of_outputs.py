@@ -192,6 +192,22 @@ class TestConstantOutput:
             "it was given values from "
         )
 
+    def test_a_mask_that_is_the_same_for_everything_is_in_order(self, tmp_path: Path) -> None:
+        class Mask(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return torch.full_like(x, 0.5)
+
+        class Masked(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer, self.mask = nn.Linear(8, 1), Mask()
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                made: torch.Tensor = self.layer(x * self.mask(x))
+                return made
+
+        assert "BS308" not in codes(train(tmp_path / "run", Masked()))
+
     def test_constants_for_constants_are_in_order(self, tmp_path: Path) -> None:
         """A module that is given the same everywhere, or indices only, cannot but answer with the same."""
 

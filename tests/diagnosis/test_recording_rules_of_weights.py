@@ -76,6 +76,15 @@ class TestNeverMoves:
         assert not grave(report)
         assert one(report, "BS306").title == "2 of 6 weights never moved, and got no gradient to speak of."
 
+    def test_a_model_that_has_converged_is_in_order(self, tmp_path: Path) -> None:
+        model = layers(1)
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return 1e-9 * (model(x) - y).square().mean()
+
+        assert not grave(train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=0.1)))
+
     def test_an_unused_head_in_the_loss_for_the_sake_of_ddp_is_a_note(self, tmp_path: Path) -> None:
         model = layers(1)
         body = nn.Sequential(*model)

@@ -472,9 +472,9 @@ for step in range(60):
 def test_of_two_optimizers_every_step_is_in_the_run_and_it_is_said_what_steps_are(bench):
     ended = recorded(bench, WGAN)
     run = bs.open_run(bench.folder / "run")
-    assert last_line(ended) == "backsight: 10 steps of 60 optimizer steps recorded: backsight runs show run"
+    assert last_line(ended) == "backsight: 14 steps of 60 optimizer steps recorded: backsight runs show run"
     state = run.frame(kind="state", tensor="critic.weight.exp_avg", as_="numpy")
-    assert len(state["step"]) == 50 and len(run.steps) == 10
+    assert len(state["step"]) == 50 and len(run.steps) == 14  # four end before the generator's optimizer is known
 
 
 GROWING = """
@@ -582,6 +582,18 @@ def test_processes_that_are_forked_and_train_write_parts_of_the_one_run(bench, b
     what = "4 steps of forked processes" if before == "pass" else "4 steps"
     assert last_line(ended) == f"backsight: {what} recorded: backsight runs show run"
     assert len([line for line in ended.err.splitlines() if "recorded" in line]) == 1
+
+
+def test_gradients_of_a_forked_process_are_those_before_clipping_or_none(bench):
+    clipped = FORKED.replace(
+        "        optimizer.step()", "        model.weight.grad.mul_(1e-6)\n        optimizer.step()"
+    )
+    recorded(bench, clipped.replace("BEFORE", "pass"))
+    run = bs.open_run(bench.folder / "run")
+    for rank in run.ranks:
+        held = run.frame(rank=rank, tensor="model.weight", kind="grad", as_="numpy")
+        assert held["step"].tolist() == [1, 2, 3]  # of the first step, amid which recording began, nobody knows
+        assert min(held["l2"]) > 1e-3
 
 
 def test_parts_go_to_the_run_of_their_parent_and_not_to_an_older_one(bench):

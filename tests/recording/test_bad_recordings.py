@@ -16,6 +16,7 @@ import backsight as bs
 from backsight.recording import sink as sink_module
 from backsight.recording.page import Page
 from backsight.runs import RunNotWritable, RunWriter
+from backsight.tables.listing import listed
 
 NAMES = ["a/b", "..", "new\nline", "<b>bold</b>", "☃ 🔥", "", " ", "con", "a" * 300]
 
@@ -345,3 +346,49 @@ def test_a_path_that_no_file_can_have_records_nothing(net, tmp_path):
     with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on: .*embedded null"):
         rec = bs.record(net, run=tmp_path / "a\0b")
     assert rec.closed
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_that_goes_in_the_midst_of_the_training_is_said_and_what_was_moved_is_kept(net, run, moved):
+    elsewhere = run.with_name("elsewhere")
+    rec = bs.record(net, run=run)
+    for _ in range(3):
+        net(torch.ones(1, 6)).sum().backward()
+        rec.step()
+    rec.flush()
+    run.rename(elsewhere) if moved else shutil.rmtree(run)
+    with pytest.warns(bs.RecordingWarning, match="is not there any more: it was deleted, .* or moved") as found:
+        for _ in range(3):
+            net(torch.ones(1, 6)).sum().backward()
+            rec.step()
+        rec.flush()
+        rec.close()
+    assert len(found) == 1 and not run.exists()
+    if moved:
+        held = bs.open_run(elsewhere)
+        assert held.steps.tolist() == [0, 1, 2] and held.events[-2].event == "broke off"
+        assert listed(held).state == "broke off"
+        assert "3 steps of 20 tensors, after which the recording broke off" in str(held.audit())
+
+
+def test_a_program_that_goes_elsewhere_takes_no_folder_away(net, tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    with bs.record(net, run="here") as rec:
+        monkeypatch.chdir("inner")
+        net(torch.ones(1, 6)).sum().backward()
+        rec.step()
+    assert bs.open_run(tmp_path / "here").steps.tolist() == [0] and not recwarn.list
+
+
+def test_a_recording_whose_last_segment_could_not_be_sorted_is_not_taken_for_one_that_was_killed(net, run, monkeypatch):
+    def full(folder, below):
+        raise OSError("no files")
+
+    monkeypatch.setattr("backsight.runs.outlet.tidy", full)
+    with bs.record(net, run=run) as rec:
+        net(torch.ones(1, 6)).sum().backward()
+        rec.step()
+    held = bs.open_run(run)
+    assert [event.event for event in held.events][-1] == "ended"
+    assert listed(held, now=held.created + 1e6).state == "finished"

@@ -126,7 +126,10 @@ def test_what_comes_into_a_model_later_is_recorded_without_rearm(run):
     opened = bs.open_run(run)
     assert [child["type"] for child in opened.tree[0]["children"]] == ["Linear", "Tanh", "Linear"]
     changes = [(each.step, each.details) for each in opened.events if each.event == "model changed"]
-    assert changes == [(1, {"came": ["2"], "went": []}), (2, {"came": [], "went": []})]
+    assert changes == [
+        (1, {"came": ["2"], "went": [], "parameters": ["2.bias", "2.weight"]}),
+        (2, {"came": ["1"], "went": ["1"], "parameters": ["0.bias"]}),
+    ]
 
 
 def test_a_predicate_that_raises_ends_the_recording_with_one_warning(net, run):

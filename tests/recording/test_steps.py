@@ -12,7 +12,6 @@ from torch import nn
 from trainings import Net, rows, train
 
 import backsight as bs
-from backsight.recording.steps import PATIENCE
 
 
 def steps(path, **query):
@@ -192,18 +191,101 @@ def test_a_critic_may_step_several_times_for_a_step_of_the_generator(run):
                 models["D"](models["G"](torch.randn(4, 3)).detach()).sum().backward()
                 of_d.step()
             step()
-        assert rec.steps == 3
+        ends_before_the_generator_is_known = 4
+        assert rec.steps == 3 + ends_before_the_generator_is_known
     assert of_g.param_groups
 
 
-def test_an_optimizer_that_is_there_and_never_steps_does_not_hold_up_the_steps_for_ever(run):
+def test_an_optimizer_that_is_there_and_never_steps_is_not_waited_for_when_another_steps_again(run):
     models, (of_d, of_g), _ = adversaries()
     with bs.record(models, run=run) as rec:
-        for _ in range(100):
+        for _ in range(10):
             models["D"](models["G"](torch.randn(4, 3)).detach()).sum().backward()
             of_d.step()
-        assert rec.steps == 100 - PATIENCE + 1
+        assert rec.steps == 9  # the first is of two
     assert of_g.param_groups
+
+
+def test_an_optimizer_that_never_steps_is_not_waited_for_where_others_step_what_it_holds(net, run):
+    idle = torch.optim.SGD(net.parameters(), lr=0.1)
+    each = {parameter: torch.optim.SGD([parameter], lr=0.1) for parameter in net.parameters()}
+    for parameter, optimizer in each.items():
+        parameter.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: optimizer.step())
+    with bs.record(net, run=run) as rec:
+        for _ in range(5):
+            net.zero_grad()
+            net(torch.ones(1, 6)).sum().backward()
+        assert rec.steps == 5
+    assert steps(run, kind="grad") == [0, 1, 2, 3, 4] and idle.param_groups
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("before", [0, 3])
+def test_an_optimizer_in_the_place_of_the_given_one_ends_steps_and_the_run_says_so(net, run, kept, before):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    held = [optimizer] if kept else []
+    with bs.record(net, optimizer, run) as rec:
+        train(net, optimizer, before)
+        optimizer = torch.optim.Adam(net.parameters())
+        train(net, optimizer, 4)
+        assert rec.steps == before + 4
+    assert steps(run, kind="grad") == list(range(before + 4))
+    events = [(event.step, event.details) for event in bs.open_run(run).events if event.event == "optimizer replaced"]
+    assert events == [(before, {"by": "Adam"})] and len(held) == kept
+
+
+def test_an_optimizer_of_parameters_that_were_all_replaced_is_in_the_place_of_the_given_one(net, run):
+    given = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, given, run) as rec:
+        train(net, given, 2)
+        net.load_state_dict({name: weight.clone() for name, weight in net.state_dict().items()}, assign=True)
+        train(net, torch.optim.SGD(net.parameters(), lr=0.1), 3)
+        assert rec.steps == 5
+    assert steps(run, kind="grad") == [0, 1, 2, 3, 4]
+
+
+def test_one_of_several_given_optimizers_is_replaced(run):
+    models, optimizers, step = adversaries()
+    with bs.record(models, optimizers, run) as rec:
+        for _ in range(2):
+            step()
+        step.__closure__[step.__code__.co_freevars.index("of_g")].cell_contents = torch.optim.Adam(
+            models["G"].parameters()
+        )
+        optimizers.clear()
+        gc.collect()
+        for _ in range(3):
+            step()
+        assert rec.steps == 5
+
+
+def test_an_optimizer_of_a_part_of_the_model_beside_the_given_one_ends_no_step(net, run):
+    given = torch.optim.SGD(net.parameters(), lr=0.1)
+    beside = torch.optim.SGD(net.last.parameters(), lr=0.1)
+    with bs.record(net, given, run) as rec:
+        for _ in range(4):
+            net(torch.ones(1, 6)).sum().backward()
+            beside.step()
+            given.step()
+        assert rec.steps == 4
+    assert not [event for event in bs.open_run(run).events if event.event == "optimizer replaced"]
+
+
+def test_the_optimizer_inside_of_a_given_one_is_no_other(net, run):
+    class Around(torch.optim.Optimizer):
+        def __init__(self, inner):
+            super().__init__([parameter for group in inner.param_groups for parameter in group["params"]], {})
+            self.inner = inner
+
+        def step(self, closure=None):
+            self.inner.step()
+            self.inner.step()
+
+    given = Around(torch.optim.SGD(net.parameters(), lr=0.1))
+    with bs.record(net, given, run) as rec:
+        train(net, given, 3)
+        assert rec.steps == 3
+    assert not [event for event in bs.open_run(run).events if event.event == "optimizer replaced"]
 
 
 def test_an_optimizer_that_comes_back_after_another_phase_ends_steps_again(net, run):
@@ -393,6 +475,53 @@ def test_threads_with_a_recorder_each_train_and_record_to_the_end(tmp_path):
     bs.record(Net(), run=tmp_path / "last").close()  # which also takes away what had to stay while others were at work
     optimizers, modules = sys.modules["torch.optim.optimizer"], torch.nn.modules.module
     assert not optimizers._global_optimizer_post_hooks and not modules._global_forward_hooks
+
+
+def test_hooks_that_had_to_wait_for_another_thread_come_and_the_run_says_what_was_missed(net, run):
+    inside, go = threading.Event(), threading.Event()
+
+    class Slow(nn.Module):
+        def forward(self):
+            inside.set()
+            assert go.wait(60)
+
+    other = threading.Thread(target=Slow())
+    other.start()
+    assert inside.wait(60)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record(net, optimizer, run):
+        train(net, optimizer, 2)
+        go.set()
+        other.join()
+        train(net, optimizer, 6)
+    assert steps(run, kind="output") == [3, 4, 5, 6, 7]  # the hooks came when the step after that of the wait began
+    events = {event.event: event for event in bs.open_run(run).events}
+    assert (events["calls missed"].step, events["calls missed"].details["before"]) == (0, 3)
+    assert "calls not seen" not in events and "graph" in events
+
+
+def test_two_models_that_are_trained_in_two_threads_are_recorded_whole(tmp_path, run):
+    models = {name: Net() for name in "AB"}
+    meet = threading.Barrier(2, timeout=60)
+
+    def work(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(20):
+            optimizer.zero_grad()
+            model(torch.ones(1, 6)).square().mean().backward()
+            meet.wait()
+            optimizer.step()
+            meet.wait()
+
+    with bs.record(models, run=run):
+        threads = [threading.Thread(target=work, args=(model,)) for model in models.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for name in models:
+        assert len(rows(run, tensor=f"{name}.last.output")) == 20
+        assert len(rows(run, tensor=f"{name}.first.weight", kind="grad")) == 20
 
 
 def test_a_recorder_goes_when_its_model_is_gone(run):

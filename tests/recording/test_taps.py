@@ -158,6 +158,43 @@ def test_weights_are_those_that_the_step_was_made_with(run):
     assert of(run, "weight", kind="weight") == [1.0, 0.75, 0.5]
 
 
+def events(path, name):
+    return [event for event in bs.open_run(path).events if event.event == name]
+
+
+@pytest.mark.parametrize("swap", ["values", "parameters"])
+def test_weights_of_an_evaluation_are_not_those_of_the_step(net, run, swap):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    average = nn.Parameter(torch.zeros(1, 6))
+    true = []
+    with bs.record(net, optimizer, run):
+        for _ in range(3):
+            own, kept = net.last.weight, net.last.weight.detach().clone()
+            with torch.no_grad():
+                net.last.weight.zero_() if swap == "values" else setattr(net.last, "weight", average)
+                net(torch.ones(1, 6))
+                own.copy_(kept) if swap == "values" else setattr(net.last, "weight", own)
+            true.append(net.last.weight.norm().item())
+            train(net, optimizer, 1)
+    assert [row["l2"] for row in rows(run, tensor="last.weight", kind="weight")] == pytest.approx(true)
+    assert not events(run, "model changed")
+
+
+def test_weights_of_a_functional_call_are_not_those_of_the_step(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    true = []
+    with bs.record(net, optimizer, run):
+        for _ in range(3):
+            true.append(net.last.weight.norm().item())
+            optimizer.zero_grad()
+            others = {name: weight * 3 for name, weight in net.named_parameters()}
+            torch.func.functional_call(net, others, (torch.ones(1, 6),)).sum().backward()
+            optimizer.step()
+    assert [row["l2"] for row in rows(run, tensor="last.weight", kind="weight")] == pytest.approx(true)
+    assert not events(run, "model changed")
+    assert len(rows(run, tensor="last.weight", kind="grad")) == 3
+
+
 def test_weights_changed_behind_the_back_of_autograd_are_read_again(run):
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 1.0)
@@ -200,9 +237,11 @@ def test_gradients_that_are_freed_inside_of_the_backward_pass_are_seen(net, run)
 def test_a_gradient_overwritten_inside_of_the_backward_pass_is_left_out_once_and_never_wrong(run):
     model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
     nn.init.constant_(model[1].weight, 2.0)
+    norm = model[0].weight.item()  # what reaches the second layer, and so its gradient
     rec = bs.record(model, run=run)
 
     def overwrite(parameter):
+        model[1].weight.grad.fill_(-7)
         parameter.grad.fill_(-7)
 
     model[0].weight.register_post_accumulate_grad_hook(overwrite)
@@ -211,8 +250,11 @@ def test_a_gradient_overwritten_inside_of_the_backward_pass_is_left_out_once_and
         model(torch.ones(1, 1)).sum().backward()
         rec.step()
     rec.close()
-    assert [(row["step"], row["mean"]) for row in rows(run, tensor="0.weight", kind="grad")] == [(1, 2.0), (2, 2.0)]
-    assert len(rows(run, tensor="1.weight", kind="grad")) == 3
+    assert [(row["step"], row["mean"]) for row in rows(run, tensor="0.weight", kind="grad")] == [
+        (step, 2.0) for step in range(3)
+    ]
+    found = rows(run, tensor="1.weight", kind="grad")
+    assert [(row["step"], row["mean"]) for row in found] == [(step, pytest.approx(norm)) for step in (1, 2)]
 
 
 def test_a_backward_pass_that_raises_leaves_the_gradients_that_had_arrived(run):
@@ -238,6 +280,113 @@ def test_gradients_put_there_by_hand_are_taken_before_the_update(run):
         model.weight.grad = torch.full((1, 1), 7.0)
         optimizer.step()
     assert of(run, "weight", kind="grad") == [7.0]
+
+
+class Arriving:
+    """The norms of a model's gradients as backward makes them, before anybody clips them."""
+
+    def __init__(self, model):
+        self.model, self.norms = model, {}
+
+    def backward(self, step, optimizer):
+        optimizer.zero_grad()
+        self.model(torch.ones(2, 6)).square().mean().mul(100).backward()
+        for name, parameter in self.model.named_parameters():
+            if parameter.grad is not None:
+                self.norms[name, step] = parameter.grad.norm().item()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1e-3)
+
+
+def gradient_norms(path):
+    return {(row["tensor"], row["step"]): row["l2"] for row in rows(path, kind="grad")}
+
+
+def add_a_free_tensor(net, optimizer):
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(3))]})
+
+
+def replace_a_layer(net, optimizer):
+    net.first = nn.Linear(6, 6)
+    optimizer.add_param_group({"params": net.first.parameters()})
+
+
+def replace_a_weight(net, optimizer):
+    net.last.weight = nn.Parameter(torch.ones(1, 6))
+    optimizer.add_param_group({"params": [net.last.weight]})
+
+
+@pytest.mark.parametrize("change", [add_a_free_tensor, replace_a_layer, replace_a_weight])
+@pytest.mark.parametrize("amid", [False, True])
+def test_where_an_optimizer_gets_parameters_gradients_are_those_that_arrived(net, run, change, amid):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    truth = Arriving(net)
+    with bs.record(net, optimizer, run):
+        for step in range(4):
+            if step == 2 and not amid:
+                change(net, optimizer)
+            truth.backward(step, optimizer)
+            if step == 2 and amid:
+                change(net, optimizer)
+            optimizer.step()
+    found = gradient_norms(run)
+    assert {key: found[key] for key in truth.norms} == pytest.approx(truth.norms)
+
+
+def test_a_gradient_that_was_there_before_its_hook_is_left_out_of_that_step(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    truth = Arriving(net)
+    truth.backward(0, optimizer)
+    with bs.record(net, optimizer, run):
+        optimizer.step()
+        truth.backward(1, optimizer)
+        optimizer.step()
+    of_later = {key: norm for key, norm in truth.norms.items() if key[1]}
+    assert gradient_norms(run) == pytest.approx(of_later)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("write", ["replaced", "in place"])
+def test_gradients_put_there_by_hand_are_taken_in_every_recorded_step(run, every, write):
+    model = nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.record(model, optimizer, run, every=every):
+        for step in range(4):
+            made = torch.full((1, 1), float(step))
+            if model.weight.grad is None or write == "replaced":
+                model.weight.grad = made
+            else:
+                model.weight.grad.copy_(made)
+            optimizer.step()
+    assert of(run, "weight", kind="grad") == list(range(0, 4, every))
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("hooked", ["before", "after"])
+def test_optimizers_that_step_inside_of_backward_get_the_gradients_that_arrived(net, run, hooked, to_none, every):
+    names_of = {parameter: name for name, parameter in net.named_parameters()}
+    each = {parameter: torch.optim.SGD([parameter], lr=0.01) for parameter in net.parameters()}
+    norms, now = {}, [0]
+
+    def learn(parameter):
+        norms[names_of[parameter], now[0]] = parameter.grad.norm().item()
+        parameter.grad.mul_(1e-3)
+        each[parameter].step()
+        each[parameter].zero_grad(set_to_none=to_none)
+
+    def hook():
+        for parameter in net.parameters():
+            parameter.register_post_accumulate_grad_hook(learn)
+
+    if hooked == "before":
+        hook()
+    with bs.record(net, run=run, every=every) as rec:
+        if hooked == "after":
+            hook()
+        for now[0] in range(5):
+            net(torch.ones(2, 6)).square().mean().backward()
+        assert rec.steps == 5
+    assert gradient_norms(run) == pytest.approx({key: norm for key, norm in norms.items() if key[1] % every == 0})
 
 
 def test_gradients_of_outputs_are_recorded_if_asked_for(net, run):

@@ -43,6 +43,16 @@ def in_transform() -> bool:
     return transform() is not None
 
 
+_SWAPPING: CodeType | None = take(
+    "torch.nn.utils.stateless._functional_call", "weights of functional calls left out", without=None, read=code_of
+)
+
+
+def in_functional_call() -> bool:
+    """Whether this thread is inside of `torch.func.functional_call`, where modules hold others' tensors."""
+    return _SWAPPING is not None and any(frame.f_code is _SWAPPING for frame in _calls(sys._getframe()))
+
+
 def in_ddp() -> bool:
     """Whether this thread is inside of the forward of a DistributedDataParallel: every rank has the same weights."""
     ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)

@@ -106,6 +106,11 @@ class ModuleCalls:
         """Install the hooks; return whether they are there, as in `Tables`."""
         return self._tables.attach()
 
+    @property
+    def attached(self) -> bool:
+        """Whether the hooks are there."""
+        return self._tables.there
+
     def detach(self) -> None:
         """Remove the hooks."""
         self._tables.detach()

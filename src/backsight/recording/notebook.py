@@ -35,6 +35,8 @@ class Notebook:
     page: Page | None = None
     arrived: bool = False
     """Whether a gradient has arrived since a step ended."""
+    between: bool = False
+    """Whether a step has just ended, so that what gradients there are were left over by it."""
     begun: Callable[[], None] | None = None
     """Called before a call with grad mode on that comes after a backward pass: the step ended in between, if steps are
     counted by backward passes."""

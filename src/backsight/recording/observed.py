@@ -124,12 +124,29 @@ class Form:
 
     def __init__(self, observed: Observed):
         found = list(observed.modules())
-        self.names = frozenset(name for name, _ in found)
+        self._modules = {name: weakref.ref(module) for name, module in found}
+        self._parameters = {
+            joined(name, key): (id(tensor), tensor.requires_grad)
+            for name, module in found
+            for key, tensor in registered(module, "_parameters").items()
+            if tensor is not None
+        }
         self._forms = [(weakref.ref(module), _form(module)) for _, module in found]
 
     def changed(self) -> bool:
         """Whether a module, parameter or buffer has come, gone or been replaced, or was frozen or unfrozen."""
         return any((module := held()) is None or _form(module) != form for held, form in self._forms)
+
+    def since(self, before: Form) -> dict[str, list[str]]:
+        """Return what has changed: the modules that came and went, of which a replaced one did both, and parameters."""
+        now, then = self._parameters, before._parameters
+        new, old = self._modules, before._modules
+        same = {name for name in new.keys() & old.keys() if new[name]() is old[name]()}
+        return {
+            "came": sorted(new.keys() - same),
+            "went": sorted(old.keys() - same),
+            "parameters": sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name)),
+        }
 
 
 def _form(module: torch.nn.Module) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from backsight.recording import processes
-from backsight.recording._torch import hooks_traced
+from backsight.recording._torch import hooks_traced, in_functional_call
 from backsight.recording.backwards import Backwards
 from backsight.recording.cost import Cost
 from backsight.recording.hook import turn
@@ -25,10 +25,16 @@ from backsight.recording.page import Page
 from backsight.recording.schedule import SHARE, Pace, Schedule
 from backsight.recording.sink import Sink
 from backsight.recording.steps import StepEnds
+from backsight.recording.tables import settle
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
 from backsight.recording.taps.graph import GraphTap, owners
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
+
+BUSY = (
+    "Other threads were in calls of modules all the time, when no hook can be added: inputs and outputs of these steps "
+    "are not whole."
+)
 
 
 class Measured(Protocol):
@@ -76,7 +82,9 @@ class Recorder:
         self._pace = pace
         self._said_every = pace.every
         self._notebook = Notebook(voice, Metrics(voice), self._failed, self._cut, calls, cost, histograms)
-        self._ends = StepEnds(observed, optimizers, self._before, self._after, self._adopted, self._stop, cost)
+        self._ends = StepEnds(
+            observed, optimizers, self._before, self._after, self._adopted, self._replaced, self._stop, cost
+        )
         self._backwards = Backwards(self._ends)
         if observed.whole_program:
             self._notebook.begun = self._begun_again
@@ -101,15 +109,20 @@ class Recorder:
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
         self._form = Form(Observed({}))
+        self._swapped = False
+        """Whether something else was in the place of parameters when they were looked at."""
         self._notebook.first_call = self._look_again
         self._amid = False
         """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
+        self._missing: int | None = None
+        """The step from which on hooks could not be installed, because other threads were in calls of modules."""
         self._seen: set[tuple[str, str]] = set()
         """What the order of any step so far holds."""
         self._close_sink = weakref.finalize(self, sink.close) if sink is not None else None
         if self._close_sink is not None and sink is not None:
             self._close_sink.atexit = False  # `processes` does it, and the step under way with it
             processes.add(self)
+            self._ends.adopt()
             self._look()
             self.arm()
             if not observed.whole_program:
@@ -336,11 +349,10 @@ class Recorder:
     def _look_again(self) -> None:
         """A layer may have come, gone or been replaced: what is there now is recorded from this very step on."""
         if self._form.changed():
-            before = self._form.names
+            before, known = self._form, not self._swapped
             self._adopted()
-            if self._sink is not None:
-                came, went = sorted(self._form.names - before), sorted(before - self._form.names)
-                self._sink.event("model changed", step=self.steps, came=came, went=went)
+            if self._sink is not None and known:
+                self._sink.event("model changed", step=self.steps, **self._form.since(before))
 
     def _adopted(self) -> None:
         """An optimizer holds what no module owns: it is recorded from this very step on."""
@@ -348,13 +360,20 @@ class Recorder:
         if self._notebook.page is not None:
             self._attach()
 
+    def _replaced(self, optimizer: torch.optim.Optimizer) -> None:
+        """An optimizer that was not given steps in the place of one that was: it ends steps from here on."""
+        if self._sink is not None:
+            self._sink.event("optimizer replaced", step=self.steps, by=type(optimizer).__name__)
+
     def _next(self) -> None:
         """End a step and begin the next."""
         self._step += 1
         self._notebook.arrived = False
         if self._notebook.page is not None or self._step >= self._due:
             self._finish_page()
+            self._notebook.between = True
             self._turn_page()
+            self._notebook.between = False
 
     def _finish_page(self) -> None:
         page = self._notebook.close()
@@ -412,7 +431,9 @@ class Recorder:
             if self._unfinished and not self._observed.unfinished():
                 self._attached = False
                 self._look()
-            if not self._attached:
+            if self._attached:
+                self._settle()
+            else:
                 self._attach()
         else:
             self._notebook.close()
@@ -420,10 +441,20 @@ class Recorder:
             if self._attached and not (self._armed and (self._compiled() or self._backwards.counting)):
                 self._detach()
 
+    def _settle(self) -> None:
+        """Install what could not be installed while other threads were in calls of modules, and say what was missed."""
+        if not settle():
+            self._amid = True
+            self._missing = self.steps if self._missing is None else self._missing
+        elif self._missing is not None:
+            missing, self._missing = self._missing, None
+            if self._sink is not None:
+                self._sink.event("calls missed", step=missing, before=max(missing + 1, self.steps), why=BUSY)
+
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
         self._unfinished = self._observed.unfinished()
-        self._form = Form(self._observed)
+        self._form, self._swapped = Form(self._observed), in_functional_call()
         for tap in self._taps:
             tap.look()
         if self._sink is not None:
@@ -445,6 +476,7 @@ class Recorder:
         for each in (*self._hooked, *self._beside):
             each.attach()
         self._attached = True
+        self._settle()
 
     def _detach(self) -> None:
         for each in (*self._taps, *self._beside):

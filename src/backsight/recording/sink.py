@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import thread_time
 from typing import Any
 
@@ -165,6 +166,8 @@ class Sink:
 
     def _fail(self, failure: Exception) -> None:
         self.failure = str(failure) if isinstance(failure, RunError) else told(failure)
+        with suppress(Exception):  # most likely for the same reason
+            self._book.writer.event("broke off", why=self.failure)
         self._voice.say("sink", f"recording has ended, and the training goes on without it: {self.failure}")
 
 

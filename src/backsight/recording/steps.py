@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,8 +29,9 @@ class StepEnds:
     """Calls back before and after the steps of optimizers, and tells whether a step of the training ends there.
 
     Of several optimizers it is the last one that ends it. If none were given, those that hold a parameter of the models
-    are found when they step, and the one found last ends it; the first step waits for those that have yet to be found.
-    Of a whole program every optimizer counts.
+    are found when they step, and the one found last ends it; the first step waits for those that have yet to be found,
+    unless those that have stepped hold all that they hold, or one of these steps again. Of a whole program every
+    optimizer counts. Where another steps in the place of one that was given, those that step are found from there on.
 
     What an optimizer holds and no module owns is looked at from its first step on, under the name of its variable.
     """
@@ -42,6 +43,7 @@ class StepEnds:
         before: Callable[[torch.optim.Optimizer], None],
         after: Callable[[torch.optim.Optimizer, bool], None],
         adopted: Callable[[], None],
+        replaced: Callable[[torch.optim.Optimizer], None],
         failed: Callable[[Exception], None],
         cost: Cost,
     ):
@@ -56,12 +58,20 @@ class StepEnds:
         """How often each has stepped since a step has ended."""
         self.count = 0
         """Steps of optimizers that are looked at."""
-        self._before, self._after, self._adopted = before, after, adopted
+        self._before, self._after, self._adopted, self._replaced = before, after, adopted, replaced
+        self._inside: list[int] = []
+        """Those whose steps are under way: a wrapper's, around that of the one inside."""
         self.stepping, self.stepped = Hook(self._pre_step, failed, cost), Hook(self._post_step, failed, cost)
 
     def attach(self) -> None:
         """Begin to look; it costs next to nothing, and goes on while nothing is recorded."""
         listen(self)
+
+    def adopt(self) -> None:
+        """Look at what the given optimizers hold before they step: gradients arrive earlier."""
+        for each in self._given or ():
+            if (optimizer := each()) is not None:
+                self._observed.adopt(optimizer)
 
     def detach(self) -> None:
         """Look no more."""
@@ -81,31 +91,48 @@ class StepEnds:
 
     def _pre_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._concerns(optimizer):
+            self._inside.append(id(optimizer))
             self._before(optimizer)
 
     def _post_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._concerns(optimizer):
             self.count += 1
+            if id(optimizer) in self._inside:
+                del self._inside[self._inside.index(id(optimizer)) :]  # and of those inside whose steps raised
             self._after(optimizer, self._ends_with(optimizer))
 
     def _ends_with(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the step of the training ends with this step of an optimizer."""
         if self._given is None:
-            self._awaited = [each for each in self._awaited if (held := each()) is not None and held is not optimizer]
             self._counts[id(optimizer)] += 1
+            again = self._counts[id(optimizer)] > 1
+            self._awaited = [] if again else self._still_awaited(optimizer)
             if self._counts[id(optimizer)] >= PATIENCE:
-                self._awaited, self._last = [], weakref.ref(optimizer)
+                self._last = weakref.ref(optimizer)
         ends = not self._awaited and self._last is not None and self._last() is optimizer
         if ends:
             self._counts.clear()
         return ends
+
+    def _still_awaited(self, stepped: torch.optim.Optimizer) -> list[weakref.ref[torch.optim.Optimizer]]:
+        """Return those awaited that hold parameters of ours which none that has stepped holds."""
+        awaited = [each for each in self._awaited if (held := each()) is not None and held is not stepped]
+        if not awaited:
+            return []
+        rest = self._observed.parameters().keys() - self._held(self.optimizers())
+        return [each for each in awaited if (held := each()) is not None and not rest.isdisjoint(parameters_of(held))]
+
+    @staticmethod
+    def _held(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+        """Return the ids of what these hold together."""
+        return {parameter for each in optimizers for parameter in parameters_of(each)}
 
     def _concerns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether this optimizer is one of ours."""
         size = size_of(optimizer)
         held, ours, had = self._known.get(id(optimizer), (None, False, 0))
         met = ours and held is not None and held() is optimizer
-        if held is None or held() is not optimizer or had != size:
+        if held is None or held() is not optimizer or had != size or (not ours and self._lost()):
             ours = self._is_ours(optimizer)
             self._known[id(optimizer)] = weakref.ref(optimizer), ours, size
             if ours and not met:
@@ -114,10 +141,32 @@ class StepEnds:
                 self._adopted()
         return ours
 
+    def _lost(self) -> bool:
+        """Whether one that was given is gone."""
+        return self._given is not None and any(each() is None for each in self._given)
+
     def _is_ours(self, optimizer: torch.optim.Optimizer) -> bool:
         if self._given is not None:
-            return any(each() is optimizer for each in self._given)
+            if any(each() is optimizer for each in self._given):
+                return True
+            if not self._replaces(optimizer):
+                return False
+            self._given = None
+            self._replaced(optimizer)
         return self._observed.whole_program or not parameters_of(optimizer).isdisjoint(self._observed.parameters())
+
+    def _replaces(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it steps in the place of one that was given: that is gone, or it holds all that this one trains.
+
+        One that trains nothing of ours any more, as all its parameters were replaced, is as good as gone.
+        """
+        ours, held = self._observed.parameters().keys(), parameters_of(optimizer)
+        given = [each() for each in self._given or ()]
+        there = [each for each in given if each is not None and not ours.isdisjoint(parameters_of(each))]
+        if len(there) < len(given) and not held.isdisjoint(ours - self._held(there)):
+            return True
+        trained = [parameters_of(each) & ours for each in there if id(each) not in self._inside]
+        return any(each and each <= held for each in trained)
 
     def _meet(self, optimizer: torch.optim.Optimizer) -> None:
         """Look at an optimizer that steps for the first time."""

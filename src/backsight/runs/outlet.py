@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backsight.runs import lines
+from backsight.runs import lines, places
 from backsight.runs.errors import RunNotWritable
 from backsight.runs.segments import LIVE
 from backsight.runs.tidying import tidy
@@ -23,7 +24,8 @@ class Outlet:
     """Write blocks and lines, each whole or not at all; what cannot be written is taken back."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        self.folder = Path(os.path.abspath(folder))  # a program may go elsewhere
+        self._made = _identity(self.folder)
         self.closed = False
         self._tidying = threading.Thread()
         self._pid = os.getpid()
@@ -48,6 +50,11 @@ class Outlet:
 
     def blocks(self, data: bytes) -> None:
         """Append blocks to the segment, and begin the next one if it is full."""
+        if _identity(self.folder) != self._made:  # open files would go on taking what nobody will find
+            raise RunNotWritable(
+                f"{self.folder} is not there any more: it was deleted, and with it what was recorded, or moved, and "
+                "what was recorded by then is in the new place."
+            )
         live = self._tail(self._live)
         self._guarded(live.path, lambda: live.append(data))
         self._flushes += 1
@@ -87,10 +94,20 @@ class Outlet:
                 if self._tidying.is_alive():
                     self._tidying.join()
                 self._tidy(self._number)
+                self._say_ended()
         finally:
             self.closed = True
             for tail in self._files.values():
                 tail.close()
+
+    def _say_ended(self) -> None:
+        """Write down that the end was a regular one where a segment was left as it was: else it looks like a kill."""
+        folder = self.folder
+        if _identity(folder) == self._made and not any(folder.glob(f"*{LIVE}")):
+            return
+        values = {"event": "ended", "step": None, "time": time.time(), "details": {"why": "a segment is not sorted"}}
+        with suppress(OSError, RunNotWritable):  # a disk may be full, or the folder gone
+            self.line(places.EVENTS, values)
 
     def _end_segment(self) -> None:
         live = self._files.pop(self._live, None)
@@ -136,6 +153,15 @@ class Outlet:
                 f"{path} cannot be written: {error.strerror or error}. What was written before is safe; make room, "
                 "or record into another folder."
             ) from error
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Return what tells this folder from one that is made in its place; None if there is none."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class Tail:

@@ -45,7 +45,7 @@ class Listed:
     bytes: int
     state: str
     """`finished`, `recording`, `unreadable`, `silent 3 h` for one neither closed nor written to for a while; `no steps`
-    where nothing tells whether it was closed."""
+    where nothing tells whether it was closed; `broke off` where it says itself that recording could not go on."""
     damage: str
 
 
@@ -54,8 +54,11 @@ def listed(run: Run, now: float | None = None) -> Listed:
     now = time.time() if now is None else now
     steps, tensors = len(run.steps), len(run.tensors)  # before `damage`, which tells what reading has met
     total, last, still_open = files(run.path)
+    said = {event.event for event in run.events}
     if not (steps or still_open):
         state = "no steps"
+    elif still_open and not said.isdisjoint(("broke off", "ended")):
+        state = "broke off" if "broke off" in said else "finished"
     else:
         state = "finished" if not still_open else "recording" if now - last < QUIET else f"silent {ago(now - last)}"
     return Listed(run.path, run.created, steps, tensors, len(run.ranks), run.world, total, state, _damage(run.damage))

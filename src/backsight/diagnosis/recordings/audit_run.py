@@ -29,4 +29,7 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
     findings = [finding for rule in rules for finding in rule(recording)]
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
-    return Report(tuple(findings), f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}")
+    looked_at = f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}"
+    if any(event.event == "broke off" for event in run.events):
+        looked_at += ", after which the recording broke off"
+    return Report(tuple(findings), looked_at)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.recordings.quiet import given, is_constant, is_zero, silences
+from backsight.diagnosis.recordings.quiet import Silence, given, is_constant, is_zero, silences
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.recordings.saturated import saturations
@@ -16,11 +18,12 @@ from backsight.diagnosis.wording import counted
 def constant_output(recording: Recording) -> Iterator[Finding]:
     """All elements of an output were the same number for ten steps up to the end, though the input varies.
 
-    Where that number is 0, or the bound of a saturated activation, BS304 and BS305 say so.
+    Where that number is 0, or the bound of a saturated activation, BS304 and BS305 say so. A module of the program's
+    own that has no parameters, and never returned anything else, makes a mask or the like.
     """
     flat = {module.name for module, _, _ in saturations(recording)}
     for silence in silences(recording, is_constant):
-        if silence.module.name in flat or is_zero(silence.rows)[-1]:
+        if silence.module.name in flat or is_zero(silence.rows)[-1] or _is_made_so(silence):
             continue
         yield Finding(
             "BS308",
@@ -34,3 +37,9 @@ def constant_output(recording: Recording) -> Iterator[Finding]:
             "The network has collapsed here: look at the scale of what the module is given, at its weights, and at the "
             "learning rate.",
         )
+
+
+def _is_made_so(silence: Silence) -> bool:
+    module = silence.module
+    own = module.is_leaf and not module.trains and not hasattr(torch.nn, module.type)
+    return own and bool(is_constant(silence.rows).all())

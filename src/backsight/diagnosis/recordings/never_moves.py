@@ -13,6 +13,9 @@ from backsight.diagnosis.recordings.rows import STEADY, Rows
 from backsight.diagnosis.wording import counted, listed
 from backsight.tracing.moves import NEGLIGIBLE
 
+RESOLUTION = 2.0**-23
+"""A gradient so small, as a part of the weight, moves nothing by itself: the model has converged."""
+
 
 @rule("BS306")
 def never_moves(recording: Recording) -> Iterator[Finding]:
@@ -26,7 +29,7 @@ def never_moves(recording: Recording) -> Iterator[Finding]:
         return
     pulls = {name: _pull(rows) for name, rows in recording.rows("grad").items()}
     enough = NEGLIGIBLE * max(pulls.values(), default=0.0)
-    pulled = [rows for rows in still if pulls.get(rows.tensor.name, 0.0) > enough]
+    pulled = [rows for rows in still if pulls.get(rows.tensor.name, 0.0) > max(enough, RESOLUTION * rows["l2"][-1])]
     if pulled:
         yield _of_pulled(recording, pulled, pulls)
     idle = [rows for rows in still if rows not in pulled and recording.module(rows).trains.get(rows.tensor.name)]

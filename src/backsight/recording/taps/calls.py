@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from backsight.recording._torch import in_ddp, is_script
+from backsight.recording._torch import in_ddp, in_functional_call, is_script
 from backsight.recording.module_calls import ModuleCalls
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
 from backsight.recording.notebook import Notebook
@@ -41,14 +41,17 @@ class CallTap(Tap):
         self.kinds = frozenset(kinds)
         self.takes_inputs = "input" in self.kinds
         self._weights = weights
-        """Taken with the first module call of a step."""
+        """Taken with the first call of a step that trains."""
         self._ddp = False
         self.started: Page | None = None
+        """The page of a step in which a call that trains was seen."""
         self._calls = ModuleCalls(notebook, self.fail)
         self._known: dict[str, tuple[weakref.ref[torch.nn.Module], _Module]] = {}
 
     def begin(self, page: Page) -> None:
-        """Called with the first module call of a step."""
+        """Take what is taken once, at a call of a module: evaluation may use other weights, as an average of them."""
+        if not torch.is_grad_enabled() or in_functional_call():
+            return
         self.started = page
         if self.notebook.first_call is not None:
             self.notebook.first_call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -36,10 +37,12 @@ class GradientTap(Tap):
     So a gradient is seen even where it is freed inside of the backward pass. Under gradient accumulation the last call
     is the sum that the optimizer gets. Clipping and unscaling come later and are not in these rows. A gradient that was
     put there by hand is taken before the optimizer that holds the parameter steps. One left over from an earlier step,
-    to which nothing was written since it arrived, is not taken again.
+    to which nothing was written since, is not taken again. Nor is one that was there before the hook, in the midst of
+    a step: it may have been clipped by then.
 
-    Small gradients are held to the end of the backward pass and read together. Where one was overwritten by then it is
-    left out, and from there on every gradient is read at once.
+    Small gradients are held to the end of the backward pass and read together, unless somebody else has a hook there,
+    which may write to them. Where one was overwritten by then it is left out, and from there on every gradient is read
+    at once.
     """
 
     name = "grad"
@@ -48,7 +51,7 @@ class GradientTap(Tap):
         super().__init__(notebook)
         self.observed = observed
         self._parameters: list[_Parameter] = []
-        self._hooked: list[tuple[Place | HeldPlace, dict[int, Any]]] = []
+        self._hooked: list[_Parameter] = []
         self._key = new_hook_key()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
@@ -57,32 +60,44 @@ class GradientTap(Tap):
         self._end = Hook(self._read_waiting, self.fail, notebook.cost)
 
     def survey(self) -> None:
-        self._parameters = [_Parameter(self, place) for place in self.observed.places("_parameters")]
+        known = {(each.place.name, each.of): each for each in self._parameters}
+        found = ((place, id(place.tensor())) for place in self.observed.places("_parameters"))
+        self._parameters = [known.get((place.name, of)) or _Parameter(self, place, of) for place, of in found]
+
+    def attach(self) -> None:
+        """Install the hooks that are missing: those that are there know what has arrived in the step under way."""
+        self.guarded(self.install)
 
     def install(self) -> None:
+        here = set(self._parameters)
+        self._unhook([each for each in self._hooked if each not in here])
+        self._hooked = []
         for each in self._parameters:
             tensor = each.place.tensor()
             if tensor is not None and tensor.requires_grad and tensor.is_leaf:
-                table = gradient_hooks(tensor)
-                table[self._key] = each.hook
-                self._hooked.append((each.place, table))
+                each.install(tensor, self._key)
+                self._hooked.append(each)
 
     def detach(self) -> None:
         super().detach()
         self._waiting, self._bytes = [], 0
         hooked, self._hooked = self._hooked, []
-        for _, table in hooked:
-            table.pop(self._key, None)
-        if not in_backward():
-            for place, _ in hooked:
-                if (tensor := place.tensor()) is not None:
+        self._unhook(hooked)
+
+    def _unhook(self, hooked: list[_Parameter]) -> None:
+        for each in hooked:
+            each.hooks.pop(self._key, None)
+        if not in_backward() and _alone():  # nobody is walking through the tables
+            for each in hooked:
+                if (tensor := each.place.tensor()) is not None:
                     drop_empty_hooks(tensor)
 
-    def take(self, page: Page, slot: Slot, call: int, gradient: torch.Tensor, at: int | None) -> None:
+    def take(self, page: Page, of: _Parameter, call: int, gradient: torch.Tensor, at: int | None) -> None:
         """Take a gradient that has just arrived, at this version."""
         size = gradient.nbytes if gradient.layout == torch.strided else SMALL + 1  # others do not tell
-        backward = backward_number()
-        if size > SMALL or backward == -1 or self._at_once or at is None or when_backward_ends is None:
+        backward, slot = backward_number(), of.slot
+        at_once = self._at_once or len(of.hooks) > 1
+        if size > SMALL or backward == -1 or at_once or at is None or when_backward_ends is None:
             page.note(slot, call, gradient)
             return
         if backward != self._backward:
@@ -109,7 +124,7 @@ class GradientTap(Tap):
             if tensor is None or not tensor.is_leaf or (held is not None and id(tensor) not in held):
                 continue
             gradient = tensor.grad
-            if gradient is not None and not each.took(gradient):
+            if gradient is not None and each.unseen is not page and not each.took(gradient):
                 each.page, each.count, each.last = page, 1, None
                 entries.append((each.slot, 0, gradient))
         page.note_all(entries)
@@ -130,6 +145,12 @@ class GradientTap(Tap):
             page.note_all(entries)
 
 
+def _alone() -> bool:
+    """Whether there is no thread of the program beside this one, which may be in a backward pass."""
+    own = threading.current_thread()
+    return all(each is own or each.name.startswith("backsight") for each in threading.enumerate())
+
+
 class _ArrivalHook(PageHook):
     """Notes that a gradient has arrived, also where no page is written: steps may be counted by backward passes."""
 
@@ -144,29 +165,50 @@ class _ArrivalHook(PageHook):
 class _Parameter:
     """One parameter's gradients in the step under way."""
 
-    def __init__(self, tap: GradientTap, place: Place | HeldPlace):
+    def __init__(self, tap: GradientTap, place: Place | HeldPlace, of: int):
         self.tap = tap
         self.place = place
+        self.of = of
+        """The id of the tensor that was in this place when it was found."""
         self.slot = Slot(place.name, "grad", place.owner)
         self.hook = _ArrivalHook(tap.notebook, self.arrived, tap.fail)
+        self.hooks: dict[int, Any] = {}
+        """Everybody's hooks on the gradient of this parameter."""
+        self.met = False
+        """Whether the hook has ever been there."""
         self.page: Page | None = None
+        self.unseen: Page | None = None
+        """The page of a step in which a gradient was there before the hook: it may be another than backward made."""
         self.count = 0
         self.last: tuple[int, int | None] | None = None
         """The gradient that arrived last, by id, and its version then: a weak reference would hinder `swap_tensors`."""
+
+    def install(self, tensor: torch.Tensor, key: int) -> None:
+        """Install the hook before all others, unless it is there: those may step an optimizer, or free the gradient."""
+        self.hooks = gradient_hooks(tensor)
+        if self.hooks.get(key) is self.hook:
+            return
+        others = dict(self.hooks)
+        self.hooks.clear()
+        self.hooks.update({key: self.hook, **others})
+        first, self.met = not self.met, True
+        # Of one met before no gradient is looked at: backward may be writing there in the thread that trains it.
+        if not self.tap.notebook.between and (not first or tensor.grad is not None):
+            self.unseen = self.tap.notebook.page
 
     def took(self, gradient: torch.Tensor) -> bool:
         """Whether this is the gradient that arrived last, and nothing has been written to it since."""
         return self.last is not None and self.last == (id(gradient), version(gradient))
 
     def arrived(self, page: Page, parameter: torch.Tensor) -> None:
+        gradient = parameter.grad
+        if gradient is None:  # freed by a hook that came before
+            return
         if self.page is not page:
             self.page, self.count = page, 0
         call, self.count = self.count, self.count + 1
-        gradient = parameter.grad
-        if gradient is None:
-            return
         at = version(gradient)
         self.last = id(gradient), at
         notebook = self.tap.notebook
         if call < notebook.calls or not notebook.full(call, self.slot.name):
-            self.tap.take(page, self.slot, call, gradient, at)
+            self.tap.take(page, self, call, gradient, at)

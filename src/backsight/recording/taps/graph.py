@@ -80,7 +80,7 @@ class GraphTap(Tap):
     @property
     def ended(self) -> bool:
         """Whether nothing more will be found; to be asked when a page has been finished."""
-        self._pages += 1
+        self._pages += self._calls.attached
         if self.captured is None and not self.left_out and self._pages >= PATIENCE:
             self.left_out = (
                 f"no model returned anything with a graph in {PATIENCE} recorded steps: they are compiled as a whole, "

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import torch
 
-from backsight.recording._torch import is_sharded
+from backsight.recording._torch import in_functional_call, is_sharded
 from backsight.recording.held import HeldPlace
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed, Place
@@ -15,12 +15,13 @@ from backsight.recording.taps.tap import Tap
 
 
 class WeightTap(Tap):
-    """Takes weights and buffers as the first module call of the step finds them: those that the step is made with.
+    """Takes weights and buffers as the first call that trains finds them: those that the step is made with.
 
     Those of a model that comes in the midst of the step are taken when it comes.
 
-    Where no such call is seen (compiled, not tapped), they are taken before the optimizer steps. So are weights where
-    some are sharded: FSDP puts them together for the forward, and a rank records its own shard.
+    Where no such call is seen (compiled, not tapped, `torch.func.functional_call`), they are taken before the optimizer
+    steps. So are weights where some are sharded: FSDP puts them together for the forward, and a rank records its own
+    shard.
     """
 
     name = "weight"
@@ -32,6 +33,8 @@ class WeightTap(Tap):
         self._taken: Page | None = None
         self._buffers_taken: Page | None = None
         self._sharded = False
+        self._late: list[tuple[Slot, Place | HeldPlace]] = []
+        """Those that came while something else was in their place."""
 
     def survey(self) -> None:
         had = {(slot.name, slot.kind) for slot, _ in self._places}
@@ -44,10 +47,14 @@ class WeightTap(Tap):
         page = self.notebook.page
         if page is not None and page in (self._taken, self._buffers_taken):
             new = [each for each in self._places if (each[0].name, each[0].kind) not in had]
-            self._read(page, new if self._taken is page else _buffers(new))
+            came = new if self._taken is page else _buffers(new)
+            if in_functional_call():
+                self._late = came
+            else:
+                self._read(page, came)
 
     def first_call(self, page: Page) -> None:
-        """Called with the first module call of a step."""
+        """Called with the first call of a module that trains."""
         if not self._sharded:
             self.take(page)
         elif self._taken is not page:
@@ -62,6 +69,10 @@ class WeightTap(Tap):
             self._read(page, (each for each in self._places if not (done and each[0].kind == "buffer")))
 
     def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
+        if self._taken is page:
+            late, self._late = self._late, []
+            self._read(page, late)
+        self._late = []
         self.take(page)
 
     @staticmethod
