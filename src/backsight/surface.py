@@ -48,6 +48,7 @@ FEATURES = {
     "modes beside a recording": "a mode of the program can see operations of a recording",
     "recorded steps": "recordings in several threads can end one of them, where another begins or ends to record",
     "recorded transforms": "recordings can include tensors inside torch.func transforms",
+    "weights of functional calls left out": "recordings can include weights that functional_call has swapped in",
     "recorded layouts": "recordings leave out tensors of special layouts or classes",
     "release": "gradient release is refused",
     "release of clipped gradients": "gradient release refuses a loop that clips gradients",

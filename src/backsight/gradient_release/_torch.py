@@ -49,10 +49,6 @@ def wrapper(kind: type[torch.Tensor], like: torch.Tensor, dtype: Any = None, dev
     return make_wrapper(kind, like.shape, dtype=dtype or like.dtype, device=device or like.device, requires_grad=False)
 
 
-DispatchMode: Any = take("torch.utils._python_dispatch.TorchDispatchMode", "release")
-"""The class of a mode that sees every operation on tensors below autograd."""
-
-
 def written(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
     """Return the arguments that an operation writes into, tensors or lists of them."""
     for at, argument in enumerate(func._schema.arguments):

@@ -53,7 +53,7 @@ class Write(NamedTuple):
     source: Line
 
 
-class Flow(Operations):
+class Flow(Operations):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
     """What flowed in one step.
 
     ```python

@@ -21,7 +21,7 @@ FACTORS = (math.nan, 1e4, math.inf, 1e-12, 0.0, -1.0)
 """By which a gradient is multiplied."""
 
 
-class Substitution(Operations):
+class Substitution(Operations):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
     """Has one read of a step, counted from 0, return something else."""
 
     def __init__(self, number: int, value: Any):
@@ -35,7 +35,7 @@ class Substitution(Operations):
         return _like(value, self._value) if self._left == -1 else value
 
 
-class Listening(Operations):
+class Listening(Operations):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
     """Takes down what each read of a step returns."""
 
     def __init__(self) -> None:

@@ -11,20 +11,19 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-
-from backsight.gradient_release._torch import DispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _ESCAPES = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
 
 
-class Operations(DispatchMode):  # type: ignore[misc]  # taken from inside of PyTorch, without types
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
     """A mode that sees the operations of a step, and asks `on_read` what each read of values returns.
 
     Operations on subclasses of tensors (quantized states) are seen as those that they are made of.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
         self._stack = ExitStack()
 
     def on_read(self, operation: str, tensors: list[torch.Tensor], value: Any) -> Any:
@@ -46,10 +45,10 @@ class Operations(DispatchMode):  # type: ignore[misc]  # taken from inside of Py
 
     def __enter__(self) -> Any:
         self._stack.enter_context(_Escapes(self))
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]  # as above
 
     def __exit__(self, *failure: Any) -> None:
-        super().__exit__(*failure)
+        super().__exit__(*failure)  # type: ignore[no-untyped-call]  # as above
         self._stack.close()
 
 
