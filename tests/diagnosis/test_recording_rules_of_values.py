@@ -240,7 +240,8 @@ class TestLostLoss:
     def test_a_loss_that_was_or_will_be_waited_for_is_in_order(
         self, name: str, values: list[object], expected: str | None, tmp_path: Path
     ) -> None:
-        with bs.record(layers(1), run=tmp_path / "run") as rec:
+        model = layers(1)
+        with bs.record(model, run=tmp_path / "run") as rec:
             for value in values:
                 rec.mark(**{name: value})
                 rec.step()
