@@ -24,7 +24,7 @@ SHOWS = {
         "bs.release      True    True",
     ],
     "curves": [PLOT],
-    "refused": ["NotReleasable: NormalizedSGD does not step each parameter by itself", "they differ in"],
+    "refused": ["NotReleasable: NormalizedSGD does not step each parameter by itself"],
     "memory": ["all gradients:   6.16 MiB"],
     "memory-plot": [PLOT],
     "nothing": ["in the backward pass"],

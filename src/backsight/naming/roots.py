@@ -204,7 +204,7 @@ def _came_between(failure: BaseException) -> bool:
         for given in trace.tb_frame.f_locals.values():
             if given is interrupted or (type(given) is tuple and any(each is interrupted for each in given)):
                 return True
-    of_program = isinstance(failure, SystemExit) or is_user_class(type(failure).__module__)
+    of_program = is_user_class(type(failure).__module__)
     return trace is not None and is_ours(trace.tb_frame.f_code.co_filename) and of_program
 
 
