@@ -8,6 +8,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from backsight.memory._torch import FAKE_DISPATCH, without_modes
+from backsight.memory.tensors import tensors_of
 
 _MOST = 2**28
 """Bytes of arguments with which an operator is tried for real."""
@@ -22,9 +23,8 @@ def stricter(error: BaseException) -> str | None:
     if frame is None:
         return None
     func, args, kwargs = (frame.f_locals.get(name) for name in ("func", "args", "kwargs"))
-    sizes: list[int] = []
-    tree_map_only(torch.Tensor, lambda each: sizes.append(each.numel() * each.element_size()), (args, kwargs))
-    if not callable(func) or sum(sizes) > _MOST:
+    size = sum(each.numel() * each.element_size() for each in tensors_of((args, kwargs)))
+    if not callable(func) or size > _MOST:
         return None
     with without_modes(), torch.no_grad():
         try:

@@ -48,13 +48,16 @@ class Outlet:
                 "Record in the process that opened the run."
             )
 
-    def blocks(self, data: bytes) -> None:
-        """Append blocks to the segment, and begin the next one if it is full."""
-        if _identity(self.folder) != self._made:  # open files would go on taking what nobody will find
+    def _check_folder(self) -> None:
+        if _identity(self.folder) != self._made:
             raise RunNotWritable(
                 f"{self.folder} is not there any more: it was deleted, and with it what was recorded, or moved, and "
                 "what was recorded by then is in the new place."
             )
+
+    def blocks(self, data: bytes) -> None:
+        """Append blocks to the segment, and begin the next one if it is full."""
+        self._check_folder()  # open files would go on taking what nobody will find
         live = self._tail(self._live)
         self._guarded(live.path, lambda: live.append(data))
         self._flushes += 1
@@ -142,13 +145,11 @@ class Outlet:
             self._guarded(path, lambda: self._files.__setitem__(name, Tail(path)))
         return self._files[name]
 
-    @staticmethod
-    def _guarded(path: Path, action: Callable[[], None]) -> None:
+    def _guarded(self, path: Path, action: Callable[[], None]) -> None:
         try:
             action()
         except OSError as error:
-            if not path.parent.is_dir():
-                raise RunNotWritable(f"{path.parent} is not there any more, and with it what was recorded.") from error
+            self._check_folder()
             raise RunNotWritable(
                 f"{path} cannot be written: {error.strerror or error}. What was written before is safe; make room, "
                 "or record into another folder."
