@@ -81,7 +81,7 @@ def train(model, optimizer, steps):
 @pytest.fixture
 def run(monkeypatch):
     for user in (first_steps, hooks_of_a_watch):  # other tests of this process have compiled something
-        monkeypatch.setattr(user, "has_compiler", lambda: False)
+        monkeypatch.setattr(user, "has_compiled", lambda: False)
     first = FirstSteps()
     yield first
     first.stop()
@@ -116,6 +116,15 @@ def test_a_program_that_never_steps_is_left_alone_after_some_calls(run):
     assert run.paused and is_left_alone()
     train(model, torch.optim.SGD(model.parameters(), lr=0.01), 2)
     assert not run.paused
+
+
+def test_once_enough_calls_were_seen_a_step_ends_the_watch(run):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    train(model, optimizer, 40)  # by then no loss is audited any more
+    run.watch.limit(5)
+    train(model, optimizer, 2)
+    assert run.paused and is_left_alone()
 
 
 @pytest.mark.parametrize("options", [{"level": "exact"}, {"level": "lines"}, {"nonfinite": True}])
@@ -158,6 +167,35 @@ def test_nothing_is_compiled_anew_when_the_watch_pauses(bench):
     bench.write("train.py", COMPILED)
     ended = bench.observed("train.py")
     assert (ended.status, ended.out) == (0, "trained\n"), ended.err
+
+
+LEFT_ALONE = """
+import torch
+from torch.nn.modules import module
+
+model = torch.nn.Linear(3, 2)
+def train(steps):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    for _ in range(steps):
+        compiled(torch.ones(4, 3)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+compiled = model
+train(120)
+print(len(module._global_forward_hooks), len(module._global_forward_pre_hooks))
+compiled = torch.compile(model, backend="eager", dynamic=False)
+train(3)
+torch.compiler.set_stance("fail_on_recompile")
+train(120)
+print("trained")
+"""
+
+
+def test_nothing_stays_though_optimizers_import_the_compiler_and_nothing_comes_back_once_it_has_compiled(bench):
+    bench.write("train.py", LEFT_ALONE)
+    ended = bench.observed("train.py")
+    assert (ended.status, ended.out) == (0, "0 0\ntrained\n"), ended.err
 
 
 def test_and_with_every_step_watched_as_it_was_seen(bench):

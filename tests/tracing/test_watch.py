@@ -234,3 +234,37 @@ def test_a_coroutine_is_watched_to_its_end():
 def test_a_level_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match='expects "calls", "lines" or "exact", not \'deep\''):
         bs.watch(level="deep")
+
+
+class Half(nn.Module):
+    """Computes with gradients only inside, or only at the end."""
+
+    def __init__(self, inside):
+        super().__init__()
+        self.inner, self.inside = nn.Linear(2, 2), inside
+
+    def forward(self, x):
+        with torch.set_grad_enabled(self.inside):
+            h = self.inner(x)
+        torch.set_grad_enabled(not self.inside)
+        return h
+
+
+@pytest.mark.parametrize("level", ["calls", "exact"])
+def test_calls_with_gradients_turned_on_or_off_within_leave_none_open(level):
+    turns_on, turns_off, x = nn.Sequential(Half(inside=True)), Half(inside=False), torch.ones(1, 2)
+    with bs.watch(level=level) as watch:
+        with torch.no_grad():
+            h = turns_on(x)
+        assert "0.inner" in {node.module for node in bs.graph(h.sum()).nodes} and not watch.calls.is_running()
+        with torch.enable_grad():
+            turns_off(x)
+        assert not watch.calls.is_running()
+        torch.set_grad_enabled(True)
+        with torch.enable_grad():
+            Half(inside=True)(x)  # leaves with gradients off
+        assert not watch.calls.is_running()
+        torch.set_grad_enabled(True)
+        with torch.no_grad():
+            turns_off.inner(x)
+        assert not watch.calls.is_running()

@@ -35,7 +35,7 @@ from backsight.tape import (
     unnumbered,
 )
 from backsight.tracing import Level, finest, watch
-from backsight.tracing._torch import has_compiler
+from backsight.tracing._torch import has_compiled
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -161,23 +161,33 @@ class FirstSteps:
 
         return called
 
+    def _unless_spent(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """Make nothing of what modules return without gradients, but where enough was watched."""
+
+        def called(*given: Any) -> None:
+            if not is_compiling() and (torch.is_grad_enabled() or self.watch.spent):
+                hook(*given)
+
+        return called
+
     def _pause(self) -> None:
         self.watch.pause()
         self._unlisten()
 
     def _resume(self, calls: int) -> None:
         self.watch.resume(calls)
-        self._listen()
+        if not has_compiled():
+            self._listen()
 
     def _listen(self) -> None:
         """Be told what modules return, for as long as losses are audited."""
         if self._forward_hook is None and self._auditing:
             with unnumbered():
-                self._forward_hook = register_module_forward_hook(self._forward_done)
+                self._forward_hook = register_module_forward_hook(self._unless_spent(self._forward_done))
 
     def _unlisten(self) -> None:
         # What torch.compile has compiled is compiled anew where the number of hooks changes.
-        if self._forward_hook is not None and (self._ended or not has_compiler()):
+        if self._forward_hook is not None and (self._ended or not has_compiled()):
             self._forward_hook.remove()
             self._forward_hook = None
 
@@ -262,6 +272,8 @@ class FirstSteps:
         self._ending.stepping(optimizer)
         if self._attention is not None:
             self._attention.stepped(first=self.watch.steps.moves.steps(optimizer) == 1)
+            if self.watch.spent:
+                self._attention.spent()
         self._look_again(begin=self._outputs.is_due(self.steps))
 
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:

@@ -75,10 +75,10 @@ class CallLog:
 
     def leave(self, module: torch.nn.Module) -> bool:
         """Note that the call of `module` ends; return whether it was the outermost one."""
+        if not self.is_open(module):
+            return False  # this log began in the middle of the call
         thread = threading.get_ident()
         calls, stack = self._calls.get(thread, []), self._open.get(thread, [])
-        if all(inner is not module for inner, _ in stack):
-            return False  # this log began in the middle of the call
         # A call that an exception ended may have missed its exit: it ended no later than the one around it.
         while stack:
             inner, call = stack.pop()
@@ -96,6 +96,10 @@ class CallLog:
     def depth(self) -> int:
         """Return how many module calls are open in this thread."""
         return len(self._open.get(threading.get_ident()) or ())
+
+    def is_open(self, module: torch.nn.Module) -> bool:
+        """Whether the begin of a call of `module` was noted in this thread, and its end not yet."""
+        return any(inner is module for inner, _ in self._open.get(threading.get_ident(), ()))
 
     def close(self) -> None:
         """Note that nothing is logged any more: nodes made in this thread from now on are not covered."""

@@ -137,9 +137,13 @@ COMPILE: CodeType | None = take("torch.compile", "compiled functions", without=N
 """The code of `torch.compile`, after which there may be compiled functions."""
 
 
-def has_compiler() -> bool:
-    """Whether there may be functions that `torch.compile` has compiled."""
-    return "torch._dynamo.eval_frame" in sys.modules
+def has_compiled() -> bool:
+    """Whether `torch.compile` may have compiled something; the compiler is imported by every optimizer.
+
+    Source: torch/_dynamo/convert_frame.py, which counts the frames that it was given.
+    """
+    compiler = sys.modules.get("torch._dynamo.convert_frame")
+    return compiler is not None and getattr(compiler, "FRAME_COUNTER", 1) > 0
 
 
 def compiled_wrapper() -> CodeType | None:

@@ -102,6 +102,10 @@ class Exact:
         if now != table.known and frame is not None:
             table.add(table.known, now, self._log.sites.of_call(frame, name, None))
 
+    def is_off(self) -> bool:
+        """Whether the mode is off in this thread for now."""
+        return bool(self._here.off)
+
     def enter(self, module: torch.nn.Module) -> None:
         """Note that a call of `module` begins."""
         self.end_step()  # one that raised has not ended

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import is_grad_enabled
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from backsight.tape import CallLog, Hushed, modules_in, unnumbered
-from backsight.tracing._torch import has_compiler
+from backsight.tracing._torch import has_compiled, must_not_see_a_mode
 from backsight.tracing.changes import StepChanges
 from backsight.tracing.exact import Exact
 from backsight.tracing.headroom import Headroom
@@ -26,27 +27,34 @@ Guard = Callable[[Callable[..., None]], Callable[..., None]]
 class ModuleHooks:
     """Logs module calls until it is stopped; tells the exact level, where it is on, of them.
 
-    What `torch.compile` has compiled is compiled anew where the number of global hooks changes. So where there is a
-    compiler, hooks that are paused stay, and do nothing.
+    What `torch.compile` has compiled is compiled anew where the number of global hooks changes. So where it has
+    compiled anything, hooks that are paused stay, and do nothing; and none come back that were gone.
+
+    A call without gradients makes no nodes: only the outermost ones are logged, whose names those within them may need
+    that turn gradients on; or all, with `all_calls`.
     """
 
-    def __init__(self, calls: CallLog, model: torch.nn.Module | None, guarded: Guard):
-        self._calls, self._guarded = calls, guarded
+    def __init__(self, calls: CallLog, model: torch.nn.Module | None, guarded: Guard, *, all_calls: bool):
+        self._calls, self._guarded, self._all_calls = calls, guarded, all_calls
         self._exact: Exact | None = None
         self._idle = False
         self._of_interest = None if model is None else {id(module) for _, module in modules_in(model)}
         self._handles: list[Any] = []
 
-    def attend(self, exact: Exact | None) -> None:
-        """Log module calls from now on."""
+    def attend(self, exact: Exact | None, *, again: bool = False) -> None:
+        """Log module calls from now on; `again`: after a pause."""
+        if again and not self._handles and has_compiled():
+            return
         self._exact, self._idle = exact, False
         self._calls.open()
         if self._handles:
             return
         with unnumbered():
             self._handles = [
-                register_module_forward_pre_hook(self._guarded(self._enter)),
-                register_module_forward_hook(self._guarded(self._leave), always_call=True),
+                register_module_forward_pre_hook(
+                    self._unless_idle(self._enter, lambda _: not self._calls.is_running())
+                ),
+                register_module_forward_hook(self._unless_idle(self._leave, self._calls.is_open), always_call=True),
                 Hushed(),
                 Headroom(),
             ]
@@ -55,7 +63,7 @@ class ModuleHooks:
         """Log none, and remove the hooks if nobody minds."""
         self._exact, self._idle = None, True
         self._calls.close()
-        if not has_compiler():
+        if not has_compiled():
             self.remove()
 
     def remove(self) -> None:
@@ -64,17 +72,31 @@ class ModuleHooks:
             handle.remove()
         self._handles.clear()
 
+    def _unless_idle(
+        self, hook: Callable[..., None], matters: Callable[[torch.nn.Module], bool]
+    ) -> Callable[..., None]:
+        """Make nothing of calls while paused, nor of those without gradients that do not matter."""
+        noted = self._guarded(hook)
+
+        def called(module: torch.nn.Module, *given: Any) -> None:
+            if is_compiling() or self._idle:
+                return
+            if is_grad_enabled() or self._all_calls or matters(module) or self._has_its_say(module):
+                noted(module, *given)
+
+        return called
+
+    def _has_its_say(self, module: torch.nn.Module) -> bool:
+        """Whether the exact level has to know of a call although it makes no node."""
+        return self._exact is not None and (self._exact.is_off() or must_not_see_a_mode(module))
+
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
-        if self._idle:
-            return
         if self._of_interest is None or id(module) in self._of_interest:
             self._calls.enter(module)
         if self._exact is not None:
             self._exact.enter(module)
 
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if self._idle:
-            return
         if self._exact is not None:
             self._exact.leave(module)
         if self._of_interest is None or id(module) in self._of_interest:

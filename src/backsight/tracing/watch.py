@@ -59,7 +59,7 @@ class Watch:
         self._model = model
         self._births = Births(self._log.sites, self._operands_of, self._give_up) if nonfinite else None
         self._steps = StepHooks(self.steps, self._guarded)
-        self._modules = ModuleHooks(self.calls, model, self._guarded)
+        self._modules = ModuleHooks(self.calls, model, self._guarded, all_calls=nonfinite)
         self._parts: list[Any] = []
         self._used = self._failed = False
         self.paused = False
@@ -79,15 +79,15 @@ class Watch:
         _current.append(self)
         return self
 
-    def _attend(self) -> None:
-        """Start what takes notes between optimizer steps."""
+    def _attend(self, *, again: bool = False) -> None:
+        """Start what takes notes between optimizer steps; `again`: after a pause."""
         exact = None
         if self.level == "exact":
             exact = Exact(self._log, self._births)
             self._start(exact)
         elif self.level == "lines":
             self._start(_tracer(self._log))
-        self._modules.attend(exact)
+        self._modules.attend(exact, again=again)
         self._steps.attend(self._log, exact)
 
     def _look_away(self) -> None:
@@ -112,7 +112,7 @@ class Watch:
         if self.paused and self in _current:
             self.paused = False
             self._log.budget = calls
-            self._attend()
+            self._attend(again=True)
 
     def limit(self, calls: int) -> None:
         """Note only so many more calls into PyTorch, at the exact level."""
