@@ -6,11 +6,18 @@ python docs/pictures.py --check     # only says which are out of date
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
 from torch import nn
 from torch.nn import functional as F
 
@@ -131,16 +138,40 @@ def second() -> Drawing:
     return bs.graph(slope).draw()
 
 
-PICTURES: tuple[Callable[[], Drawing], ...] = (
+_FONTS = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
+"""They would be fetched."""
+
+
+def explained() -> str:
+    """What a terminal shows below the traceback of a script that has died under `backsight run`."""
+    script = FOLDER.parents[1] / "examples" / "broken" / "01_second_backward_rnn.py"
+    env = {**os.environ, "COLUMNS": "92", "FORCE_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "backsight", "run", "--quiet", script.name]
+    done = subprocess.run(command, cwd=script.parent, env=env, capture_output=True, text=True, encoding="utf-8")
+    raised = next(line for line in done.stderr.splitlines() if line.startswith("RuntimeError: "))
+    panel = done.stderr[done.stderr.index("\x1b[36m╭") :]
+    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True)
+    console.print(Text(f"{raised[:88]} …", style="bold"))
+    console.print(Text.from_ansi(panel.rstrip()))
+    look = _FONTS.sub("", CONSOLE_SVG_FORMAT).replace(
+        "Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace"
+    )
+    picture = console.export_svg(title=f"backsight run {script.name}", code_format=look, unique_id="explained")
+    return re.sub(r"[ \t]+$", "", picture, flags=re.MULTILINE)
+
+
+PICTURES: tuple[Callable[[], Drawing | str], ...] = (
+    explained,  # README.md
     *(formula, gpt2, sampler, path, audit, shared),  # docs/drawing.md
     *(digits, freed, carried, cut, second),  # docs/tutorial.md, docs/graph.md
 )
 
 
-def drawn(picture: Callable[[], Drawing]) -> str:
+def drawn(picture: Callable[[], Drawing | str]) -> str:
     """Return a picture as the page shows it."""
     torch.manual_seed(0)
-    return picture().svg()
+    made = picture()
+    return made if isinstance(made, str) else made.svg()
 
 
 def main() -> int:

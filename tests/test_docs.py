@@ -91,9 +91,12 @@ def test_no_page_shows_an_empty_answer(page: Path) -> None:
     assert not re.search(r"```text\n\s*```", page.read_text(encoding="utf-8"))
 
 
-def test_the_readme_lists_every_code() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [code for code in CODES if f"docs/codes/{code}.md" not in readme and code != UNKNOWN] == []
+def test_the_readme_is_read_in_a_few_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_code_has_a_page() -> None:
+    assert [code for code in CODES if code != UNKNOWN and not (ROOT / "docs" / "codes" / f"{code}.md").exists()] == []
 
 
 @pytest.mark.parametrize("page", [*pages.pages(), ROOT / "CONTRIBUTING.md"], ids=_path)

@@ -22,8 +22,10 @@ def test_a_picture_is_what_the_script_draws(picture):
 
 
 def test_every_picture_is_shown_and_what_is_shown_is_there():
-    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
-    assert set(re.findall(r"\(pictures/(\w+)\.svg\)", pages)) == {picture.__name__ for picture in pictures.PICTURES}
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert set(re.findall(r"\((?:docs/)?pictures/(\w+)\.svg\)", pages)) == {
+        picture.__name__ for picture in pictures.PICTURES
+    }
     assert {file.stem for file in pictures.FOLDER.glob("*.svg")} == {picture.__name__ for picture in pictures.PICTURES}
 
 
