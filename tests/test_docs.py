@@ -62,7 +62,7 @@ def test_the_code_of_a_page_runs_and_says_what_the_page_quotes(page: Path) -> No
     if page.stem in CODES and page.stem != UNKNOWN:
         ran = pages.run_named("right", then)  # after the wrong one, as the starter of programs is warm then
         assert ran.status == 0, ran.err
-        assert NOTHING_FOUND.fullmatch(ran.backsight), "the cure of a page leaves nothing to find"
+        assert NOTHING_FOUND.fullmatch(ran.backsight), "the fix of a page leaves nothing to find"
 
 
 def test_code_that_is_not_run_says_why() -> None:

@@ -1,4 +1,4 @@
-"""The examples do what they say: digits learns, each broken program fails as its docstring tells, its cure cures."""
+"""The examples do what they say: digits learns, each broken program fails as its docstring tells, its fix fixes."""
 
 import ast
 import os
@@ -53,8 +53,8 @@ SILENT = {
     "21_detached_branch.py": "text_tower.weight moved by 0.000",
 }
 
-# The cure of each docstring as an edit of the program: pairs of (wrong, right).
-CURES = {
+# The fix of each docstring as an edit of the program: pairs of (wrong, right).
+FIXES = {
     "01_second_backward_rnn.py": [("optimizer.step()\n", "optimizer.step()\n        hidden = hidden.detach()\n")],
     "02_second_backward_outside_loop.py": [
         (
@@ -205,7 +205,7 @@ def test_every_broken_program_is_in_the_tables():
     scripts = {script.name for script in BROKEN.glob("*.py")}
 
     assert scripts == RAISES.keys() | SILENT.keys()
-    assert scripts == CURES.keys()
+    assert scripts == FIXES.keys()
     assert not RAISES.keys() & SILENT.keys()
 
 
@@ -226,10 +226,10 @@ def test_program_trains_wrongly_without_a_word_from_pytorch(name):
     assert SILENT[name] in result.stdout.splitlines()
 
 
-@pytest.mark.parametrize("name", CURES)
-def test_the_cure_cures(name, capsys):
+@pytest.mark.parametrize("name", FIXES)
+def test_the_fix_fixes(name, capsys):
     _, _, source = (BROKEN / name).read_text().split('"""', 2)  # the docstring quotes the code, too
-    for wrong, right in CURES[name]:
+    for wrong, right in FIXES[name]:
         assert source.count(wrong) == 1
         source = source.replace(wrong, right)
 
@@ -243,11 +243,11 @@ def test_the_cure_cures(name, capsys):
 
 
 @pytest.mark.parametrize("name", [*RAISES, *SILENT])
-def test_docstring_tells_what_is_wrong_what_pytorch_says_and_the_cure(name):
+def test_docstring_tells_what_is_wrong_what_pytorch_says_and_the_fix(name):
     text = docstring(BROKEN / name)
     says = RAISES.get(name, "nothing")
 
-    assert re.search(rf"\. What is wrong: .+\. PyTorch says: {re.escape(says)} Cure: .+", text)
+    assert re.search(rf"\. What is wrong: .+\. PyTorch says: {re.escape(says)} Fix: .+", text)
 
 
 def test_readme_lists_every_program_with_what_is_said():

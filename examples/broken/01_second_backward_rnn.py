@@ -2,8 +2,8 @@
 
 What is wrong: `hidden` still hangs on the graph of the previous window, which `loss.backward()` has freed.
 PyTorch says:  Trying to backward through the graph a second time
-Cure:          cut the history with `hidden = hidden.detach()` after each step (truncated backpropagation through
-               time). `retain_graph=True` is no cure: the old graph saved weights that the optimizer has changed.
+Fix:          cut the history with `hidden = hidden.detach()` after each step (truncated backpropagation through
+               time). `retain_graph=True` won't help: the old graph saved weights that the optimizer has changed.
 """
 
 import torch

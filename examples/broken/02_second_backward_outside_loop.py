@@ -2,7 +2,7 @@
 
 What is wrong: `class_vectors` is computed once, so every batch shares its graph; the first backward frees it.
 PyTorch says:  Trying to backward through the graph a second time
-Cure:          compute `class_vectors = label_encoder(descriptions)` inside the loop: the encoder's weights
+Fix:          compute `class_vectors = label_encoder(descriptions)` inside the loop: the encoder's weights
                change at every step anyway. If the encoder is meant to stay frozen: compute it under no_grad.
 """
 

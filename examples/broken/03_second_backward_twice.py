@@ -3,7 +3,7 @@
 What is wrong: `d_loss` sees `fake` with its history, so its backward runs through the generator and frees it;
                `g_loss` then needs the same graph.
 PyTorch says:  Trying to backward through the graph a second time
-Cure:          train the discriminator on `fake.detach()`: its loss has no business in the generator.
+Fix:          train the discriminator on `fake.detach()`: its loss has no business in the generator.
 """
 
 import torch

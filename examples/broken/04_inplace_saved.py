@@ -2,7 +2,7 @@
 
 What is wrong: the backward of sigmoid is computed from its own output, and `gates[:, 0] = 0` overwrote that.
 PyTorch says:  one of the variables needed for gradient computation has been modified by an inplace operation
-Cure:          make a new tensor instead of changing the old one: `gates = gates * mask`, or write into a
+Fix:          make a new tensor instead of changing the old one: `gates = gates * mask`, or write into a
                copy (`gates = gates.clone()` first).
 """
 

@@ -2,7 +2,7 @@
 
 What is wrong: ReLU keeps its output to know which entries were positive, and `out += shortcut` changes it.
 PyTorch says:  one of the variables needed for gradient computation has been modified by an inplace operation
-Cure:          write `out = out + shortcut`, which leaves the output of the ReLU as it was.
+Fix:          write `out = out + shortcut`, which leaves the output of the ReLU as it was.
 """
 
 import torch

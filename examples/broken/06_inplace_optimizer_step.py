@@ -3,7 +3,7 @@
 What is wrong: `d_optimizer.step()` changes the discriminator's weights in place, between the forward and the
                backward of `g_loss`, which saved those very weights.
 PyTorch says:  one of the variables needed for gradient computation has been modified by an inplace operation
-Cure:          compute `g_loss` after `d_optimizer.step()`, with a new forward pass of the discriminator.
+Fix:          compute `g_loss` after `d_optimizer.step()`, with a new forward pass of the discriminator.
 """
 
 import torch

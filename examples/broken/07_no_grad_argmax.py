@@ -3,7 +3,7 @@
 What is wrong: `argmax` returns integer indices. They do not vary smoothly with the logits, so they have no
                gradient, and nothing computed from them has one.
 PyTorch says:  element 0 of tensors does not require grad and does not have a grad_fn
-Cure:          give the logits to the loss: `F.cross_entropy(logits, labels)`; keep argmax for the accuracy.
+Fix:          give the logits to the loss: `F.cross_entropy(logits, labels)`; keep argmax for the accuracy.
                `loss.requires_grad_()` would silence the error and train nothing.
 """
 

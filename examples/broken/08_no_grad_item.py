@@ -1,9 +1,9 @@
 """A loss averaged over several scales, built again from Python numbers.
 
 What is wrong: `.item()` takes the number out of the tensor and leaves its history behind; the `torch.tensor`
-               made from such numbers is a new constant that knows nothing of the model.
+               made from such numbers is a new constant, detached from the model.
 PyTorch says:  element 0 of tensors does not require grad and does not have a grad_fn
-Cure:          collect the tensors themselves and combine them with `torch.stack(losses).mean()`; call
+Fix:          collect the tensors themselves and combine them with `torch.stack(losses).mean()`; call
                `.item()` only on what is printed or logged.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: `w -= lr * w.grad` changes a leaf in place while autograd is recording, so the update itself
                would become part of the graph.
 PyTorch says:  a leaf Variable that requires grad is being used in an in-place operation
-Cure:          do the updates inside `with torch.no_grad():`. (`w = w - lr * w.grad` is no cure: `w` would no
+Fix:          do the updates inside `with torch.no_grad():`. (`w = w - lr * w.grad` won't help: `w` would no
                longer be a leaf, and its `.grad` stays None from then on.)
 """
 

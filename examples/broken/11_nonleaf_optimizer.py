@@ -3,7 +3,7 @@
 What is wrong: the leaf is what `torch.randn` returned; `* 0.1` makes a new tensor computed from it, and only
                that one has a name. An optimizer can change leaves only.
 PyTorch says:  can't optimize a non-leaf Tensor
-Cure:          scale first and ask for the gradient last: `(torch.randn(50, 8) * 0.1).requires_grad_()`, or
+Fix:          scale first and ask for the gradient last: `(torch.randn(50, 8) * 0.1).requires_grad_()`, or
                wrap the result: `nn.Parameter(torch.randn(50, 8) * 0.1)`.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: backward must return one value for each argument of forward (after ctx), also for `slope`,
                which needs no gradient.
 PyTorch says:  function SlopedReLUBackward returned an incorrect number of gradients (expected 2, got 1)
-Cure:          `return torch.where(x > 0, grad_output, ctx.slope * grad_output), None`
+Fix:          `return torch.where(x > 0, grad_output, ctx.slope * grad_output), None`
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 What is wrong: the weight is (out, in), but `x.T @ grad_output` is (in, out).
 PyTorch says:  returned an invalid gradient at index 1 - got [20, 5] but expected shape compatible with [5, 20]
-Cure:          `grad_weight = grad_output.T @ x`. A gradient always has the shape of what it belongs to. With
+Fix:          `grad_weight = grad_output.T @ x`. A gradient always has the shape of what it belongs to. With
                a square weight nothing would have been said: check with torch.autograd.gradcheck.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: `unbind` returns four views of one tensor at once; autograd cannot record an in-place change of
                one of them, since the other three would change their history too.
 PyTorch says:  is a view and is being modified inplace
-Cure:          use the out-of-place function: `width = width.exp()`, `height = height.exp()`.
+Fix:          use the out-of-place function: `width = width.exp()`, `height = height.exp()`.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 What is wrong: the derivative of `u` with respect to `t` is asked for, but `u` was computed from `x` alone.
 PyTorch says:  appears to not have been used in the graph
-Cure:          feed both, `network(torch.cat([x, t], dim=1))`, to a network with two inputs. `allow_unused=True`
+Fix:          feed both, `network(torch.cat([x, t], dim=1))`, to a network with two inputs. `allow_unused=True`
                is right only where the derivative may be absent; here it would turn `u_t` into None.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: backward runs the block again. `random.random()` then gives another number, so a block that ran
                in the forward pass may be skipped in the recomputation.
 PyTorch says:  A different number of tensors was saved during the original forward and recomputation
-Cure:          draw from PyTorch, `torch.rand(()) < self.drop_rate`: checkpoint restores PyTorch's random state
+Fix:          draw from PyTorch, `torch.rand(()) < self.drop_rate`: checkpoint restores PyTorch's random state
                before it recomputes (preserve_rng_state=True), but not that of Python's random module.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: DDP waits for a gradient of every parameter. `auxiliary` gets none, so the reduction of the first
                step never finishes, and the second forward pass notices.
 PyTorch says:  Expected to have finished reduction in the prior iteration before starting a new one
-Cure:          use the auxiliary output in the loss, or remove that head. `find_unused_parameters=True` silences the
+Fix:          use the auxiliary output in the loss, or remove that head. `find_unused_parameters=True` silences the
                error too, but the head still gets no gradient, and every step pays for a search of the graph.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: `delta` requires grad and gets a gradient at every step, but the optimizer was given the
                parameters of the model only. `delta` never moves.
 PyTorch says:  nothing
-Cure:          `torch.optim.SGD([*model.parameters(), delta], lr=0.1)`, or make `delta` an nn.Parameter of the
+Fix:          `torch.optim.SGD([*model.parameters(), delta], lr=0.1)`, or make `delta` an nn.Parameter of the
                model. If it is meant to be constant: drop `requires_grad=True`.
 """
 

@@ -3,7 +3,7 @@
 What is wrong: `backward` adds to `.grad`, so each step follows the sum of all gradients since the beginning;
                the weights overshoot, and the loss swings instead of falling.
 PyTorch says:  nothing
-Cure:          `self.optimizer.zero_grad()` once per step, before `loss.backward()`.
+Fix:          `self.optimizer.zero_grad()` once per step, before `loss.backward()`.
 """
 
 import torch

@@ -3,7 +3,7 @@
 What is wrong: `delta = delta - delta.mean()` gives the name to a result computed once, from the initial values.
                The optimizer goes on to change the leaf that was called `delta` before, which nobody reads again.
 PyTorch says:  nothing
-Cure:          keep the leaf's name and centre it in every step: `model(x) + (delta - delta.mean())`.
+Fix:          keep the leaf's name and centre it in every step: `model(x) + (delta - delta.mean())`.
 """
 
 import torch

@@ -3,7 +3,7 @@
 What is wrong: `.detach()` ends the graph there, so the text tower gets no gradient. It is in the optimizer, yet
                it stays at its random start while the image tower adapts to it.
 PyTorch says:  nothing
-Cure:          remove `.detach()`. If the text tower is meant to be frozen: say so with `requires_grad_(False)`
+Fix:          remove `.detach()`. If the text tower is meant to be frozen: say so with `requires_grad_(False)`
                and leave it out of the optimizer.
 """
 

@@ -6,7 +6,7 @@
     print(bs.audit(loss))     # what is wrong with this step, before backward
     bs.name(tensor).text      # what the program calls a tensor
     print(bs.graphs())        # every graph that is alive, and the variable that holds it
-    bs.explain()              # the last autograd error, with variable, line and cure
+    bs.explain()              # the last autograd error, with variable, line and fix
     bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
     bs.release(optimizer)     # optimizer steps inside backward: gradients never exist all at once
     bs.measure_memory(step)   # bytes over time in a step, the peak in words; bs.forecast() before it runs

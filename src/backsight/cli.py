@@ -11,7 +11,7 @@ from backsight.text import inert
 
 _RUN = """\
 Run an unmodified training script as python would, and watch it: the first steps are audited, and an autograd error is
-explained with the variable, the line and the cure. With --record, statistics of every tensor of its models are recorded
+explained with the variable, the line and the fix. With --record, statistics of every tensor of its models are recorded
 at every step. Exit status, stdout, signals and arguments stay the script's own."""
 
 _RUNS = "List the recordings in a folder and the folders in it."
@@ -113,7 +113,11 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "[--json-to FILE] [--record [--run FOLDER] [--every N]] [--report FILE] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     )
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
-    run.add_argument("--notes", action="store_true", help="also show what is usually meant, such as frozen parameters")
+    run.add_argument(
+        "--notes",
+        action="store_true",
+        help="also show findings that are usually intentional: frozen parameters",
+    )
     run.add_argument("--json", action="store_true", help="say everything as lines of JSON, for tools: docs/json.md")
     run.add_argument("--json-to", metavar="FILE", help="add such lines to this file, beside what is said for people")
     run.add_argument(

@@ -87,7 +87,7 @@ def test_an_audit_deep_inside_of_other_functions_finds_what_they_hold() -> None:
     forgotten = torch.zeros(2, requires_grad=True)
     finding = one(Engine().run(forgotten), "BS101")
     assert finding.title.startswith(("penalty requires", "forgotten requires"))
-    assert "self.optimizers[0]" in finding.cure
+    assert "self.optimizers[0]" in finding.fix
 
 
 def test_several_roots_are_one_graph() -> None:

@@ -1,4 +1,4 @@
-"""BS112: where NaN and infinity are born, why, and a cure that is right for it; nothing of what only looks like it."""
+"""BS112: where NaN and infinity are born, why, and a fix that is right for it; nothing of what only looks like it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def born(program: str) -> bs.Finding:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_birth_is_told_with_its_line_its_cause_and_the_cure_for_it(case: str) -> None:
-    program, title, cure = CASES[case]
+def test_a_birth_is_told_with_its_line_its_cause_and_the_fix_for_it(case: str) -> None:
+    program, title, fix = CASES[case]
     finding = born(program)
     assert (finding.code, finding.severity) == ("BS112", "error")
     assert finding.title == title
-    assert finding.cure == cure
+    assert finding.fix == fix
     assert finding.source == at(written(BEGIN) + written(program))
 
 
@@ -65,14 +65,14 @@ EXPRESSIONS = (
     *("sqrt of negative numbers behind torch.where", "log behind torch.where", "a quotient behind torch.where"),
     "a power below 1 at 0",
 )
-"""Those whose cure is an expression to put in place of the one that went wrong."""
+"""Those whose fix is an expression to put in place of the one that went wrong."""
 
 
 @pytest.mark.parametrize("case", EXPRESSIONS)
-def test_the_expression_that_a_cure_proposes_has_a_finite_value(case: str) -> None:
-    program, title, cure = CASES[case]
+def test_the_expression_that_a_fix_proposes_has_a_finite_value(case: str) -> None:
+    program, title, fix = CASES[case]
     expression = title.removeprefix("The gradient of ").partition(" is ")[0]
-    proposed = cure.partition("; add")[0].partition(". (")[0].rstrip(".").rpartition(": ")[2]
+    proposed = fix.partition("; add")[0].partition(". (")[0].rstrip(".").rpartition(": ")[2]
     assert expression in program
     finding, variables = ran(program.replace(expression, f"({proposed})", 1))
     assert finding is None
@@ -194,10 +194,10 @@ HIDDEN = {
 
 @pytest.mark.parametrize("case", HIDDEN)
 def test_births_where_they_are_hard_to_see(case: str) -> None:
-    program, title, cure = HIDDEN[case]
+    program, title, fix = HIDDEN[case]
     finding = born(program)
     assert finding.title == title
-    assert cure in finding.cure
+    assert fix in finding.fix
     assert finding.source == at(written(BEGIN) + written(program))
 
 
@@ -316,4 +316,4 @@ class TestWords:
         if finding is None:  # a loss that is lost is not by a backward, and a gradient is not by a forward pass
             assert lost == (phase == "backward")
             return
-        assert finding.title.endswith(".") and finding.cure.rstrip(")").endswith((".", "...")) and str(finding)
+        assert finding.title.endswith(".") and finding.fix.rstrip(")").endswith((".", "...")) and str(finding)

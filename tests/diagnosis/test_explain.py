@@ -244,7 +244,7 @@ def test_every_error_is_explained_from_its_text_alone_too():
         assert finding.code == code
         assert not finding.exact
         assert "could not look closer" not in "".join(finding.evidence)
-        assert finding.title and finding.cure
+        assert finding.title and finding.fix
 
 
 def test_an_error_that_passes_two_explainings_is_explained_once():

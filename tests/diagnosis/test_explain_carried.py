@@ -29,8 +29,8 @@ class TestCarried:
             "hidden, a tensor of shape 2×8, carries the graph of one iteration into the next"
         )
         assert finding.source == at(HIDDEN_STATE)
-        assert "hidden = hidden.detach()" in finding.cure
-        assert "retain_graph=True is no cure" in finding.cure
+        assert "hidden = hidden.detach()" in finding.fix
+        assert "retain_graph=True won't help" in finding.fix
         assert not finding.exact
         assert "`backsight run`" in evidence(finding)
 
@@ -49,10 +49,10 @@ class TestCarried:
     def test_a_leaf_that_an_optimizer_holds_is_to_be_changed_in_place(self, statement, change):
         finding = explained(projected(statement))
         assert finding.source == at(projected(statement))
-        assert finding.cure.startswith(
+        assert finding.fix.startswith(
             f"Let w stay the leaf that optimizer updates, and change it in place: `with torch.no_grad(): {change}`."
         )
-        assert "w.detach() is no cure" in finding.cure
+        assert "w.detach() won't help" in finding.fix
 
     def test_one_operation_is_spoken_of_as_one(self):
         with bs.watch():
@@ -69,10 +69,10 @@ for step in range(3):
     loss = head(state[0]).mean()
     loss.backward()
 """
-        assert "state = tuple(h.detach() for h in state)" in explained(source).cure
+        assert "state = tuple(h.detach() for h in state)" in explained(source).fix
 
     @pytest.mark.parametrize(
-        ("kept", "read", "cure"),
+        ("kept", "read", "fix"),
         [
             ("[h, h + 1]", "state[0]", "[h.detach() for h in state]"),
             ("{'k': h, 'v': h + 1}", "state['k']", "{key: h.detach() for key, h in state.items()}"),
@@ -81,7 +81,7 @@ for step in range(3):
             ("({'k': h},)", "state[0]['k']", "tuple({key: h.detach() for key, h in each.items()} for each in state)"),
         ],
     )
-    def test_a_cache_is_detached_as_it_is_built(self, kept, read, cure):
+    def test_a_cache_is_detached_as_it_is_built(self, kept, read, fix):
         source = f"""{SETUP}
 cell, state = nn.RNNCell(4, 8), None
 for step in range(3):
@@ -90,7 +90,7 @@ for step in range(3):
     loss = head(h).mean()
     loss.backward()
 """
-        assert f"Cut the history after each step: state = {cure}. " in explained(source).cure
+        assert f"Detach after each step: state = {fix}. " in explained(source).fix
 
     def test_a_cache_that_no_line_detaches(self):
         source = f"""{SETUP}
@@ -101,7 +101,7 @@ for step in range(3):
     loss = head(h).mean()
     loss.backward()
 """
-        assert "after each step: detach() every tensor that state holds. " in explained(source).cure
+        assert "after each step: detach() every tensor that state holds. " in explained(source).fix
 
     def test_a_running_sum(self):
         source = f"""{SETUP}
@@ -113,7 +113,7 @@ for step in range(3):
         finding = explained(source)
         assert finding.title.startswith("total adds up the losses of all iterations")
         assert finding.source == at(source)
-        assert "once, after the loop" in finding.cure
+        assert "once, after the loop" in finding.fix
 
     def test_a_running_sum_with_an_augmented_assignment(self):
         source = f"""{SETUP}
@@ -144,7 +144,7 @@ for _ in range(3):
             "self.hidden, a tensor of shape 2×8, carries the graph of one call into the next"
         )
         assert finding.source == at(source)
-        assert "self.hidden = self.hidden.detach()" in finding.cure
+        assert "self.hidden = self.hidden.detach()" in finding.fix
 
     def test_an_attribute_of_the_model_set_in_its_forward(self):
         source = f"""{SETUP}
@@ -169,7 +169,7 @@ train()
         finding = explained(source)
         assert finding.title.startswith("model.hidden, a tensor of shape 2×8, carries")
         assert finding.source == at(source)
-        assert "self.hidden = self.hidden.detach()" in finding.cure
+        assert "self.hidden = self.hidden.detach()" in finding.fix
 
     def test_a_variable_of_a_closure(self):
         source = f"""{SETUP}
@@ -190,7 +190,7 @@ trainer()
         finding = explained(source)
         assert finding.title.startswith("hidden")
         assert finding.source == at(source)
-        assert "hidden = hidden.detach()" in finding.cure
+        assert "hidden = hidden.detach()" in finding.fix
 
     def test_the_loop_is_in_the_caller(self):
         source = f"""{SETUP}
@@ -210,4 +210,4 @@ train()
         finding = explained(source)
         assert finding.title.startswith("hidden")
         assert finding.source == at(source)
-        assert "hidden = hidden.detach()" in finding.cure
+        assert "hidden = hidden.detach()" in finding.fix

@@ -37,11 +37,11 @@ CHANGES = {
 
 class TestAChangedResult:
     @pytest.mark.parametrize("change", CHANGES)
-    def test_the_statement_that_changed_it_is_named_with_its_cure(self, change):
+    def test_the_statement_that_changed_it_is_named_with_its_fix(self, change):
         finding = explained(SIGMOID.format(change=change))
         assert finding.title == "y was changed in place after sigmoid had saved it for backward."
         assert finding.source == "train.py:6"
-        assert finding.cure == CHANGES[change]
+        assert finding.fix == CHANGES[change]
         assert finding.exact
 
     def test_the_saving_statement_comes_first_and_the_backward_last(self):
@@ -56,8 +56,7 @@ class TestAChangedResult:
         assert finding.evidence == (
             "train.py:2  y = torch.exp(x)\n    saves y: the gradient of exp is computed from its own result.",
             "train.py:3  y += 1\n    changes y in place.",
-            "train.py:4  y.sum().backward()\n"
-            "    needs it as it was, but it was changed once since (version 0 then, 1 now).",
+            "train.py:4  y.sum().backward()\n    needs the original value; it was modified once since (version 0 → 1).",
         )
 
     def test_all_statements_are_named_when_there_were_as_many_changes(self):
@@ -71,7 +70,7 @@ class TestAChangedResult:
             """
         )
         assert [text in evidence(finding) for text in ("y.mul_(2)", "y += 1", "y[0] = 3", "3 times")] == [True] * 4
-        assert finding.cure == "Change a copy: put y = y.clone() before line 2."
+        assert finding.fix == "Change a copy: put y = y.clone() before line 2."
         assert finding.exact
 
     def test_a_change_through_data_is_not_blamed_for_it_counts_no_version(self):
@@ -97,7 +96,7 @@ class TestAChangedResult:
             "y was changed in place through first, a view of it, after sigmoid had saved it for backward."
         )
         assert finding.source == at(source, "first.zero_()")
-        assert finding.cure == "Change a copy: put y = y.clone() before first is taken from it."
+        assert finding.fix == "Change a copy: put y = y.clone() before first is taken from it."
 
     def test_a_statement_that_ran_before_the_saving_is_not_blamed(self):
         finding = explained(
@@ -139,14 +138,14 @@ class TestAChangedResult:
             """
         )
         assert finding.title.startswith("outs[0] was changed in place")
-        assert finding.cure == "Put a new tensor in its place: outs[0] = outs[0] + 1."
+        assert finding.fix == "Put a new tensor in its place: outs[0] = outs[0] + 1."
 
     def test_a_change_after_the_name_went_to_a_new_tensor_is_not_listed(self):
         source = gated("h = h + x")
         finding = explained(source)
         assert finding.source == at(source, "h *= g")
         assert "h[:, 0] = 0" not in evidence(finding)
-        assert finding.cure.startswith("Write h = h * g:")
+        assert finding.fix.startswith("Write h = h * g:")
 
     @pytest.mark.parametrize("between", ["if x.dim() > 2: h = h + x", "h = h.view(2, 3)", "h = self.act(h)"])
     def test_a_change_after_the_name_may_have_gone_to_a_new_tensor_is_listed(self, between):

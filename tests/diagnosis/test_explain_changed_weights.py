@@ -70,7 +70,7 @@ class TestWeightsThatChanged:
         assert finding.source == at(GAN, "self.d_opt.step()")
         line = at(GAN, "self.update_d(d_loss)").partition(":")[2]
         assert f"It was called at line {line}: self.update_d(d_loss)" in evidence(finding)
-        assert finding.cure.startswith("Compute g_loss after self.d_opt.step()")
+        assert finding.fix.startswith("Compute g_loss after self.d_opt.step()")
 
     def test_a_critic_that_is_stepped_before_its_actor_is_to_be_detached(self):
         source = ACTOR_CRITIC.format(advantage="advantage")
@@ -79,21 +79,21 @@ class TestWeightsThatChanged:
         assert finding.title == (
             "opt_c.step() changed critic.2.weight between the forward pass of actor_loss and its backward."
         )
-        assert finding.cure == (
+        assert finding.fix == (
             f"If actor_loss is not to train what opt_c holds, use advantage.detach() in line {line}: then its backward "
             "needs none of those weights. If it is, compute actor_loss after opt_c.step(), with a new forward pass. "
             "(Backward on every loss before the first step would run too, but opt_c then steps by the gradient of "
             "actor_loss as well.)"
         )
 
-    def test_the_cure_with_detach_runs(self):
+    def test_the_fix_with_detach_runs(self):
         source = ACTOR_CRITIC.format(advantage="advantage.detach()")
         exec(source, {"torch": torch})
 
     def test_nothing_is_to_be_detached_where_the_loss_reaches_the_weights_another_way_too(self):
         source = ACTOR_CRITIC.format(advantage="advantage * critic(s)")
-        assert explained(source).cure.startswith("Compute actor_loss after opt_c.step()")
-        assert explained(GAN).cure.startswith("Compute g_loss after self.d_opt.step()")
+        assert explained(source).fix.startswith("Compute actor_loss after opt_c.step()")
+        assert explained(GAN).fix.startswith("Compute g_loss after self.d_opt.step()")
 
     def test_a_hidden_state_leads_into_an_iteration_before_the_step(self):
         finding = explained(RNN)
@@ -101,7 +101,7 @@ class TestWeightsThatChanged:
             "hidden leads this backward into an earlier iteration, whose weights optimizer.step() has changed since."
         )
         assert finding.source == at(RNN, "hidden = cell(x, hidden)")
-        assert "hidden = hidden.detach()" in finding.cure
+        assert "hidden = hidden.detach()" in finding.fix
         assert not finding.exact
 
     def test_an_attribute_that_holds_a_pair_of_states(self):
@@ -124,7 +124,7 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title.startswith("self.hidden leads this backward into an earlier iteration")
         assert finding.source == at(source, "out, self.hidden =")
-        assert "self.hidden = tuple(h.detach() for h in self.hidden)" in finding.cure
+        assert "self.hidden = tuple(h.detach() for h in self.hidden)" in finding.fix
 
     def test_the_loop_that_carries_it_is_in_the_caller(self):
         source = """
@@ -143,7 +143,7 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title.startswith("h leads this backward into an earlier iteration")
         assert finding.source == at(source, "h = update(h, x)")
-        assert "h = h.detach()" in finding.cure
+        assert "h = h.detach()" in finding.fix
 
     def test_a_running_watch_makes_that_exact(self):
         with bs.watch():
@@ -163,7 +163,7 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title == "w was changed in place after a power had saved it for backward."
         assert finding.source == at(source, "w -= 0.1")
-        assert finding.cure == "Move line 5 below every backward() that needs w as it was."
+        assert finding.fix == "Move line 5 below every backward() that needs the original w."
 
     def test_weights_clipped_in_a_loop_over_the_parameters(self):
         source = """
@@ -197,5 +197,5 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title.startswith("ema.weight was changed in place")
         assert finding.source == at(source, "p.lerp_(q, 0.1)")
-        assert finding.cure.startswith("Move line 9 below every backward()")
-        assert "under torch.no_grad()" in finding.cure
+        assert finding.fix.startswith("Move line 9 below every backward()")
+        assert "under torch.no_grad()" in finding.fix

@@ -15,7 +15,7 @@ generator, draw = np.random.default_rng(1), random.random
 x = torch.ones(3, requires_grad=True)
 """
 
-# A draw that decides how much is computed, and what the cure puts in its place.
+# A draw that decides how much is computed, and what the fix puts in its place.
 DRAWS = {
     "random.random()": "torch.rand(())",
     "draw()": "torch.rand(())",
@@ -51,7 +51,7 @@ for _ in range(100):
     assert finding.title == "block did not compute the same when checkpoint ran it again for backward."
     assert finding.source == at(source)
     assert f"{draw} draws another number when it runs again." in evidence(finding)
-    assert f"{DRAWS[draw]} in place of {draw}" in finding.cure
+    assert f"{DRAWS[draw]} in place of {draw}" in finding.fix
     assert not finding.exact
 
 
@@ -99,7 +99,7 @@ def test_a_counter_that_the_first_run_changes():
     finding = explained(COUNTER)
     assert finding.source == at(COUNTER)
     assert "changes self.calls, so that the second run finds another value" in evidence(finding)
-    assert finding.cure.startswith("Change self.calls outside of what is checkpointed")
+    assert finding.fix.startswith("Change self.calls outside of what is checkpointed")
 
 
 def test_how_many_tensors_were_saved_is_evidence():
@@ -113,7 +113,7 @@ def test_more_tensors_than_the_first_time():
     finding = explained(source.replace(".sum().backward()\n", "\ny.sum().backward()\n"))
     assert finding.code == "BS210"
     assert "The second run saved more tensors for backward than the first." in finding.evidence
-    assert "self.calls" in finding.cure
+    assert "self.calls" in finding.fix
 
 
 OTHER_DTYPE = f"""{SETUP}
@@ -158,7 +158,7 @@ y.sum().backward()
 """
     finding = explained(source)
     assert finding.source == at(source)
-    assert "train() and eval()" in finding.cure
+    assert "train() and eval()" in finding.fix
 
 
 def test_where_nothing_shows_the_way_to_the_exact_answer_is_named():

@@ -29,7 +29,7 @@ class TestTheExamples:
         assert finding.title == "SlopedReLU's backward returns 1 gradient; its forward was given 2 arguments."
         assert finding.source.endswith("12_custom_function_count.py:24")
         assert "def forward(ctx, x, slope):\n    was given x and slope; slope needs no gradient." in evidence(finding)
-        assert finding.cure == (
+        assert finding.fix == (
             "Return None for what needs no gradient: "
             "return torch.where(x > 0, grad_output, ctx.slope * grad_output), None"
         )
@@ -43,7 +43,7 @@ class TestTheExamples:
         )
         assert finding.source.endswith("13_custom_function_shape.py:24")
         assert "grad_weight = x.T @ grad_output\n    gives weight a gradient of shape 20×5." in evidence(finding)
-        assert finding.cure.startswith("It is the transpose of what is needed: grad_output.T @ x.")
+        assert finding.fix.startswith("It is the transpose of what is needed: grad_output.T @ x.")
         assert finding.exact
 
 
@@ -69,12 +69,12 @@ class TestTheNumberOfGradients:
     def test_a_none_in_the_middle_is_put_where_it_belongs(self):
         finding = explained(function("x, k, y", "k * x + y", "return 2 * g, g.sum(0)", "a, 2, b"))
         assert "was given x, k and y; k needs no gradient." in evidence(finding)
-        assert finding.cure == "Return None for what needs no gradient: return 2 * g, None, g.sum(0)"
+        assert finding.fix == "Return None for what needs no gradient: return 2 * g, None, g.sum(0)"
 
     def test_a_gradient_that_is_needed_is_not_replaced_by_none(self):
         finding = explained(function("x, y", "x + y", "return g", "a, b"))
-        assert "None" in finding.cure
-        assert finding.cure.startswith("Compute the gradient of y too.")
+        assert "None" in finding.fix
+        assert finding.fix.startswith("Compute the gradient of y too.")
 
     def test_ctx_is_not_counted(self):
         source = function("x", "x * 2", "return None, 2 * g", "a")
@@ -82,22 +82,22 @@ class TestTheNumberOfGradients:
         assert finding.title == "Op's backward returns 2 gradients; its forward was given 1 argument."
         assert finding.source == at(source, "return None, 2 * g")
         assert "returns 2 values: 1 too many." in evidence(finding)
-        assert finding.cure == "Leave out the None for ctx, which is not counted: return 2 * g"
+        assert finding.fix == "Leave out the None for ctx, which is not counted: return 2 * g"
 
     def test_defaults_that_were_left_out_have_no_gradient(self):
         finding = explained(function("x, k=2, mode=None", "k * x", "return 2 * g, g.sum()", "a"))
-        assert finding.cure == "Return 1 value only, or pass k and mode to apply: a default left out has no gradient."
+        assert finding.fix == "Return 1 value only, or pass k and mode to apply: a default left out has no gradient."
 
     def test_arguments_behind_a_star_are_numbered(self):
         finding = explained(function("*xs", "xs[0] + xs[1]", "return g", "a, b"))
         assert "was given xs[0] and xs[1]." in evidence(finding)
-        assert finding.cure.startswith("Compute the gradient of xs[1] too.")
+        assert finding.fix.startswith("Compute the gradient of xs[1] too.")
 
     def test_a_backward_without_return(self):
         source = function("x, y", "x + y", "g = g * 2", "a, b")
         finding = explained(source)
         assert finding.source == at(source, "def backward")
-        assert finding.cure.startswith("End backward with a return of 2 values.")
+        assert finding.fix.startswith("End backward with a return of 2 values.")
 
     def test_of_several_returns_the_one_with_that_many_values(self):
         source = function("x, y", "x + y", "if g is None:\n            return None, None\n        return g", "a, b")
@@ -120,7 +120,7 @@ class TestTheNumberOfGradients:
             """
         )
         assert "was given x and k; k needs no gradient." in evidence(finding)
-        assert finding.cure == "Return None for what needs no gradient: return g * ctx.k, None"
+        assert finding.fix == "Return None for what needs no gradient: return g * ctx.k, None"
 
     def test_a_backward_under_its_other_name(self):
         source = function("x, k", "k * x", "return 2 * g", "a, 2").replace("def backward", "def vjp")
@@ -149,7 +149,7 @@ class TestTheNumberOfGradients:
             """
         finding = explained(source)
         assert finding.source == at(source, "return g")
-        assert finding.cure == "Return None for what needs no gradient: return g, None"
+        assert finding.fix == "Return None for what needs no gradient: return g, None"
 
     def test_without_source_the_arguments_are_still_known(self):
         source = function("x, k", "k * x", "return 2 * g", "a, 2")
@@ -160,7 +160,7 @@ class TestTheNumberOfGradients:
         error = failing(function("x, k", "k * x", "return 2 * g", "a, 2")).with_traceback(None)
         finding = bs.explain(error)
         assert finding.title == "Op's backward returns 1 gradient; its forward was given 2 arguments."
-        assert finding.cure.startswith("Return one value for each argument of forward after ctx")
+        assert finding.fix.startswith("Return one value for each argument of forward after ctx")
         assert not finding.exact
 
 
@@ -179,11 +179,11 @@ class TestTheShapeOfAGradient:
     def test_a_scalar(self):
         finding = explained(function("x, y", "x + y", "return g, g.sum()", "a, b"))
         assert finding.title == "Op's backward returns a gradient without dimensions for y, whose shape is 3."
-        assert finding.cure.startswith("Do not reduce it to a scalar: each entry of y has a gradient of its own.")
+        assert finding.fix.startswith("Do not reduce it to a scalar: each entry of y has a gradient of its own.")
 
     def test_the_same_entries_in_another_shape(self):
         finding = explained(function("x", "x.view(-1)", "return g", "a"))
-        assert "It has as many entries as x: reshape it, .view_as(x)" in finding.cure
+        assert "It has as many entries as x: reshape it, .view_as(x)" in finding.fix
 
     def test_a_product_that_is_no_plain_one_is_transposed_as_a_whole(self):
         source = """
@@ -201,7 +201,7 @@ class TestTheShapeOfAGradient:
             """
         finding = explained(source)
         assert finding.source == at(source, "grad_w = 2")
-        assert finding.cure.startswith("It is the transpose of what is needed: (2 * g.T @ x).T.")
+        assert finding.fix.startswith("It is the transpose of what is needed: (2 * g.T @ x).T.")
 
     def test_a_weight_whose_data_was_replaced(self):
         finding = explained(
@@ -215,7 +215,7 @@ class TestTheShapeOfAGradient:
         )
         assert finding.code == "BS208"
         assert finding.title.startswith("w was given another shape by way of its data")
-        assert "new nn.Parameter" in finding.cure
+        assert "new nn.Parameter" in finding.fix
 
     def test_without_traceback_the_message_is_read(self):
         error = failing(function("x", "x * 2", "return g[0]", "a")).with_traceback(None)
@@ -251,7 +251,7 @@ class TestInPlaceAroundThem:
         assert finding.title == "w was changed in place after Mul had saved it for backward."
         assert finding.source == at(source, "w.zero_()")
         assert "y = Mul.apply(x, w)\n    saves w" in evidence(finding)
-        assert "y.sum().backward()\n    needs it as it was" in evidence(finding)
+        assert "y.sum().backward()\n    needs the original value" in evidence(finding)
 
     @pytest.mark.parametrize("result", ["x.view(-1)", "x"])
     def test_a_view_that_forward_returned(self, result):
@@ -274,7 +274,7 @@ class TestInPlaceAroundThem:
         assert finding.title == "flat is a view that Flat's forward returned, and this statement changes it in place."
         assert finding.source == at(source, "flat.mul_(2)")
         assert f"return {result}\n    makes what Flat returns: its input, or a view of it." in evidence(finding)
-        assert finding.cure.startswith("Let forward return a new tensor, with .clone().")
+        assert finding.fix.startswith("Let forward return a new tensor, with .clone().")
 
 
 @pytest.mark.parametrize(

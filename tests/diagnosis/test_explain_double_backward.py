@@ -23,7 +23,7 @@ def test_attention_is_named_with_the_implementation_that_can():
     )
     assert finding.source == at(ATTENTION)
     assert "differentiates once, and keeps a graph of that." in evidence(finding)
-    assert "SDPBackend.MATH" in finding.cure
+    assert "SDPBackend.MATH" in finding.fix
 
 
 def test_attention_inside_of_a_module_is_found_by_its_class():
@@ -61,7 +61,7 @@ g.square().sum().backward()
     finding = explained(source)
     assert finding.title == "cdist can be differentiated once only, and this is the second time."
     assert finding.source == at(source)
-    assert ".norm(dim=-1)" in finding.cure
+    assert ".norm(dim=-1)" in finding.fix
 
 
 def test_a_product_over_zeros_that_were_scattered_to_one_place():
@@ -90,7 +90,7 @@ g.square().sum().backward()  # here
     assert finding.title == "A compiled function can be differentiated once only, and this is the second time."
     assert at(source, "# first") in evidence(finding)
     assert finding.source == at(source)
-    assert "without torch.compile" in finding.cure
+    assert "without torch.compile" in finding.fix
 
 
 def test_a_function_that_forbids_it():

@@ -13,7 +13,7 @@ import backsight as bs
 
 BROKEN = Path(__file__).parents[2] / "examples" / "broken"
 
-# For each program: the code, the statement that matters most, what the title says, and what the cure says.
+# For each program: the code, the statement that matters most, what the title says, and what the fix says.
 SAID = {
     "01_second_backward_rnn.py": (
         "BS201",
@@ -45,8 +45,8 @@ SAID = {
     "08_no_grad_item.py": (
         "BS203",
         "return torch.tensor(losses).mean()",
-        "torch.tensor(losses) makes a new tensor that knows nothing of the model",
-        "Leave out .item() there, so that losses holds tensors with their history, and put torch.stack(losses)",
+        "torch.tensor(losses) creates a new tensor, detached from the model",
+        "Leave out .item() there, so that losses holds tensors with their graphs, and put torch.stack(losses)",
     ),
     "09_no_grad_block.py": (
         "BS203",
@@ -105,14 +105,14 @@ def finding_of(name: str) -> bs.Finding:
 
 
 @pytest.mark.parametrize("name", [name for name in SAID if "ddp" not in name])
-def test_names_the_variable_the_line_and_the_cure(name):
-    code, statement, title, cure = SAID[name]
+def test_names_the_variable_the_line_and_the_fix(name):
+    code, statement, title, fix = SAID[name]
     finding = finding_of(name)
     lines = (BROKEN / name).read_text().splitlines()
     assert finding.code == code
     assert finding.severity == "error"
     assert title in finding.title
-    assert cure in finding.cure
+    assert fix in finding.fix
     file, _, line = finding.source.rpartition(":")
     assert file.endswith(name)
     assert statement in lines[int(line) - 1]
@@ -120,7 +120,7 @@ def test_names_the_variable_the_line_and_the_cure(name):
 
 def test_names_them_for_the_program_with_processes_too():
     name = "17_ddp_unused.py"
-    code, statement, title, cure = SAID[name]
+    code, statement, title, fix = SAID[name]
     said = subprocess.run(
         [sys.executable, "-c", f"{SCRIPT}", str(BROKEN / name)], capture_output=True, text=True, timeout=120
     ).stderr
@@ -128,8 +128,8 @@ def test_names_them_for_the_program_with_processes_too():
     line = next(number for number, text in enumerate((BROKEN / name).read_text().splitlines(), 1) if statement in text)
     assert code in words
     assert title in words
-    assert cure in words
-    assert f"{name}:{line} cure:" in words
+    assert fix in words
+    assert f"{name}:{line} fix:" in words
 
 
 def test_every_program_that_raises_is_in_the_table():

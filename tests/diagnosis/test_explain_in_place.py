@@ -29,7 +29,7 @@ class TestTheExamples:
         assert finding.title == "gates was changed in place after sigmoid had saved it for backward."
         assert finding.source.endswith("04_inplace_saved.py:22")
         assert "in model.0, saves gates: the gradient of sigmoid is computed from its own result." in evidence(finding)
-        assert finding.cure == "Change a copy: put gates = gates.clone() before line 22."
+        assert finding.fix == "Change a copy: put gates = gates.clone() before line 22."
         assert not finding.exact
         assert "(Read from the source text: forward has returned, so its variables are gone.)" in finding.evidence
 
@@ -38,7 +38,7 @@ class TestTheExamples:
         assert finding.title == "out was changed in place after relu had saved it for backward."
         assert finding.source.endswith("05_inplace_residual.py:23")
         assert "05_inplace_residual.py:22  out = F.relu(self.conv2(out))" in evidence(finding)
-        assert finding.cure.startswith("Write out = out + shortcut:")
+        assert finding.fix.startswith("Write out = out + shortcut:")
 
     def test_06_an_optimizer_steps_between_forward_and_backward(self):
         finding = of_example("06")
@@ -47,7 +47,7 @@ class TestTheExamples:
         )
         assert finding.source.endswith("06_inplace_optimizer_step.py:28")
         assert "06_inplace_optimizer_step.py:24  g_loss = -discriminator(fake).mean()" in evidence(finding)
-        assert finding.cure.startswith("Compute g_loss after d_optimizer.step(), with a new forward pass.")
+        assert finding.fix.startswith("Compute g_loss after d_optimizer.step(), with a new forward pass.")
         assert finding.exact
 
     def test_10_weights_are_updated_by_hand(self):
@@ -56,8 +56,8 @@ class TestTheExamples:
         assert finding.title == "w is a leaf that requires grad, and this statement changes it in place."
         assert finding.source.endswith("10_leaf_inplace.py:24")
         assert "Line 25 would raise the same: b -= lr * b.grad" in finding.evidence
-        assert finding.cure.startswith("Do not record the update: `with torch.no_grad(): w -= lr * w.grad`.")
-        assert "is no cure: w would be no leaf any more" in finding.cure
+        assert finding.fix.startswith("Do not record the update: `with torch.no_grad(): w -= lr * w.grad`.")
+        assert "won't help: w would no longer be a leaf" in finding.fix
 
     def test_14_one_of_four_views_is_changed(self):
         finding = of_example("14")
@@ -67,7 +67,7 @@ class TestTheExamples:
         )
         assert finding.source.endswith("14_view_inplace.py:21")
         assert "Line 22 would raise the same: height.exp_()" in finding.evidence
-        assert finding.cure == "Write width = width.exp(): that makes a new tensor."
+        assert finding.fix == "Write width = width.exp(): that makes a new tensor."
 
 
 class TestAChangedInput:
@@ -110,7 +110,7 @@ class TestAChangedInput:
         finding = explained(source)
         assert finding.title == "scale was changed in place after a product had saved it for backward."
         assert finding.source == at(source, "out=scale")
-        assert finding.cure == "Write scale = torch.add(scale, 1): that makes a new tensor."
+        assert finding.fix == "Write scale = torch.add(scale, 1): that makes a new tensor."
 
     def test_autograd_grad_is_explained_as_backward_is(self):
         source = """
@@ -122,7 +122,7 @@ class TestAChangedInput:
             """
         finding = explained(source)
         assert finding.source == at(source, "y.neg_()")
-        assert "needs it as it was" in evidence(finding)
+        assert "needs the original value" in evidence(finding)
 
     def test_states_written_one_after_the_other_into_one_tensor(self):
         source = """
@@ -138,7 +138,7 @@ class TestAChangedInput:
         assert finding.title == "states was changed in place after a product had saved it for backward."
         assert finding.source == at(source, "states[t + 1] =")
         assert "saves states, and the next iteration changes it in place" in evidence(finding)
-        assert "torch.stack" in finding.cure
+        assert "torch.stack" in finding.fix
 
     def test_a_running_statistic_is_used_and_updated_in_the_next_call(self):
         source = """
@@ -159,7 +159,7 @@ class TestAChangedInput:
         assert finding.title == "norm.scale was changed in place after a quotient had saved it for backward."
         assert finding.source == at(source, "self.scale.mul_")
         assert "changes self.scale in place, in a later call." in evidence(finding)
-        assert finding.cure.startswith("Compute with a copy, self.scale.clone()")
+        assert finding.fix.startswith("Compute with a copy, self.scale.clone()")
 
 
 class TestInFunctionsThatHaveReturned:
@@ -228,7 +228,7 @@ class TestInFunctionsThatHaveReturned:
         assert finding.title == "gates was changed in place after sigmoid had saved it for backward."
         assert finding.source == at(source, "t[:, 0] = 0")
         assert "changes t, which is gates, in place; close_first was called at line 9." in evidence(finding)
-        assert finding.cure == "Change a copy: put gates = gates.clone() before line 9."
+        assert finding.fix == "Change a copy: put gates = gates.clone() before line 9."
 
     def test_a_method_and_an_attribute_that_outlives_it(self):
         source = """
@@ -247,7 +247,7 @@ class TestInFunctionsThatHaveReturned:
         finding = explained(source)
         assert finding.title == "net.h was changed in place after tanh had saved it for backward."
         assert finding.source == at(source, "self.h.mul_(0.5)")
-        assert finding.cure.startswith("Write self.h = self.h.mul(0.5):")
+        assert finding.fix.startswith("Write self.h = self.h.mul(0.5):")
         assert finding.exact
 
     def test_a_local_is_not_taken_for_the_global_of_the_same_name(self):
@@ -284,7 +284,7 @@ class TestModulesThatWorkInPlace:
         assert finding.title == "h was changed in place after sigmoid had saved it for backward."
         assert finding.source == at(source, "y = self.act(h)")
         assert "changes h in place: this ReLU was made with inplace=True." in evidence(finding)
-        assert finding.cure == "Make that ReLU without inplace=True."
+        assert finding.fix == "Make that ReLU without inplace=True."
 
     def test_one_in_a_sequential_where_no_statement_shows_it(self):
         finding = explained(
@@ -296,7 +296,7 @@ class TestModulesThatWorkInPlace:
             """
         )
         assert finding.title == ("model.2, a ReLU made with inplace=True, changed what sigmoid had saved for backward.")
-        assert finding.cure == "Make it without inplace=True: nn.ReLU()."
+        assert finding.fix == "Make it without inplace=True: nn.ReLU()."
 
     def test_one_that_writes_over_what_a_branch_needs(self):
         finding = explained(
@@ -315,7 +315,7 @@ class TestModulesThatWorkInPlace:
             """
         )
         assert "ReLU made with inplace=True" in str(finding)
-        assert "without inplace=True" in finding.cure
+        assert "without inplace=True" in finding.fix
 
 
 class TestWhereLittleIsLeft:

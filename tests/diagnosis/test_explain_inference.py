@@ -22,7 +22,7 @@ head(features).sum()
         "tensor are not counted."
     )
     assert finding.source == at(source)
-    assert finding.cure == (
+    assert finding.fix == (
         "Use torch.no_grad() in place of torch.inference_mode() in line 5: what that makes can take part in autograd "
         "as a constant. Or go on with a copy, made outside: features = features.clone()."
     )
@@ -60,7 +60,7 @@ average.mul_(0.9)
 def test_a_request_for_a_gradient():
     finding = explained(f"{SETUP}with torch.inference_mode():\n    z = model(x)\nz.requires_grad_()\n")
     assert finding.title == "z was made under torch.inference_mode(), and it can never require grad."
-    assert finding.cure.startswith("Ask for the gradient of a copy, made outside: z = z.clone().requires_grad_().")
+    assert finding.fix.startswith("Ask for the gradient of a copy, made outside: z = z.clone().requires_grad_().")
 
 
 def test_parameters_that_were_made_under_it():
@@ -73,7 +73,7 @@ net(torch.randn(5, 4, requires_grad=True)).sum()
     finding = explained(source)
     assert finding.title.startswith("net.0.weight was made under torch.inference_mode()")
     assert finding.source == at(source)
-    assert finding.cure == ("Make net outside of torch.inference_mode(): what is to be trained cannot come from it.")
+    assert finding.fix == ("Make net outside of torch.inference_mode(): what is to be trained cannot come from it.")
 
 
 def test_where_it_was_made_is_not_found_the_failing_statement_is_named():

@@ -33,7 +33,7 @@ class TestOfSeveralStatementsOnOneLine:
         d_optimizer.zero_grad(); d_loss.backward(); d_optimizer.step()
         g_loss = -d(fake).mean(); g_loss.backward()
         """)
-        assert said.cure.startswith("Compute d_loss from fake.detach()")
+        assert said.fix.startswith("Compute d_loss from fake.detach()")
 
     def test_the_right_copy_is_weighed(self):
         said = explained("""
@@ -63,7 +63,7 @@ def test_numbers_that_never_had_a_history_have_lost_none(plain):
     loss.backward()
     """)
     assert "it is computed from" in said.title
-    assert "w = torch.zeros(3, requires_grad=True)" in said.cure
+    assert "w = torch.zeros(3, requires_grad=True)" in said.fix
 
 
 @pytest.mark.parametrize("value", ["w - 0.1 * w.grad", "w.detach() - 0.1 * w.grad"])
@@ -78,9 +78,9 @@ def test_a_weight_that_its_update_replaced_is_named_rather_than_the_block(value)
             w = {value}  # here
     """
     said = explained(source)
-    assert said.title == "loss does not require grad: w is another tensor since its update, and that one does not."
+    assert said.title == "loss does not require grad: w was replaced in its update by a tensor that does not."
     assert said.source == at(source)
-    assert "w -= lr * w.grad" in said.cure
+    assert "w -= lr * w.grad" in said.fix
 
 
 def test_a_block_that_may_have_lost_the_history_of_something_is_not_said_to_contain_the_loss():
@@ -95,7 +95,7 @@ def test_a_block_that_may_have_lost_the_history_of_something_is_not_said_to_cont
         params = step(params)
     """)
     assert said.title.startswith("loss does not require grad: something that it comes from was computed under")
-    assert "w -= lr * w.grad" in said.cure
+    assert "w -= lr * w.grad" in said.fix
 
 
 def test_gradients_switched_off_by_a_function_that_has_returned():
@@ -196,17 +196,17 @@ def test_two_losses_are_seen_behind_what_reduces_them():
     critic.mean().backward()
     """)
     assert said.exact
-    assert said.cure == "Add the losses and call backward once: (actor.mean() + critic.mean()).backward()."
+    assert said.fix == "Add the losses and call backward once: (actor.mean() + critic.mean()).backward()."
 
 
-def test_a_loop_over_losses_is_cured_by_their_sum():
+def test_a_loop_over_losses_is_fixed_by_their_sum():
     said = explained("""
     out = torch.tanh(torch.nn.Linear(3, 2)(torch.randn(4, 3)))
     losses = {"a": out[:, 0].mean(), "b": out[:, 1].mean()}
     for name, loss in losses.items():
         loss.backward()
     """)
-    assert said.cure.endswith("sum(losses.values()).backward().")
+    assert said.fix.endswith("sum(losses.values()).backward().")
 
 
 def test_the_namespace_of_a_cell_is_no_result():
@@ -224,6 +224,6 @@ def test_the_namespace_of_a_cell_is_no_result():
     assert "This code does not compute loss: if it ran before, as a cell run twice does, it freed it then." in evidence(
         said
     )
-    assert said.cure.startswith(
+    assert said.fix.startswith(
         "Run what computes loss again, then this. If that does not help, look for a result that is"
     )

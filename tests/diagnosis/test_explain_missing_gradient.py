@@ -26,14 +26,14 @@ w.grad.norm()
             "w.grad is None: w is the result of a computation, and backward leaves a gradient in leaves only."
         )
         assert finding.source == at(self.SOURCE)
-        assert finding.cure == (
+        assert finding.fix == (
             "Make it a leaf, by asking for the gradient last: w = (torch.randn(3) * 0.1).requires_grad_()."
         )
         assert finding.exact
 
     def test_what_has_to_be_computed_is_told_to_keep_its_gradient(self):
         finding = explained(f"{SETUP}h = model[0](x)\nmodel[1](h).sum().backward()\nh.grad.norm()\n")
-        assert finding.cure.startswith("Call h.retain_grad() right after it is computed, before backward().")
+        assert finding.fix.startswith("Call h.retain_grad() right after it is computed, before backward().")
 
 
 class TestWhatDoesNotRequireGrad:
@@ -45,7 +45,7 @@ x.grad.norm()
         finding = explained(source)
         assert finding.title == "x.grad is None: x does not require grad."
         assert finding.source == at(source)
-        assert "x.requires_grad_() before anything is computed from it" in finding.cure
+        assert "x.requires_grad_() before anything is computed from it" in finding.fix
 
     def test_a_frozen_parameter(self):
         finding = explained(
@@ -64,7 +64,7 @@ model.zero_grad()  # here
         finding = explained(source)
         assert finding.title == "model.0.weight.grad is None: zero_grad() has set it to None."
         assert finding.source == at(source)
-        assert finding.cure.startswith("Read the gradients between backward() and zero_grad().")
+        assert finding.fix.startswith("Read the gradients between backward() and zero_grad().")
 
     def test_before_backward(self):
         source = f"""{SETUP}
@@ -77,7 +77,7 @@ loss.backward()
         finding = explained(source)
         assert finding.title == "model[0].weight.grad is None: it is read before backward() gives it a value."
         assert finding.source == at(source)
-        assert "below backward()" in finding.cure
+        assert "below backward()" in finding.fix
 
     def test_a_watch_knows_that_no_backward_has_run(self):
         with bs.watch(level="lines"):

@@ -7,7 +7,7 @@ from setups import CLASSIFIER as SETUP
 
 import backsight as bs
 
-# The statement that cuts, what the title must name, and what the cure must.
+# The statement that cuts, what the title must name, and what the fix must.
 CUTS = {
     "predicted = logits.argmax(dim=1)\nloss = (predicted.float() - labels).pow(2).mean()": (
         "logits.argmax(dim=1)",
@@ -36,24 +36,24 @@ CUTS = {
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True:UserWarning")
 class TestExpressionsThatCut:
     @pytest.mark.parametrize("lines", CUTS)
-    def test_is_named_with_its_line_and_cure(self, lines):
-        named, cure = CUTS[lines]
+    def test_is_named_with_its_line_and_fix(self, lines):
+        named, fix = CUTS[lines]
         source = f"{SETUP}logits = model(x)\n{lines}\nloss.backward()\n"
         finding = explained(source)
         assert finding.code == "BS203"
         assert finding.title == f"loss does not require grad: {named} cut it off from what is to be trained."
         assert finding.source == at(source, named)
-        assert cure in finding.cure
+        assert fix in finding.fix
         assert finding.exact
 
     @pytest.mark.parametrize("lines", CUTS)
-    def test_silencing_the_error_is_never_the_cure(self, lines):
+    def test_silencing_the_error_is_never_the_fix(self, lines):
         finding = explained(f"{SETUP}logits = model(x)\n{lines}\nloss.backward()\n")
-        assert finding.cure.endswith("loss.requires_grad_() would only silence the error: nothing would be trained.")
+        assert finding.fix.endswith("loss.requires_grad_() would only silence the error: nothing would be trained.")
 
     def test_the_variable_that_had_a_history_is_evidence(self):
         finding = explained(f"{SETUP}logits = model(x)\nloss = logits.detach().sum()\nloss.backward()\n")
-        assert "logits has a history; the result has none." in evidence(finding)
+        assert "logits is attached to a graph; the result is not." in evidence(finding)
 
     def test_what_was_cut_off_but_had_no_history_is_not_blamed(self):
         source = f"""{SETUP}
@@ -120,9 +120,9 @@ loss.backward()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "torch.tensor(losses) makes a new tensor" in finding.title
+        assert "torch.tensor(losses) creates a new tensor" in finding.title
         assert "losses.append(row.sum().item())\n    .item() returns a Python number" in evidence(finding)
-        assert "put torch.stack(losses) in place of torch.tensor(losses)" in finding.cure
+        assert "put torch.stack(losses) in place of torch.tensor(losses)" in finding.fix
 
     def test_in_a_method_of_the_model_that_has_returned(self):
         source = """
@@ -177,7 +177,7 @@ step(torch.randn(4, 3))
         finding = explained(source)
         assert finding.title == "loss does not require grad: none of the 4 parameters of model does."
         assert finding.source == at(source)
-        assert "model.requires_grad_(True)" in finding.cure
+        assert "model.requires_grad_(True)" in finding.fix
         assert finding.exact
 
     def test_frozen_in_the_constructor(self):
@@ -207,7 +207,7 @@ Trainer().step(torch.randn(4, 3))
             """
         )
         assert finding.title == "loss does not require grad: it is computed from x, w and y, and none of them does."
-        assert finding.cure.endswith("w = torch.zeros(3, requires_grad=True).")
+        assert finding.fix.endswith("w = torch.zeros(3, requires_grad=True).")
         assert not finding.exact
 
     def test_the_input_of_autograd_grad(self):
@@ -221,7 +221,7 @@ u_x = torch.autograd.grad(u.sum(), x)  # here
         assert finding.code == "BS203"
         assert finding.title == "x does not require grad, so nothing was recorded for it."
         assert finding.source == at(source)
-        assert "Call x.requires_grad_() before anything is computed from it" in finding.cure
+        assert "Call x.requires_grad_() before anything is computed from it" in finding.fix
         assert finding.exact
 
     def test_the_one_of_several_losses_that_has_no_history(self):
@@ -247,7 +247,7 @@ loss.backward()
         finding = explained(source)
         assert finding.source == at(source)
         assert "a checkpoint to which nothing that requires grad was given" in finding.title
-        assert finding.cure == "Pass use_reentrant=False to checkpoint."
+        assert finding.fix == "Pass use_reentrant=False to checkpoint."
 
     def test_of_a_transformers_model(self):
         source = f"""{SETUP}
@@ -256,7 +256,7 @@ loss = criterion(model(x))  # whose layers were checkpointed inside of a library
 loss.backward()
 """
         finding = explained(source, criterion=lambda output: output.sum().detach())
-        assert "enable_input_require_grads()" in finding.cure
+        assert "enable_input_require_grads()" in finding.fix
 
 
 class TestSumsOfNothing:
@@ -272,7 +272,7 @@ total.backward()
         assert finding.title == (
             "total does not require grad: it is still the constant that it began as, and nothing was ever added to it."
         )
-        assert "if total.requires_grad: total.backward()" in finding.cure
+        assert "if total.requires_grad: total.backward()" in finding.fix
         assert not finding.exact
 
     def test_a_sum_that_was_added_to_is_none(self):
@@ -301,12 +301,12 @@ class TestWhereTheCauseIsNotFound:
     def test_code_without_source(self):
         finding = explained(f"{SETUP}loss = model(x).argmax().float()\nloss.backward()\n", readable=False)
         assert finding.code == "BS203"
-        assert "The source of this code cannot be read, so what cut its history off is not known." in finding.evidence
+        assert "The source of this code cannot be read, so what detached it is not known." in finding.evidence
         assert not finding.exact
 
     def test_integers_are_named_as_such(self):
         finding = explained("def count(): return eval('torch.tensor(3)')\nloss = count()\nloss.backward()\n")
-        assert "loss: int64 scalar, and integers and booleans never have a history." in finding.evidence
+        assert "loss: int64 scalar, and integers and booleans never require grad." in finding.evidence
 
 
 def test_the_program_can_go_on_after_the_explanation():

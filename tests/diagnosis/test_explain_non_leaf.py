@@ -14,18 +14,18 @@ REWRITTEN = {
 
 
 @pytest.mark.parametrize("statement", REWRITTEN)
-def test_the_cure_is_the_same_statement_with_the_gradient_asked_for_last(statement):
+def test_the_fix_is_the_same_statement_with_the_gradient_asked_for_last(statement):
     source = f"{statement}  # here\noptimizer = torch.optim.SGD([w], lr=0.1)\n"
     finding = explained(source)
     assert finding.code == "BS206"
     assert finding.title == "w is the result of a computation, and an optimizer can train leaves only."
     assert finding.source == at(source)
-    assert finding.cure == f"Compute first, and ask for the gradient last: {REWRITTEN[statement]}."
+    assert finding.fix == f"Compute first, and ask for the gradient last: {REWRITTEN[statement]}."
     assert finding.exact
 
 
 @pytest.mark.parametrize("statement", REWRITTEN)
-def test_the_cure_cures(statement):
+def test_the_fix_fixes(statement):
     import torch
 
     names = {"torch": torch}
@@ -44,7 +44,7 @@ def test_every_refused_tensor_is_named_not_only_the_first():
         """
     )
     assert finding.title.startswith("a and c are results of computations")
-    assert finding.cure.endswith("; c likewise.")
+    assert finding.fix.endswith("; c likewise.")
 
 
 def test_a_name_given_to_what_was_computed_from_it():
@@ -56,7 +56,7 @@ torch.optim.SGD([w], lr=0.1)
     finding = explained(source)
     assert finding.source == at(source)
     assert "from a leaf that requires grad but has no name of its own" in evidence(finding)
-    assert "w = w.detach().requires_grad_()" in finding.cure
+    assert "w = w.detach().requires_grad_()" in finding.fix
 
 
 def test_a_result_whose_leaf_still_has_a_name():
@@ -67,7 +67,7 @@ def test_a_result_whose_leaf_still_has_a_name():
         torch.optim.SGD([unit], lr=0.1)
         """
     )
-    assert finding.cure == "Give the optimizer the leaf itself, w, and compute unit from it in every step."
+    assert finding.fix == "Give the optimizer the leaf itself, w, and compute unit from it in every step."
 
 
 def test_an_expression_without_a_name():
@@ -75,7 +75,7 @@ def test_an_expression_without_a_name():
         "w = torch.ones(3, requires_grad=True)\ntorch.optim.SGD([{'params': [w / w.norm()]}], lr=0.1)\n"
     )
     assert finding.title.startswith("A float32 tensor of shape 3 that was given to the optimizer")
-    assert "Give the optimizer the leaf itself, w" in finding.cure
+    assert "Give the optimizer the leaf itself, w" in finding.fix
 
 
 def test_an_attribute_made_in_the_constructor():
@@ -95,7 +95,7 @@ Model().optimizer()
     finding = explained(source)
     assert finding.title.startswith("self.scale is the result of a computation")
     assert finding.source == at(source)
-    assert "self.scale = nn.Parameter(torch.zeros(3).double())." in finding.cure
+    assert "self.scale = nn.Parameter(torch.zeros(3).double())." in finding.fix
 
 
 def test_code_without_source_still_names_the_tensor():

@@ -8,12 +8,12 @@ from failures import at, evidence, explained, failing
 
 import backsight as bs
 
-NO_CURE = "is no cure: p would be no leaf any more, and its .grad would stay None.)"
+NO_FIX = "won't help: p would no longer be a leaf, and its .grad would stay None.)"
 
-# How people update a weight, and how the cure for each ends.
+# How people update a weight, and how the fix for each ends.
 UPDATES = {
-    "p -= 0.1 * p.grad": f"(p = p - (0.1 * p.grad) {NO_CURE}",
-    "p.sub_(p.grad)": f"(p = p.sub(p.grad) {NO_CURE}",
+    "p -= 0.1 * p.grad": f"(p = p - (0.1 * p.grad) {NO_FIX}",
+    "p.sub_(p.grad)": f"(p = p.sub(p.grad) {NO_FIX}",
     "p.add_(p.grad, alpha=-0.1)": "Or let an optimizer do it.",
     "p[:] = p - p.grad": "Or let an optimizer do it.",
 }
@@ -43,8 +43,8 @@ class TestLeaves:
         assert finding.title == "model.weight is a leaf that requires grad, and this statement changes it in place."
         assert finding.source == at(source, update)
         assert "updates p by its gradient." in evidence(finding)
-        assert finding.cure.startswith(f"Do not record the update: `with torch.no_grad(): {update}`.")
-        assert finding.cure.endswith(UPDATES[update])
+        assert finding.fix.startswith(f"Do not record the update: `with torch.no_grad(): {update}`.")
+        assert finding.fix.endswith(UPDATES[update])
         assert finding.exact
 
     @pytest.mark.parametrize("update", AVERAGES)
@@ -57,9 +57,9 @@ class TestLeaves:
         finding = explained(source)
         assert finding.title == "target.weight is a leaf that requires grad, and this statement changes it in place."
         line = at(source, "# loop").partition(":")[2]
-        assert finding.cure == (
+        assert finding.fix == (
             f"Do not record the update: put the loop of line {line} inside `with torch.no_grad():`. "
-            "A clone is no cure: target.weight itself would never change."
+            "A clone won't help: target.weight itself would never change."
         )
 
     @pytest.mark.parametrize("update", ["copy_(net.weight)", "mul_(0.99).add_(net.weight, alpha=0.01)"])
@@ -70,7 +70,7 @@ class TestLeaves:
             target.weight.{update}
             """
         )
-        assert finding.cure.startswith("Do not record the update: put line 2 inside `with torch.no_grad():`.")
+        assert finding.fix.startswith("Do not record the update: put line 2 inside `with torch.no_grad():`.")
 
     def test_a_weight_scaled_by_another_is_a_part_of_the_computation(self):
         finding = explained(
@@ -80,7 +80,7 @@ class TestLeaves:
             """
         )
         assert "as a part of the computation" in evidence(finding)
-        assert finding.cure.startswith("Make a new tensor: new_weight = net.weight.mul(net.bias).")
+        assert finding.fix.startswith("Make a new tensor: new_weight = net.weight.mul(net.bias).")
 
     def test_an_update_is_known_by_what_its_step_was_computed_from(self):
         finding = explained(
@@ -147,7 +147,7 @@ class TestLeaves:
         finding = explained(source)
         assert finding.title == "self.scale is a leaf that requires grad, and this statement changes it in place."
         assert "self.scale = torch.nn.Parameter(torch.ones(3))\n    makes self.scale, a leaf" in evidence(finding)
-        assert finding.cure == "Put line 5 inside `with torch.no_grad():`, as the functions of torch.nn.init do."
+        assert finding.fix == "Put line 5 inside `with torch.no_grad():`, as the functions of torch.nn.init do."
 
     def test_a_tensor_is_filled_after_it_was_told_to_require_grad(self):
         source = """
@@ -157,7 +157,7 @@ class TestLeaves:
             """
         finding = explained(source)
         assert finding.source == at(source, "table[i] =")
-        assert finding.cure.startswith("Fill table first, and call table.requires_grad_() after that;")
+        assert finding.fix.startswith("Fill table first, and call table.requires_grad_() after that;")
 
     def test_a_part_of_the_computation_is_written_into_a_leaf(self):
         source = """
@@ -169,7 +169,7 @@ class TestLeaves:
             """
         finding = explained(source)
         assert finding.source == at(source, "x[:, 0] =")
-        assert finding.cure == (
+        assert finding.fix == (
             "Change a copy: new_x = x.clone(), and write into that. x keeps its name, and with it its gradient."
         )
 
@@ -177,7 +177,7 @@ class TestLeaves:
         finding = explained("w = torch.randn(3, 3, requires_grad=True)\nrow = w[0]\nrow *= 2\n")
         assert finding.title == "w is a leaf that requires grad, and this statement changes part of it in place."
         assert "changes row, a view of w, in place" in evidence(finding)
-        assert finding.cure.startswith("Make a new tensor: new_row = row * 2.")
+        assert finding.fix.startswith("Make a new tensor: new_row = row * 2.")
 
     def test_a_module_that_works_in_place_is_given_a_leaf(self):
         source = """
@@ -190,7 +190,7 @@ class TestLeaves:
         assert finding.title.startswith("image is a leaf")
         assert finding.source == at(source, "model(image)")
         assert "hands image to a ReLU made with inplace=True." in evidence(finding)
-        assert finding.cure == "Hand over a copy, image.clone(); or make that ReLU without inplace=True."
+        assert finding.fix == "Hand over a copy, image.clone(); or make that ReLU without inplace=True."
 
     def test_a_custom_function_marks_a_leaf_as_dirty(self):
         finding = explained(
@@ -205,7 +205,7 @@ class TestLeaves:
             """
         )
         assert finding.title.startswith("weight is a leaf")
-        assert finding.cure.startswith("Hand over a copy, weight.clone();")
+        assert finding.fix.startswith("Hand over a copy, weight.clone();")
 
     def test_without_source_nothing_is_guessed(self):
         finding = bs.explain(failing("w = torch.ones(3, requires_grad=True)\nw += 1\n", readable=False))
@@ -235,14 +235,14 @@ CHANGES = {
 
 class TestOneOfSeveralViews:
     @pytest.mark.parametrize("change", CHANGES)
-    def test_the_view_its_maker_and_the_cure(self, change):
+    def test_the_view_its_maker_and_the_fix(self, change):
         source = VIEWS.format(change=change)
         finding = explained(source)
         assert finding.code == "BS209"
         assert "is one of several views that" in finding.title
         assert finding.title.startswith("a ")
         assert finding.source == at(source, change)
-        assert finding.cure == CHANGES[change]
+        assert finding.fix == CHANGES[change]
         assert finding.exact
 
     def test_the_call_is_named_as_the_text_has_it(self):
@@ -261,7 +261,7 @@ class TestOneOfSeveralViews:
             """
         )
         assert finding.title.startswith("parts[1] is one of several views that split made at once")
-        assert finding.cure == "Use parts[1].relu() instead: that makes a new tensor."
+        assert finding.fix == "Use parts[1].relu() instead: that makes a new tensor."
 
     def test_the_rows_that_a_loop_goes_through(self):
         source = """
@@ -274,7 +274,7 @@ class TestOneOfSeveralViews:
             "row is one of the views that the loop takes of x, and this statement changes it in place."
         )
         assert finding.source == at(source, "row += 1")
-        assert "To assign row anew would not write into it." in finding.cure
+        assert "To assign row anew would not write into it." in finding.fix
 
     def test_the_whole_was_changed_and_the_view_is_used_after_that(self):
         source = """
@@ -289,7 +289,7 @@ class TestOneOfSeveralViews:
         assert finding.code == "BS209"
         assert finding.title == "a is one of several views of x, which was changed in place since they were made."
         assert finding.source == at(source, "x += 1")
-        assert finding.cure == "Take the views after the change; or write x = x + 1, which leaves them as they are."
+        assert finding.fix == "Take the views after the change; or write x = x + 1, which leaves them as they are."
 
 
 class TestViewsMadeWithoutHistory:
@@ -306,7 +306,7 @@ class TestViewsMadeWithoutHistory:
         assert finding.title.startswith("features is a view made under torch.no_grad(), and this statement changes it")
         assert finding.source == at(source, "features += bias")
         assert "makes features as a view, inside the block of line 3." in evidence(finding)
-        assert "write features = features + bias, which makes a new tensor." in finding.cure
+        assert "write features = features + bias, which makes a new tensor." in finding.fix
 
     def test_by_a_function_that_runs_under_no_grad(self):
         source = """
@@ -321,7 +321,7 @@ class TestViewsMadeWithoutHistory:
         assert "h = encode(torch.randn(12))\n    makes h as a view; that ran under torch.no_grad()." in evidence(
             finding
         )
-        assert "write h = h.add(bias)" in finding.cure
+        assert "write h = h.add(bias)" in finding.fix
 
     def test_under_inference_mode(self):
         finding = explained(
@@ -343,7 +343,7 @@ class TestViewsMadeWithoutHistory:
             flat.zero_()
             """
         )
-        assert finding.cure == "Put the change under torch.no_grad(), too: flat shows the memory of w, a leaf."
+        assert finding.fix == "Put the change under torch.no_grad(), too: flat shows the memory of w, a leaf."
 
 
 def test_a_message_without_traceback_is_explained_too():

@@ -17,12 +17,12 @@ def test_a_loss_for_each_element():
     assert finding.title == "loss is a float32 tensor of shape 8×3, and backward() starts from one number."
     assert "would have to start from 24 numbers at once." in evidence(finding)
     assert finding.source == at(source)
-    assert finding.cure.startswith("Call loss.mean().backward()")
+    assert finding.fix.startswith("Call loss.mean().backward()")
     assert finding.exact
 
 
 def test_an_expression_is_put_in_brackets():
-    assert "Call (model(x) - 1).mean().backward()" in explained(f"{SETUP}(model(x) - 1).backward()\n").cure
+    assert "Call (model(x) - 1).mean().backward()" in explained(f"{SETUP}(model(x) - 1).backward()\n").fix
 
 
 def test_a_reduction_turned_off_in_the_call():
@@ -30,7 +30,7 @@ def test_a_reduction_turned_off_in_the_call():
     finding = explained(source)
     assert finding.source == at(source)
     assert "keeps the loss of every element" in evidence(finding)
-    assert finding.cure.startswith("Let the loss function reduce, as it does by default.")
+    assert finding.fix.startswith("Let the loss function reduce, as it does by default.")
 
 
 def test_a_reduction_turned_off_in_a_loss_module():
@@ -51,14 +51,14 @@ Trainer().step()
 def test_a_derivative_in_every_point():
     finding = explained("x = torch.rand(5, 1, requires_grad=True)\nu = x.sin()\ntorch.autograd.grad(u, x)\n")
     assert finding.title == "u is a float32 tensor of shape 5×1, and autograd.grad() starts from one number."
-    assert finding.cure.startswith("Pass u.sum()")
-    assert "grad_outputs=torch.ones_like(u)" in finding.cure
+    assert finding.fix.startswith("Pass u.sum()")
+    assert "grad_outputs=torch.ones_like(u)" in finding.fix
 
 
 def test_a_complex_number():
     finding = explained("x = torch.rand(5, requires_grad=True)\nz = torch.fft.fft(x).sum()\nz.backward()\n")
     assert finding.title == "z is a complex64 scalar, and backward() starts from one real number."
-    assert "z.abs()" in finding.cure
+    assert "z.abs()" in finding.fix
 
 
 def test_the_one_of_several_losses():

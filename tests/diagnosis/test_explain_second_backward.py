@@ -73,7 +73,7 @@ for step in range(3):
         finding = explained(source)
         assert finding.title == "loss is computed once, and backward() runs on it in every iteration."
         assert finding.source == at(source)
-        assert finding.cure.startswith("Compute loss inside the loop")
+        assert finding.fix.startswith("Compute loss inside the loop")
 
     def test_a_loss_given_to_a_function_twice(self):
         source = f"""{SETUP}
@@ -96,13 +96,13 @@ class TestTwoLosses:
         )
         assert "that first and second share, those behind features." in evidence(finding)
         assert finding.source == at(TWO_LOSSES)
-        assert finding.cure.startswith("Add the losses and call backward once: (first + second).backward().")
+        assert finding.fix.startswith("Add the losses and call backward once: (first + second).backward().")
         assert finding.exact
 
     def test_of_a_gan_are_told_apart_by_what_the_optimizer_steps(self):
         finding = explained(GAN)
         assert finding.source == at(GAN)
-        assert finding.cure.startswith("Compute d_loss from fake.detach()")
+        assert finding.fix.startswith("Compute d_loss from fake.detach()")
         assert "does not train what made fake" in evidence(finding)
 
     def test_of_two_optimizers_over_one_forward_pass_are_not_to_be_added(self):
@@ -116,17 +116,17 @@ class TestTwoLosses:
             "d_optimizer.step() in between trains only a part of what they share: each loss is for an optimizer of its "
             "own."
         )
-        assert finding.cure == (
+        assert finding.fix == (
             "Compute out again for g_loss, after d_optimizer.step(). For d_loss, detach what its optimizer does not "
-            "train. (Adding the losses is no cure: each optimizer would get the gradients of both.)"
+            "train. (Adding the losses won't help: each optimizer would get the gradients of both.)"
         )
         assert finding.source == at(source)
 
     def test_of_which_one_is_trained_by_nobody_are_added(self):
         source = GAN.replace("    d_loss = discriminator(fake).pow(2).mean()  # here", SHARED)
         source = source.replace("-discriminator(fake).pow(2).mean()", "-out.mean()")
-        cure = "Add the losses and call backward once: (d_loss + g_loss).backward(). Step the optimizers after that."
-        assert explained(source).cure == cure
+        fix = "Add the losses and call backward once: (d_loss + g_loss).backward(). Step the optimizers after that."
+        assert explained(source).fix == fix
 
     def test_that_retain_their_graph_are_not_blamed(self):
         source = TWO_LOSSES.replace("first.backward()", "first.backward(retain_graph=True)")
@@ -147,7 +147,7 @@ for step in range(3):
         finding = explained(source)
         assert finding.title.startswith("weights is computed once, before the loop")
         assert finding.source == at(source)
-        assert finding.cure.startswith("Compute weights inside the loop.")
+        assert finding.fix.startswith("Compute weights inside the loop.")
 
     def test_on_purpose_and_without_an_optimizer_may_keep_its_graph(self):
         source = f"""{SETUP}
@@ -157,7 +157,7 @@ for column in range(3):
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "out[:, column].pow(2).sum().backward(retain_graph=True) in every iteration but the last" in finding.cure
+        assert "out[:, column].pow(2).sum().backward(retain_graph=True) in every iteration but the last" in finding.fix
 
     def test_the_loop_is_in_the_caller(self):
         source = f"""{SETUP}
@@ -187,7 +187,7 @@ for step in range(3):
         finding = explained(source)
         assert "losses still holds results of earlier iterations" in finding.title
         assert finding.source == at(source)
-        assert finding.cure.startswith("Empty losses at the start of each iteration")
+        assert finding.fix.startswith("Empty losses at the start of each iteration")
 
 
 class TestElsewhere:
@@ -220,7 +220,7 @@ for number, value in enumerate(steps()):
         finding = explained(HIDDEN_STATE, readable=False)
         assert finding.code == "BS201"
         assert not finding.exact
-        assert "hidden = hidden.detach()" in finding.cure
+        assert "hidden = hidden.detach()" in finding.fix
 
     @pytest.mark.parametrize("program", [HIDDEN_STATE, TWO_LOSSES, GAN])
     def test_the_gradients_are_left_as_they_are(self, program):
@@ -261,7 +261,7 @@ class TestWhatAWatchKnowsToBeOld:
             "log_probs still holds 3 results from before the last optimizer step, and an earlier backward() has freed "
             "what computed them."
         )
-        assert "log_probs.clear()" in finding.cure
+        assert "log_probs.clear()" in finding.fix
         assert finding.exact
         assert finding.source == at(source)
 
@@ -281,7 +281,7 @@ class TestWhatAWatchKnowsToBeOld:
                 optimizer.step()
             """)
         assert finding.title.startswith("batches.codes, a tensor of shape 4×3, is a result from before the last")
-        assert "torch.no_grad()" in finding.cure
+        assert "torch.no_grad()" in finding.fix
 
     def test_an_attribute_whose_last_value_the_loss_does_not_need(self):
         """An LSTM returns its state beside its output, so the new state is no part of the graph; the old one is."""

@@ -22,8 +22,8 @@ loss.backward()
         assert "computed under torch.no_grad()" in finding.title
         assert "uses model, which is to be trained." in evidence(finding)
         assert "backbone" not in evidence(finding)
-        assert f"End the block before line {at(source, 'logits = model').split(':')[1]}" in finding.cure
-        assert "`logits = model(features)` belongs after it" in finding.cure
+        assert f"End the block before line {at(source, 'logits = model').split(':')[1]}" in finding.fix
+        assert "`logits = model(features)` belongs after it" in finding.fix
 
     @pytest.mark.parametrize("decorator", ["torch.no_grad()", "torch.inference_mode()", "torch.no_grad"])
     def test_a_decorated_function(self, decorator):
@@ -44,7 +44,7 @@ Trainer().fit()
 """
         finding = explained(source)
         assert finding.source == at(source, f"@{decorator}")
-        assert f"Remove @{decorator} from compute_loss" in finding.cure
+        assert f"Remove @{decorator} from compute_loss" in finding.fix
 
     def test_a_block_around_the_call_further_out(self):
         source = f"""{SETUP}
@@ -60,7 +60,7 @@ evaluate()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "Compute the loss outside of the torch.no_grad() block." in finding.cure
+        assert "Compute the loss outside of the torch.no_grad() block." in finding.fix
 
     def test_an_optimizer_of_the_users_that_forgets_to_enable_grad_for_its_closure(self):
         source = """
@@ -91,7 +91,7 @@ run("val")
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "Call backward only where the argument of torch.set_grad_enabled(" in finding.cure
+        assert "Call backward only where the argument of torch.set_grad_enabled(" in finding.fix
 
     def test_a_leaf_that_was_replaced_by_what_was_detached_from_it(self):
         source = """
@@ -105,11 +105,9 @@ run("val")
                 w = w.detach()  # cut
             """
         finding = explained(source)
-        assert finding.title == (
-            "loss does not require grad: w is another tensor since its update, and that one does not."
-        )
+        assert finding.title == ("loss does not require grad: w was replaced in its update by a tensor that does not.")
         assert finding.source == at(source, "# cut")
-        assert finding.cure == (
+        assert finding.fix == (
             "Change w in place, so that it stays the leaf it was: `with torch.no_grad(): w.clamp_(min=0.1)`."
         )
 
@@ -121,7 +119,7 @@ run("val")
             """
         finding = explained(source)
         assert finding.source == at(source, "# cut")
-        assert finding.cure == "Leave out line 2, so that w stays the leaf that it was."
+        assert finding.fix == "Leave out line 2, so that w stays the leaf that it was."
 
     def test_a_state_that_is_detached_on_purpose_is_not_blamed_for_what_the_model_lost(self):
         source = """

@@ -42,7 +42,7 @@ def said(tmp_path):
             "import runpy, backsight\n"
             "try:\n    runpy.run_path('train.py', run_name='__main__')\n"
             "except RuntimeError as error:\n    finding = backsight.explain(error)\n"
-            "print(repr({name: getattr(finding, name) for name in ('code', 'title', 'source', 'cure', 'exact')}))\n"
+            "print(repr({name: getattr(finding, name) for name in ('code', 'title', 'source', 'fix', 'exact')}))\n"
             "print('\\n'.join(finding.evidence))\n"
         )
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -73,8 +73,8 @@ for step in range(3):
     assert found["source"] == at(source)
     assert "takes the result as extra, which loss is not computed from." in found["evidence"]
     assert at(source, "# used") in found["evidence"]
-    assert found["cure"].startswith("Use extra in loss, or remove spare from the model.")
-    assert "find_unused_parameters=True silences the error too" in found["cure"]
+    assert found["fix"].startswith("Use extra in loss, or remove spare from the model.")
+    assert "find_unused_parameters=True silences the error too" in found["fix"]
     assert found["exact"]
 
 
@@ -91,7 +91,7 @@ for _ in range(3):
     assert found["title"].startswith("spare (4 parameters)")
     assert found["source"] == at(source, "def forward")
     assert "never uses self.spare, and no other method of Net does." in found["evidence"]
-    assert found["cure"].startswith("Use self.spare in forward, or remove it from Net.")
+    assert found["fix"].startswith("Use self.spare in forward, or remove it from Net.")
 
 
 def test_a_module_that_runs_under_a_condition(said):
@@ -113,7 +113,7 @@ Trainer().fit()
     found = said(source)
     assert found["source"] == at(source)
     assert "decides whether self.spare takes part." in found["evidence"]
-    assert "find_unused_parameters=True is made for that" in found["cure"]
+    assert "find_unused_parameters=True is made for that" in found["fix"]
 
 
 def test_with_the_search_for_unused_parameters_on():
@@ -125,7 +125,7 @@ def test_with_the_search_for_unused_parameters_on():
         )
     )
     assert finding.code == "BS211"
-    assert "does not see a result that leaves forward and is not used after" in finding.cure
+    assert "does not see a result that leaves forward and is not used after" in finding.fix
     assert not finding.exact
 
 

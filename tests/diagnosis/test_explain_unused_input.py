@@ -20,7 +20,7 @@ u_x, u_t = torch.autograd.grad(u.sum(), (x, t))
     assert finding.title == "u does not depend on t: t takes no part in computing it."
     assert finding.source == at(source)
     assert "computes u from x and 4 parameters." in evidence(finding)
-    assert "Compute u from t too" in finding.cure
+    assert "Compute u from t too" in finding.fix
     assert finding.exact
 
 
@@ -56,14 +56,14 @@ inner_step(Net(), torch.randn(4, 3))
 def test_a_slice_made_after_the_output_is_a_tensor_of_its_own():
     finding = explained(f"{SETUP}u = net(x)\nu_x = torch.autograd.grad(u.sum(), x[:, :1])[0]\n")
     assert finding.title == "u is not computed from x[:, :1], but from x, from which x[:, :1] is computed as well."
-    assert "torch.autograd.grad(..., x)[0][:, :1]." in finding.cure
+    assert "torch.autograd.grad(..., x)[0][:, :1]." in finding.fix
     assert finding.exact
 
 
 def test_a_result_computed_beside_the_output():
     finding = explained(f"{SETUP}half = x / 2\nu = net(x)\ntorch.autograd.grad(u.sum(), half)\n")
     assert "u is not computed from half, but from x" in finding.title
-    assert "compute half first, and u from half" in finding.cure
+    assert "compute half first, and u from half" in finding.fix
 
 
 def test_a_name_that_was_given_to_another_tensor_since():
@@ -73,7 +73,7 @@ x = x.detach().requires_grad_()  # here
 u_x = torch.autograd.grad(u.sum(), x)[0]
 """
     finding = explained(source)
-    assert finding.title == "x is another tensor than the one that u was computed from."
+    assert finding.title == "x is not the tensor that u was computed from."
     assert finding.source == at(source)
 
 
@@ -86,9 +86,9 @@ def solve(x, t):
 solve(x, t)
 """
     finding = explained(source)
-    assert finding.title == "u is computed from the values of t only: t.detach() cuts its history off."
+    assert finding.title == "u is computed from the values of t only: t.detach() detaches it."
     assert finding.source == at(source)
-    assert "Compute u without t.detach()." in finding.cure
+    assert "Compute u without t.detach()." in finding.fix
 
 
 def test_the_second_derivative_of_a_linear_function():
@@ -101,7 +101,7 @@ u_xx = torch.autograd.grad(u_x.sum(), x)[0]  # here
 """
     finding = explained(source)
     assert finding.title.startswith("u_x is a derivative that does not depend on x")
-    assert "materialize_grads=True" in finding.cure
+    assert "materialize_grads=True" in finding.fix
     assert finding.source == at(source)
 
 

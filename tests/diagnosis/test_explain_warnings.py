@@ -102,7 +102,7 @@ class TestCycles:
         assert finding.title == (
             "loss.backward(create_graph=True) leaves a cycle: each .grad keeps the graph that it comes from."
         )
-        assert "torch.autograd.grad(loss, [w], create_graph=True)" in finding.cure
+        assert "torch.autograd.grad(loss, [w], create_graph=True)" in finding.fix
 
 
 class TestStreams:
@@ -128,7 +128,7 @@ loss.backward()
         assert finding.title == (
             "history[0] still holds an earlier graph, whose nodes for the parameters were made on another stream."
         )
-        assert "keep history[0].detach()" in finding.cure
+        assert "keep history[0].detach()" in finding.fix
 
     def test_where_nothing_does_it_says_so(self):
         (finding,), _ = told(self.SOURCE.replace("[(w ** 2).sum()]", "[]"), warn=self.WARN)

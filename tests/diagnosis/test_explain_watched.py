@@ -45,7 +45,7 @@ for _ in range(2):
             "train.py:13  loss = head(encoded()).sum()",
             "train.py:14  loss.backward()",
         ]
-        assert finding.cure.startswith("Compute cache['codes'] anew in each iteration, inside the loop that uses it.")
+        assert finding.fix.startswith("Compute cache['codes'] anew in each iteration, inside the loop that uses it.")
 
     def test_a_cache_for_each_stream_is_carried_by_its_element(self):
         source = f"""{SETUP}
@@ -64,8 +64,8 @@ for step in range(3):
         )
         assert finding.source == at(source)
         assert not finding.exact
-        assert finding.cure.startswith(
-            "Cut the history after each step: detach() every tensor that caches[stream] holds. retain_graph=True is no"
+        assert finding.fix.startswith(
+            "Detach after each step: detach() every tensor that caches[stream] holds. retain_graph=True won't help"
         )
 
     def test_a_backward_that_ended_before_the_graph_began_has_not_freed_it(self):
@@ -91,7 +91,7 @@ def regularize(features):
         regularize(h)
     head(h).sum().backward()
 """
-        assert watched(source).cure == (
+        assert watched(source).fix == (
             "Add the losses and call backward once, or compute h a second time for the second backward()."
         )
 
@@ -112,7 +112,7 @@ for _ in range(2):
 """
         finding = watched(source)
         assert finding.source == at(source)
-        assert finding.cure == "Put it into memory without its history: append x.detach(), not x."
+        assert finding.fix == "Put it into memory detached: append x.detach(), not x."
 
     def test_an_item_that_is_read_and_assigned(self):
         source = f"""{SETUP}
@@ -182,7 +182,7 @@ loss.backward()
         finding = watched(source)
         assert finding.title == "head.weight was changed in place after a matrix product had saved it for backward."
         assert finding.source == at(source)
-        assert finding.cure == ("Move line 9 below every backward() that needs head.weight as it was.")
+        assert finding.fix == ("Move line 9 below every backward() that needs the original head.weight.")
 
     def test_what_was_read_from_the_text_and_seen_is_exact(self):
         source = f"""{SETUP}
@@ -193,7 +193,7 @@ def forward(x):
 forward(x).sum().backward()
 """
         read, seen = bs.explain(failing(source)), watched(source)
-        assert (read.title, read.source, read.cure) == (seen.title, seen.source, seen.cure)
+        assert (read.title, read.source, read.fix) == (seen.title, seen.source, seen.fix)
         assert not read.exact
         assert seen.exact
         assert not any("Read from the source text" in line for line in seen.evidence)
@@ -212,7 +212,7 @@ look_up(x).sum().backward()
             "look_up(x).sum() does not require grad: offset.long() cut it off from what is to be trained."
         )
         assert finding.source == at(source)
-        assert finding.cure.startswith("Keep offset in floating point here; integers are for labels and indices.")
+        assert finding.fix.startswith("Keep offset in floating point here; integers are for labels and indices.")
         assert finding.exact
 
     def test_without_source_the_line_is_known_all_the_same(self):
@@ -283,4 +283,4 @@ Trainer().step()
         finding = watched(source)
         assert finding.title == "gate was changed in place after sigmoid had saved it for backward."
         assert finding.source == at(source)
-        assert finding.cure == "Make that ReLU without inplace=True."
+        assert finding.fix == "Make that ReLU without inplace=True."

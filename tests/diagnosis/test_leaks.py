@@ -1,4 +1,4 @@
-"""BS111: what grows at every look is told with the variable, the statement and the cure; what does not is not."""
+"""BS111: what grows at every look is told with the variable, the statement and the fix; what does not is not."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ LEAKS = {
             print(total / steps)
         train(10)
         """,
-        "total (local of train) hangs on every step before: its graph grows.",
+        "total (local of train) keeps the graph of every earlier step alive.",
         "It grows by 7 operations a step: 21, 35 and 49 operations after steps 4, 6 and 8, held by total (local of",
         "total += loss.item(), which keeps the number and lets the graph go.",
     ),
@@ -132,7 +132,7 @@ LEAKS = {
             loss.backward()
             optimizer.step()
         """,
-        "average hangs on every step before: its graph grows.",
+        "average keeps the graph of every earlier step alive.",
         "held by average.",
         "Cut it at the beginning of each step: average = average.detach().",
     ),
@@ -146,7 +146,7 @@ LEAKS = {
             loss.backward(retain_graph=True)
             optimizer.step()
         """,
-        "loss hangs on every step before: its graph grows.",
+        "loss keeps the graph of every earlier step alive.",
         "operations after steps 4, 6 and 8, held by loss.",
         "Cut it at the beginning of each step: hidden = hidden.detach().",
     ),
@@ -170,7 +170,7 @@ LEAKS = {
                 optimizer.step()
         train()
         """,
-        "loss (local of train) hangs on every step before: its graph grows.",
+        "loss (local of train) keeps the graph of every earlier step alive.",
         "operations after steps 4, 6 and 8, held by loss (local of train).",
         "Cut it at the beginning of each step: self.state = self.state.detach().",
     ),
@@ -213,16 +213,16 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_a_leak_is_told_with_its_variable_its_statement_and_the_cure(leak: str) -> None:
-    program, title, grows, cure = LEAKS[leak]
+def test_a_leak_is_told_with_its_variable_its_statement_and_the_fix(leak: str) -> None:
+    program, title, grows, fix = LEAKS[leak]
     (finding,) = found_in(program)
     assert (finding.code, finding.severity, finding.title) == ("BS111", "warning", title)
     assert grows in finding.evidence[0]
     assert (finding.source, finding.exact) == (where(program), True)
-    assert finding.cure == cure
+    assert finding.fix == fix
 
 
-def test_the_cure_asks_no_number_of_the_tuple_that_has_the_tensor_inside() -> None:
+def test_the_fix_asks_no_number_of_the_tuple_that_has_the_tensor_inside() -> None:
     program = """
     class Replay:
         def __init__(self):
@@ -246,7 +246,7 @@ def test_the_cure_asks_no_number_of_the_tuple_that_has_the_tensor_inside() -> No
         assert finding.title == "buffer.kept (local of train) holds the graphs of more and more steps."
         assert "held by buffer.kept[6][1] (local of train)." in finding.evidence[0]
         assert finding.source == where(program)
-        assert finding.cure == (
+        assert finding.fix == (
             f"Put the value into transition without its graph: with {way}, where transition is made."
         )
 
@@ -441,13 +441,13 @@ def test_looking_keeps_nothing_alive_and_changes_no_weight() -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_the_cure_stops_it(leak: str) -> None:
-    program, _, _, cure = LEAKS[leak]
+def test_the_fix_stops_it(leak: str) -> None:
+    program, _, _, fix = LEAKS[leak]
     lines = program.split("\n")
     (number,) = [number for number, line in enumerate(lines) if "# here" in line]
     indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
-    if cure.startswith("Cut it"):  # before the statement that carries it over, which is the first of each step
-        lines[number] = f"{indent}{cure.rpartition(': ')[2].rstrip('.')}\n{lines[number]}"
+    if fix.startswith("Cut it"):  # before the statement that carries it over, which is the first of each step
+        lines[number] = f"{indent}{fix.rpartition(': ')[2].rstrip('.')}\n{lines[number]}"
     else:
-        lines[number] = indent + cure.partition(", which")[0]
+        lines[number] = indent + fix.partition(", which")[0]
     assert found_in("\n".join(lines)) == ()

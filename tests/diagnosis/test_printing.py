@@ -29,9 +29,9 @@ PLAIN = """\
 error BS201  hidden, a tensor of shape 1×1×2, carries the graph of one iteration into the next, and backward()
 has freed that graph.
   train.py:6  output, hidden = model(torch.randn(4, 1, 2), hidden)
-      reads hidden as the iteration before left it, with its history, and assigns it for the next.
+      reads hidden from the previous iteration, still attached to its graph, and assigns it for the next.
   train.py:8  loss.backward()
-      goes back through this iteration and into the one before, which it freed then."""
+      backpropagates through this iteration into the graph of the previous one, which is already freed."""
 
 FRAMED = """\
 error BS201  hidden, a tensor of shape 1×1×2, carries the graph of one iteration
@@ -41,12 +41,12 @@ into the next, and backward() has freed that graph.
   4 │ for step in range(3):
   5 │     # a step
 ❱ 6 │     output, hidden = model(torch.randn(4, 1, 2), hidden)
-    │     ╰╴reads hidden as the iteration before left it, with its history, and
-    │       assigns it for the next.
+    │     ╰╴reads hidden from the previous iteration, still attached to its
+    │       graph, and assigns it for the next.
   7 │     loss = output.sum()
 • 8 │     loss.backward()
-    │     ╰╴goes back through this iteration and into the one before, which it
-    │       freed then.
+    │     ╰╴backpropagates through this iteration into the graph of the previous
+    │       one, which is already freed.
 """
 
 
@@ -199,10 +199,10 @@ class TestHtml:
 class TestData:
     def test_has_every_field_and_where_it_is(self, finding):
         data = json.loads(json.dumps(finding.to_dict()))
-        assert list(data) == ["code", "severity", "title", "cure", "exact", "source", "evidence"]
+        assert list(data) == ["code", "severity", "title", "fix", "cure", "exact", "source", "evidence"]
         assert data["source"].pop("file").endswith("/train.py")
         assert data["source"] == {"text": "train.py:6", "line": 6, "end_line": 6}
-        assert data["evidence"][1]["says"].startswith("goes back through this iteration")
+        assert data["evidence"][1]["says"].startswith("backpropagates through this iteration")
         assert (data["evidence"][1]["line"], data["evidence"][1]["code"]) == (8, "loss.backward()")
         assert set(data["evidence"][-1]) == {"text"}
 
@@ -228,7 +228,7 @@ def test_every_colour_of_the_html_can_be_read_on_what_it_stands_on(theme):
 
     colors = dict(re.findall(r"--(\w+):#(\w+)", getattr(page, theme)))
     pairs = [
-        (ink, ground) for ink in ("ink", "soft", "error", "warning", "note", "cure") for ground in ("page", "panel")
+        (ink, ground) for ink in ("ink", "soft", "error", "warning", "note", "fix") for ground in ("page", "panel")
     ]
     pairs += [("ink", "lit"), ("ink", "near"), ("soft", "lit"), ("soft", "near"), ("error", "lit"), ("note", "near")]
     for ink, ground in pairs:
@@ -251,7 +251,7 @@ def test_text_stays_together_and_code_stands_apart():
         "  Three.",
         "  Four.",
         "",
-        "  cure: Do it.",
+        "  fix: Do it.",
     ]
     text = bs.Finding("BS1", "note", "Something.", ("One.",), "Do it.")
-    assert on_terminal(text).splitlines() == ["note BS1  Something.", "  One.", "  cure: Do it."]
+    assert on_terminal(text).splitlines() == ["note BS1  Something.", "  One.", "  fix: Do it."]

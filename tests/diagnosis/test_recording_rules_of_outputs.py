@@ -25,7 +25,7 @@ class TestDeadOutput:
         assert finding.evidence[0].startswith(
             "All 1024 elements of 3.output were 0 in 20 recorded steps, to the end, though it was given values from -"
         )
-        assert finding.cure.startswith("The units of a ReLU die where")
+        assert finding.fix.startswith("The units of a ReLU die where")
 
     def test_the_step_is_named_from_which_on_it_is_dead(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -51,7 +51,7 @@ class TestDeadOutput:
         nn.init.zeros_(model[0].bias)
         finding = one(train(tmp_path / "run", model), "BS304")
         assert finding.title == "0 (Linear) has returned only zeros since step 0."
-        assert finding.cure.startswith("Look at how its weights were initialized")
+        assert finding.fix.startswith("Look at how its weights were initialized")
 
     def test_an_output_that_comes_back_to_life_is_in_order(self, tmp_path: Path) -> None:
         model = layers(1)

@@ -38,7 +38,7 @@ class TestNonFinite:
         assert (finding.severity, finding.title) == ("error", "input came to hold NaN at step 12.")
         assert finding.evidence[0] == "1 NaN of 256 elements; input of the model itself."
         assert finding.evidence[-1] == "Not finite in the last step: 0.weight, 0.bias, 2.weight and 2.bias."
-        assert finding.cure == "Look at the data of this step, and at what is done to it before the model gets it."
+        assert finding.fix == "Look at the data of this step, and at what is done to it before the model gets it."
 
     def test_a_module_that_makes_nan_of_finite_numbers_is_named(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(8, 8), Root(), nn.Linear(8, 1))
@@ -76,7 +76,7 @@ class TestNonFinite:
         report = train(tmp_path / "run", model, lambda step: model(torch.randn(4, 8), step == 12).square().mean())
         finding = one(report, "BS301")
         assert finding.title == "attn.out.input came to hold NaN at step 12."
-        assert finding.cure == (
+        assert finding.fix == (
             "Look into the forward of attn: what attn was given is finite, and so is what the modules in it returned "
             "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
             "half precision, or a row that is masked as a whole. backsight run --nonfinite names the line."
@@ -100,7 +100,7 @@ class TestNonFinite:
         )
         known = "The forward pass was finite, so look for a derivative that is not: sqrt"
         unknown = "Whether the loss of this step was finite was not recorded: rec.mark(loss=loss) does it. Look in"
-        assert finding.cure.startswith(known if marks else unknown)
+        assert finding.fix.startswith(known if marks else unknown)
 
     def test_of_a_loss_that_was_marked_and_not_finite_nothing_else_is_said(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -110,7 +110,7 @@ class TestNonFinite:
             return (model(x) - y).square().mean() * (math.nan if step == 12 else 1.0)
 
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS301")
-        assert finding.cure == (
+        assert finding.fix == (
             "The loss of this step was not finite itself: look in it, and in what it is computed from, for a division "
             "by 0, log(0), or an overflow."
         )
@@ -127,7 +127,7 @@ class TestNonFinite:
 
         model = Rooted()
         report = train(tmp_path / "run", model, lambda step: model(batch()[0], 0.0 if step == 12 else 1.0))
-        assert one(report, "BS301").cure.startswith("The forward pass was finite")
+        assert one(report, "BS301").fix.startswith("The forward pass was finite")
 
     def test_with_gradients_of_outputs_the_module_is_exact(self, tmp_path: Path) -> None:
         model = layers(3)
@@ -145,7 +145,7 @@ class TestNonFinite:
         finding = one(report, "BS301")
         assert finding.severity == "error"
         assert any(line.startswith("Largest norm of a gradient in the steps before: ") for line in finding.evidence)
-        assert finding.cure == (
+        assert finding.fix == (
             "The training diverged before that: lower the learning rate, warm it up, or clip gradients."
         )
 

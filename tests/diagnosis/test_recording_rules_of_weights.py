@@ -26,10 +26,10 @@ class TestNeverMoves:
         model = layers(1)
         finding = one(train(tmp_path / "run", model, optimizer=torch.optim.Adam(model[0].parameters())), "BS306")
         assert (finding.severity, finding.title) == ("warning", "2 of 4 weights get gradients and never move.")
-        assert finding.evidence[0] == "2.weight and 2.bias: the same to the last bit in 20 steps."
+        assert finding.evidence[0] == "2.weight and 2.bias: bit-identical in 20 steps."
         assert finding.evidence[1].startswith("Norm of the gradient of 2.weight, median of these steps: ")
         assert finding.evidence[2] == "The optimizer has no state for them, so it probably does not hold them."
-        assert finding.cure == "Put them into the optimizer, or freeze them with requires_grad_(False)."
+        assert finding.fix == "Put them into the optimizer, or freeze them with requires_grad_(False)."
 
     def test_a_learning_rate_of_zero_is_told_from_that(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -41,7 +41,7 @@ class TestNeverMoves:
         finding = one(train(tmp_path / "run", model, optimizer=torch.optim.Adam(groups, lr=0.01)), "BS306")
         assert finding.title == "2.bias gets gradients and never moves."
         assert finding.evidence[2] == "The optimizer has state for it."
-        assert finding.cure.startswith("See that the learning rate is not 0, and that updates are not lost in rounding")
+        assert finding.fix.startswith("See that the learning rate is not 0, and that updates are not lost in rounding")
 
     def test_updates_that_are_lost_in_rounding_are_found(self, tmp_path: Path) -> None:
         model = layers(1).bfloat16()
@@ -55,7 +55,7 @@ class TestNeverMoves:
         report = train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=1e-8))
         finding = one(report, "BS306")
         assert finding.title == "4 of 4 weights get gradients and never move."
-        assert finding.cure.endswith("updates are not lost in rounding, as small ones are in bfloat16.")
+        assert finding.fix.endswith("updates are not lost in rounding, as small ones are in bfloat16.")
 
     def test_frozen_weights_are_in_order(self, tmp_path: Path) -> None:
         model = layers(2)

@@ -41,11 +41,11 @@ class TestFound:
         finding = one(trained(model, torch.optim.Adam(model.parameters(), lr=0.0)), "BS113")
         assert (finding.severity, finding.title) == ("warning", "optimizer.step() does not move 4 of its 4 parameters.")
         assert finding.evidence[0].startswith(
-            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: the same to the last bit in 6 steps, "
+            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: bit-identical in 6 steps, "
             "though there is a gradient (up to "
         )
         assert finding.evidence[1] == "Its learning rate is 0."
-        assert finding.cure.startswith("Look at the scheduler: a warm-up that divides whole numbers")
+        assert finding.fix.startswith("Look at the scheduler: a warm-up that divides whole numbers")
 
     def test_one_group_of_several(self) -> None:
         model = mlp()
@@ -66,7 +66,7 @@ class TestFound:
             "A bfloat16 has 8 significant bits: with a learning rate of 1e-07 an update is smaller than the "
             "distance to the next number, and is rounded away."
         )
-        assert finding.cure.startswith("Keep them in float32 and compute under torch.autocast")
+        assert finding.fix.startswith("Keep them in float32 and compute under torch.autocast")
 
     def test_values_that_are_put_back(self) -> None:
         model = mlp()

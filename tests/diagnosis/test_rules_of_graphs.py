@@ -11,15 +11,15 @@ from torch.utils.checkpoint import checkpoint
 
 import backsight as bs
 
-INPLACE_CURE = (
+INPLACE_FIX = (
     "Make a new tensor instead (x = x + 1, not x += 1), or change a copy: x = x.clone() first. If an optimizer changed "
     "it, call step() after the last backward() that needs the old weights."
 )
-TWICE_CURE = (
+TWICE_FIX = (
     "Compute the loss anew for each backward(). What is carried from step to step must be cut: hidden = "
     "hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward()."
 )
-ORIGIN_CURE = (
+ORIGIN_FIX = (
     "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or non-finite "
     "input data. backsight run --nonfinite names the line."
 )
@@ -39,7 +39,7 @@ class TestModifiedSaved:
         assert finding.evidence == (
             "ExpBackward0 saved it as `result` (shape 3×8) at version 0; it is at version 1 now: 1 change since.",
         )
-        assert finding.cure == INPLACE_CURE
+        assert finding.fix == INPLACE_FIX
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
 
@@ -119,7 +119,7 @@ class TestFreedGraph:
             "The whole graph had what it saved released by an earlier backward(); the first on the way is "
             "AddmmBackward0 (3×1, in 2).",
         )
-        assert finding.cure == TWICE_CURE
+        assert finding.fix == TWICE_FIX
         with pytest.raises(RuntimeError, match="second time"):
             loss.backward()
 
@@ -189,7 +189,7 @@ class TestNonFinite:
             "ExpBackward0 saved it as `result`: the first of 2 such tensors in forward order, so it was born there or "
             "just before.",
         )
-        assert finding.cure == ORIGIN_CURE
+        assert finding.fix == ORIGIN_FIX
 
     def test_what_a_checkpoint_has_packed_may_be_its_origin(self) -> None:
         model, x = mlp(), torch.randn(3, 4)
@@ -223,7 +223,7 @@ class TestNonFinite:
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS108")
         assert finding.title == "model.0.weight and 1 more hold NaN or infinity."
         assert finding.evidence == ("They are leaves of this loss: an earlier step, or the start, spoilt them.",)
-        assert finding.cure == (
+        assert finding.fix == (
             "Look at the step before: its gradient was not finite, or too large. Clip gradients, lower the learning "
             "rate, and audit the loss of that step."
         )

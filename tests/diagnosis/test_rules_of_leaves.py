@@ -11,7 +11,7 @@ import backsight as bs
 
 
 class TestLeafWithoutOptimizer:
-    def test_a_forgotten_leaf_is_named_with_its_cure(self) -> None:
+    def test_a_forgotten_leaf_is_named_with_its_fix(self) -> None:
         model, delta = mlp(), torch.zeros(1, requires_grad=True)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         loss = (model(torch.randn(3, 4)) + delta).mean()
@@ -23,8 +23,8 @@ class TestLeafWithoutOptimizer:
         assert finding.evidence == (
             "It is a leaf of this loss (shape 1), reached by 1 edge, and not among the parameters of optimizer.",
         )
-        assert finding.cure == (
-            "Add it to optimizer if it is to be learnt, or switch its gradient off with requires_grad_(False)."
+        assert finding.fix == (
+            "Add it to optimizer if it is to be learnt, or disable its gradient with requires_grad_(False)."
         )
         del optimizer
 
@@ -41,7 +41,7 @@ class TestLeafWithoutOptimizer:
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.title.startswith("net.layers[0].weight and 3 more require a gradient")
-        assert finding.cure == (
+        assert finding.fix == (
             "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: of a plain list or dict, "
             "net.parameters() does not see what is inside."
         )
@@ -92,7 +92,7 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(model(image).mean()), "BS101")
         assert finding.severity == "note"
         assert finding.evidence[1] == "Only image is optimised here, and no parameter of model."
-        assert finding.cure == (
+        assert finding.fix == (
             "Nothing to do if model is to stay as it is: requires_grad_(False) on it saves the time and memory for its "
             "gradients."
         )
@@ -111,7 +111,7 @@ class TestLeafWithoutOptimizer:
         net[2] = nn.Linear(8, 2)
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.severity == "warning"
-        assert finding.cure == (
+        assert finding.fix == (
             "Make optimizer after the last module is replaced: it holds 2 parameters that nothing else holds any more, "
             "and not these."
         )
@@ -147,7 +147,7 @@ class TestLeafWithoutOptimizer:
         assert finding.evidence[1] == (
             "This loss contains gradients (create_graph=True), which are taken with respect to such leaves."
         )
-        assert finding.cure == (
+        assert finding.fix == (
             "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
         )
         del optimizer
@@ -194,7 +194,7 @@ class TestOverwrittenLeaf:
             "Its gradient cannot be read any more, and no optimizer updates it.",
             "(Which variable held it is an inference from the graph and the source.)",
         )
-        assert finding.cure == (
+        assert finding.fix == (
             "Give the result another name and keep the leaf's, computing the result anew in each step."
         )
         del optimizer

@@ -58,7 +58,7 @@ class TestParameterNotReached:
             "Their result ends at `F.normalize(self.right(x)).detach()`: detach cuts the tensor off from the graph "
             "that made it.",
         )
-        assert finding.cure == (
+        assert finding.fix == (
             "Remove .detach() if they are to learn from this loss; else freeze them with requires_grad_(False) and "
             "leave them out of the optimizer."
         )
@@ -106,7 +106,7 @@ class TestParameterNotReached:
             "No path leads from the loss to model.second.weight and model.second.bias: 2 of its 6 trainable "
             "parameters.",
         )
-        assert finding.cure == (
+        assert finding.fix == (
             "Nothing to do if this step is not meant to use them. Else look between their result and the loss for "
             ".detach(), .data, .item(), torch.no_grad(), or a result that is dropped."
         )
@@ -177,7 +177,7 @@ class TestTheGivenOptimizerIsNotReached:
         optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
         finding = one(bs.audit(model(torch.randn(3, 4)).mean(), optimizer=optimizer), "BS102")
         assert (finding.severity, finding.title) == ("warning", "optimizer learns nothing from this loss.")
-        assert finding.cure == (
+        assert finding.fix == (
             "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
             "is dropped; or give audit() the optimizer that goes with this loss."
         )
@@ -190,7 +190,7 @@ class TestParameterTwice:
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS106")
         assert (finding.severity, finding.title) == ("note", "model.2.weight and 1 more stand in 2 optimizers.")
         assert finding.evidence == ("Among the parameters of a and b.",)
-        assert finding.cure == (
+        assert finding.fix == (
             "Nothing to do if they take turns; if all of them step after one backward(), each parameter moves 2 times: "
             "give it to one of them."
         )
@@ -209,7 +209,7 @@ class TestParameterTwice:
                 b.step()
         finding = one(report, "BS106")
         assert (finding.severity, finding.title) == ("warning", "model.2.weight and 1 more will be stepped 2 times.")
-        assert finding.cure == "Give each parameter to one group of one optimizer."
+        assert finding.fix == "Give each parameter to one group of one optimizer."
 
     def test_two_optimizers_that_take_turns_stay_a_note(self) -> None:
         model = mlp()
@@ -274,7 +274,7 @@ class TestFrozenInOptimizer:
             "requires_grad is False for model.0.weight and model.0.bias. Without a gradient the optimizer passes over "
             "them.",
         )
-        assert finding.cure == (
+        assert finding.fix == (
             "Nothing to do if that is meant; else unfreeze them with requires_grad_(True) before the forward pass."
         )
         assert codes(report) == ["BS109"]

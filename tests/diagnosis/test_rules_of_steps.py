@@ -42,7 +42,7 @@ class TestStaleGradient:
             "model.0.weight, model.0.bias, model.2.weight and model.2.bias: the gradient that the last step used is "
             "still there, so this backward adds to it, and the next step moves along the sum of all steps so far.",
         )
-        assert finding.cure == "Call optimizer.zero_grad() in each step before backward()."
+        assert finding.fix == "Call optimizer.zero_grad() in each step before backward()."
 
     def test_one_gradient_and_a_long_list_are_both_spelt_well(self) -> None:
         weight = torch.ones(4, requires_grad=True)
@@ -143,7 +143,7 @@ class TestGraphGrows:
         finding = one(report, "BS110")
         assert (finding.severity, finding.title) == (
             "warning",
-            "The graph grows from step to step: something of every step before hangs on this loss.",
+            "The graph grows from step to step: this loss is still attached to the graph of every earlier step.",
         )
         assert finding.evidence[0] == (
             "4, 8, 12 operations in the last three audits here; 8 of the 12 were in the graph of the step before "
@@ -153,7 +153,7 @@ class TestGraphGrows:
             "  total = total + model(x).mean()\n    adds model(x).mean() with the graph behind it."
         )
         # not total + model(x).mean().item(): a backward is run on the sum itself
-        assert finding.cure == "Cut it at the beginning of each step: total = total.detach()."
+        assert finding.fix == "Cut it at the beginning of each step: total = total.detach()."
 
     def test_what_carries_the_graph_is_named_where_the_source_shows_it(self) -> None:
         model, average = nn.Linear(4, 1), torch.zeros(())
@@ -164,9 +164,9 @@ class TestGraphGrows:
             loss.backward(retain_graph=True)
         finding = one(report, "BS110")
         assert finding.source is not None and "test_rules_of_steps.py:" in finding.source
-        assert finding.cure == "average = average + loss.item(), which keeps the number and lets the graph go."
+        assert finding.fix == "average = average + loss.item(), which keeps the number and lets the graph go."
 
-    def test_without_the_source_the_cure_is_given_in_general(self) -> None:
+    def test_without_the_source_the_fix_is_given_in_general(self) -> None:
         program = """
         model, total, reports = torch.nn.Linear(4, 1), torch.zeros(()), []
         for _ in range(3):
@@ -178,7 +178,7 @@ class TestGraphGrows:
         exec(textwrap.dedent(program), variables)
         finding = one(variables["reports"][-1], "BS110")
         assert finding.source is None and len(finding.evidence) == 1
-        assert finding.cure == (
+        assert finding.fix == (
             "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is "
             "only printed."
         )

@@ -42,8 +42,8 @@ class Told:
             wrong.append(f"the line is {found.source}, not {self.script.source}")
         if not any(_has(found.title, name) for name in head["variable"].split(" | ")):
             wrong.append(f"the title does not have {head['variable']}")
-        if head["cure"].replace("'", '"') not in found.cure.replace("'", '"'):
-            wrong.append(f"the cure does not have {head['cure']}")
+        if head["fix"].replace("'", '"') not in found.fix.replace("'", '"'):
+            wrong.append(f"the fix does not have {head['fix']}")
         return wrong
 
 

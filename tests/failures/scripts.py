@@ -5,7 +5,7 @@
     # cause: self.hidden = cell(x)      the statement that it points to, as it stands in the file
     # file: _model.py                   that file, if it is not the script itself
     # line: 3                           that line, of a file that exists only while the script runs
-    # cure: detach                      a word of the cure
+    # fix: detach                      a word of the fix
     # mended: ...                       why a later PyTorch runs it to its end, if one does
 
 A script fails as its author's did: it knows nothing of backsight. Files that begin with an underscore belong to others.
@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-_HEAD = re.compile(r"# (code|variable|cause|file|line|cure|mended): (.*)\n")
+_HEAD = re.compile(r"# (code|variable|cause|file|line|fix|mended): (.*)\n")
 
 
 @dataclass(frozen=True)

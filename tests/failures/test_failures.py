@@ -101,6 +101,6 @@ def test_the_share_that_is_found_after_the_fact_only_grows() -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=named)
 def test_the_head_of_a_script_is_true_of_its_text(script: Script) -> None:
     text = script.path.read_text(encoding="utf-8")
-    assert script.head.keys() >= {"code", "variable", "cure"}
+    assert script.head.keys() >= {"code", "variable", "fix"}
     assert script.source
     assert "backsight" not in text

@@ -87,7 +87,7 @@ def test_without_clipping_a_scaler_is_refused_before_any_weight_moves(scaled):
     assert all(torch.equal(before[name], value) for name, value in layer.state_dict().items())
 
 
-def test_the_cure_that_the_refusal_names_is_exact(scaled):
+def test_the_fix_that_the_refusal_names_is_exact(scaled):
     layer, optimizer, release, scaler = scaled
     before = layer.weight.detach().clone()
     release.clip(math.inf)

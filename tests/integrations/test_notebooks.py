@@ -74,7 +74,7 @@ class TestInATerminal:
         *_, failed = cells(tmp_path, "%load_ext backsight", SETUP, STEP, LOOP)
         traceback, _, said = failed.partition("\nerror BS201  ")
         assert "RuntimeError: Trying to backward through the graph a second time" in traceback
-        assert "  In[4]:2  hidden = step(hidden)\n      reads hidden as the iteration before left it" in said
+        assert "  In[4]:2  hidden = step(hidden)\n      reads hidden from the previous iteration" in said
         assert "hidden = hidden.detach()" in said
 
     def test_a_cell_that_ends_well_and_an_error_of_another_kind_get_no_comment(self, tmp_path):

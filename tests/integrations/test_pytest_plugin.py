@@ -65,8 +65,8 @@ class TestReports:
                 "error BS201  hidden, a tensor of shape 1×1×4, carries the graph of one iteration*",
                 "     test_it.py:10",
                 "❱ 10 │     output, hidden = rnn(torch.randn(3, 1, 4), hidden)",
-                "     │     ╰╴reads hidden as the iteration before left it*",
-                "  cure: Cut the history after each step: hidden = hidden.detach()*",
+                "     │     ╰╴reads hidden from the previous iteration*",
+                "  fix: Detach after each step: hidden = hidden.detach()*",
             ]
         )
         assert "\x1b" not in done.stdout.str()

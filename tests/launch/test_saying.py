@@ -88,12 +88,12 @@ FRAME = """\
 │    4 │ hidden = torch.zeros(1, 1, 4)                                         │
 │    5 │ for step in range(3):                                                 │
 │  ❱ 6 │     output, hidden = rnn(torch.randn(3, 1, 4), hidden)                │
-│      │     ╰╴reads hidden as the iteration before left it, with its          │
-│      │       history, and assigns it for the next.                           │
+│      │     ╰╴reads hidden from the previous iteration, still attached to     │
+│      │       its graph, and assigns it for the next.                         │
 │    7 │     loss = output.square().mean()                                     │
 │  • 8 │     loss.backward()                                                   │
-│      │     ╰╴goes back through this iteration and into the one before,       │
-│      │       which it freed then.                                            │
+│      │     ╰╴backpropagates through this iteration into the graph of the     │
+│      │       previous one, which is already freed.                           │
 """
 
 
@@ -215,7 +215,7 @@ class TestJson:
         (told,) = self.told(ended.err)
         assert "backsight explains" not in ended.err and ended.err.startswith("Traceback")
         about = ["backsight", "kind", "program", "rank", "ranks", "process", "thread"]
-        assert list(told) == [*about, "code", "severity", "title", "cure", "exact", "source", "evidence"]
+        assert list(told) == [*about, "code", "severity", "title", "fix", "cure", "exact", "source", "evidence"]
         assert (told["kind"], told["program"], told["rank"], told["thread"]) == ("explanation", "carried.py", 0, None)
         assert told["source"]["file"] == str(Path(train.folder / "carried.py").resolve())
         assert told["source"]["line"] == 6

@@ -90,7 +90,7 @@ class TestThreads:
         blocks = ended.err.split("\nbacksight explains (thread ")[1:]
         assert sorted(block[:8] for block in blocks) == [f"worker {k}" for k in range(8)]
         for block in blocks:
-            assert "cure: " in block and block.count("error BS201") == 1
+            assert "fix: " in block and block.count("error BS201") == 1
 
 
 class TestErrorsThatAreCaught:

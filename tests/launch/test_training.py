@@ -266,7 +266,7 @@ def test_leaks_are_looked_for_when_asked(bench):
     ended = observed(bench, LEAK, "--leaks")
     assert ended.status == 0
     assert said(ended).startswith("warning BS111  kept holds the graphs of more and more steps.")
-    assert "at train.py:14\n  cure: kept.append(loss.item()), which keeps the number and lets the graph go." in said(
+    assert "at train.py:14\n  fix: kept.append(loss.item()), which keeps the number and lets the graph go." in said(
         ended
     )
     assert "BS111" not in observed(bench, LEAK).err
@@ -294,7 +294,7 @@ for step in range(8):
     assert [code for code in ("BS110", "BS111") if code in alone.err] == ["BS110"]
     assert [code for code in ("BS110", "BS111") if code in longer.err] == ["BS111"]
     for ended in (alone, longer):
-        assert "at train.py:7\n  cure: Cut it at the beginning of each step: average = average.detach().\n" in said(
+        assert "at train.py:7\n  fix: Cut it at the beginning of each step: average = average.detach().\n" in said(
             ended
         )
 
@@ -311,7 +311,7 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
         "  The audits of the first steps saw none in what their losses are made of.\n"
-        "  cure: Run it again with backsight run --nonfinite: it names the line where the first NaN is born.\n"
+        "  fix: Run it again with backsight run --nonfinite: it names the line where the first NaN is born.\n"
     )
 
 

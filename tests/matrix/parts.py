@@ -114,7 +114,7 @@ def told(python: Path, script: Path, limit: float) -> tuple[dict[str, Any], list
 def _kept(finding: dict[str, Any], script: Path) -> dict[str, Any]:
     places = [finding["source"] or {}, *finding["evidence"]]
     lines = [place["line"] for place in places if place.get("file") and Path(place["file"]).name == script.name]
-    return {"code": finding["code"], "lines": lines, "fix": finding["cure"]}
+    return {"code": finding["code"], "lines": lines, "fix": finding["fix"]}
 
 
 def _difference(expected: Any, found: Any) -> str:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from backsight.memory import CannotForecast, NotAStep, forecast
 
 
-def test_a_step_that_reads_a_value_is_refused_with_the_line_and_the_cure():
+def test_a_step_that_reads_a_value_is_refused_with_the_line_and_the_fix():
     model, batch = mlp()
 
     def step():

@@ -13,7 +13,7 @@ SHOWS = {
     "first": [
         "PyTorch says: Trying to backward through the graph a second time.",
         "error BS201  d_loss.backward() has freed the part of the graph behind fake, which g_loss.backward() needs",
-        "cure: Compute d_loss from fake.detach()",
+        "fix: Compute d_loss from fake.detach()",
     ],
     "first-drawn": [SVG, ">freed<", "6 operations", "generator.layers", "discriminator.layers"],
     "second": [

@@ -9,8 +9,8 @@ SHOWS = {
     "training": ["loss from 10.06 to 0.47", "delta is still -1.4\nits gradient went from -6.0 to -53."],
     "leaves": ["model.weight  (1, 10)  parameter  optimizer", "delta            (1,)   variable     nobody", "<table"],
     "drawn": [SVG, ">delta<", "in no optimizer"],
-    "audit": ["BS101", "delta requires a gradient, but no optimizer will update it", "cure:"],
-    "cured": ["delta is -1.2", "findings: 0"],
+    "audit": ["BS101", "delta requires a gradient, but no optimizer will update it", "fix:"],
+    "fixed": ["delta is -1.2", "findings: 0"],
     "places": [
         "1 ×  settings.temperature\n1 ×  towers[2]\n1 ×  state['encoder']['prior']\n1 ×  offset\n1 ×  gain\n"
         "2 ×  tied.0.weight\n2 ×  tied.0.bias\n"
@@ -30,7 +30,7 @@ SHOWS = {
         "BS201",
         "delta, a tensor of shape 442×1, carries the graph of one iteration into the next",
     ],
-    "overwritten-cured": ["leaves: ['model.weight', 'model.bias', 'delta']"],
+    "overwritten-fixed": ["leaves: ['model.weight', 'model.bias', 'delta']"],
     "large": ["74 leaves, and forgotten: ['positions.weight']"],
     "large-paths": ["262,144 ways to letters.weight", "1 ways to encoder.layers.5.norm2.bias"],
     "torchid": ["Linear_weight", "approximated.2separated.__main__.delta     3 nodes from the loss"],

@@ -22,9 +22,9 @@ SHOWS = {
     "audit": ["BS304", "(ReLU) has returned only zeros since step"],
     "state": ["features.3.weight.exp_avg\nfeatures.3.weight.exp_avg_sq\n", "0.01 · √19,200 weights: 1.39"],
     "ratio": [PLOT],
-    "cured": ["backsight: nothing found in 200 steps of 132 tensors"],
+    "fixed": ["backsight: nothing found in 200 steps of 132 tensors"],
     "compared": [PLOT],
-    "cured-zeros": [PLOT],
+    "fixed-zeros": [PLOT],
     "view": [PAGE],
     "undisturbed": ["all weights equal: True"],
     "outside": ["alexnet.csv: 26,401 lines"],
@@ -51,5 +51,5 @@ def test_every_cell_shows_what_the_prose_claims(outputs, lacking):
 
 
 def test_a_tenth_of_the_learning_rate_learns(outputs):
-    (right,) = re.findall(r"right on (\d+)%", outputs["cured"])
+    (right,) = re.findall(r"right on (\d+)%", outputs["fixed"])
     assert int(right) > 75

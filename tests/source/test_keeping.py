@@ -20,7 +20,7 @@ def found(source: str, name: str) -> tuple[Keeping, ...]:
 
 
 @pytest.mark.parametrize(
-    ("statement", "name", "value", "cured"),
+    ("statement", "name", "value", "fixed"),
     [
         ("history.append(loss)", "history", "loss", "history.append(NEW)"),
         ("history.append(loss / steps)", "history", "loss / steps", "history.append(NEW)"),
@@ -41,9 +41,9 @@ def found(source: str, name: str) -> tuple[Keeping, ...]:
         ("self.total = loss + self.total", "self.total", "loss", "self.total = NEW + self.total"),
     ],
 )
-def test_what_is_kept_and_the_statement_with_another_value(statement: str, name: str, value: str, cured: str) -> None:
+def test_what_is_kept_and_the_statement_with_another_value(statement: str, name: str, value: str, fixed: str) -> None:
     (keeping,) = found(statement, name)
-    assert (keeping.value, keeping.with_value("NEW")) == (value, cured)
+    assert (keeping.value, keeping.with_value("NEW")) == (value, fixed)
     assert keeping.place.text == statement
 
 

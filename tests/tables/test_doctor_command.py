@@ -84,7 +84,7 @@ def test_json_has_the_same_as_plain_data(packages, capsys):
         "state": "there",
         "version": "1.2.3",
         "purpose": "something that is there",
-        "cure": "",
+        "fix": "",
         "why": "",
     }
     assert parts["missing_here"]["state"] == "missing"

@@ -112,7 +112,7 @@ def test_what_is_wrong_is_marked_and_said(command: Command, runs: Path) -> None:
     assert line_of(said, "has not moved in 11 recorded steps").endswith(
         ": dead.0.weight, dead.0.bias, unused.weight, unused.bias"
     )
-    assert said.splitlines()[-2:] == ["next: what it means, and the cures:", "  backsight runs audit runs/first"]
+    assert said.splitlines()[-2:] == ["next: what it means, and the fixes:", "  backsight runs audit runs/first"]
 
 
 def test_frozen_weights_are_not_said_to_be_stuck(command: Command, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_the_beginning_of_a_name_is_enough_if_only_one_run_begins_so(command: Co
     ended = command("show", "2026-02")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.splitlines() == [
-        "backsight: '2026-02' is the beginning of 2 runs; add to it until it is of one:",
+        "backsight: '2026-02' is ambiguous: it matches 2 runs:",
         "  runs/2026-02-01-train",
         "  runs/2026-02-01-train-2",
     ]

@@ -42,8 +42,8 @@ def listed(tmp_path: Path) -> Path:
     ("steps", "said"),
     [
         ((3, 3), None),
-        ((3, 2), "not all ranks came so far: rank 1 ended at step 1, rank 0 at step 2"),
-        ((0, 3), "not all ranks came so far: rank 0 recorded no step, rank 1 at step 2"),
+        ((3, 2), "ranks are at different steps: rank 1 ended at step 1, rank 0 at step 2"),
+        ((0, 3), "ranks are at different steps: rank 0 recorded no step, rank 1 at step 2"),
     ],
 )
 def test_a_rank_that_ended_before_the_others_is_named(
@@ -57,7 +57,7 @@ def test_a_rank_that_ended_before_the_others_is_named(
     assert open_run(tmp_path / "run").last_steps == {k: count - 1 if count else None for k, count in enumerate(steps)}
     assert show_run(str(tmp_path / "run")) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("not all ranks")] == ([said] if said else [])
+    assert [line for line in lines if line.startswith("ranks are at")] == ([said] if said else [])
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def no_tensor_in(what):
     )
 
 
-def no_graph(what, cure):
-    return f"graph() was given {what}, which has no autograd graph. {cure}"
+def no_graph(what, fix):
+    return f"graph() was given {what}, which has no autograd graph. {fix}"
 
 
 def said_of(*roots):
@@ -116,8 +116,8 @@ def test_several_tensors_without_grad():
 def test_a_loss_computed_under_no_grad():
     with torch.no_grad():
         said = said_of(torch.ones(2, requires_grad=True) * 2)
-    cure = "Gradients are switched off here (torch.no_grad()): compute it outside of that block."
-    assert said == no_graph("a float32 tensor of shape 2", cure)
+    fix = "Gradients are switched off here (torch.no_grad()): compute it outside of that block."
+    assert said == no_graph("a float32 tensor of shape 2", fix)
 
 
 @pytest.mark.parametrize("asked_under", [contextlib.nullcontext, torch.inference_mode])
@@ -126,8 +126,8 @@ def test_a_tensor_made_under_inference_mode(asked_under):
         tensor = torch.ones(2) * 2
     with asked_under():
         said = said_of(tensor)
-    cure = "It was made under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
-    assert said == no_graph("a float32 tensor of shape 2", cure)
+    fix = "It was made under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
+    assert said == no_graph("a float32 tensor of shape 2", fix)
 
 
 @pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])

@@ -121,7 +121,7 @@ def test_a_transpose_that_is_missing_in_full() -> None:
         "\n"
         "error BS405  weight_grad of Linear is transposed.\n"
         "  Transposed it is right. It has the shape 3×2, and weight has 2×3.\n"
-        "  cure: Exchange the factors, or transpose the result. weight_grad = grad_out.T @ x."
+        "  fix: Exchange the factors, or transpose the result. weight_grad = grad_out.T @ x."
     )
 
 
@@ -133,7 +133,7 @@ def test_a_sum_that_is_missing_in_full() -> None:
         "error BS406  bias_grad of Linear lacks the sum over the batch.\n"
         "  It has the shape 8×2, and bias has 2: one gradient for each sample. Summed over dimension 0 it is right.\n"
         "  All of them used the same bias, so all add to its gradient.\n"
-        "  cure: Add .sum(0). bias_grad = grad_out.sum(0)."
+        "  fix: Add .sum(0). bias_grad = grad_out.sum(0)."
     )
 
 

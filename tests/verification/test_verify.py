@@ -37,7 +37,7 @@ def test_the_polynomial_without_brackets() -> None:
         "  gradient arrives, none may leave.\n"
         "  grad_output * a + b is not grad_output * (a + b): with 2 inside the brackets every entry is right. A test\n"
         "  with loss = out.sum() cannot see it, since grad_output is 1 there.\n"
-        "  cure: Put the sum in brackets: `grad_output * (6 * input + 2)`."
+        "  fix: Put the sum in brackets: `grad_output * (6 * input + 2)`."
     )
 
 
@@ -52,7 +52,7 @@ def test_the_relu_that_writes_ones() -> None:
         "  output · d output/d input; the first factor is missing.\n"
         "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output is "
         "1\n  there.\n"
-        "  cure: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
+        "  fix: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
     )
 
 
@@ -65,7 +65,7 @@ def test_both_pass_the_test_with_a_sum() -> None:
     torch.testing.assert_close(gradient, (x > 0).double())
 
 
-def test_the_cures_are_right() -> None:
+def test_the_fixes_are_right() -> None:
     class Poly(wrong.Poly):
         @staticmethod
         def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:

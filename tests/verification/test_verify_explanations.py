@@ -233,15 +233,15 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("code", "call", "title", "evidence", "cure"),
+    ("code", "call", "title", "evidence", "fix"),
     EXPLAINED,
     ids=[f"{row[0]}-{row[1][0].__name__}" for row in EXPLAINED],
 )
-def test_an_explanation(code: str, call: tuple[Any, ...], title: str, evidence: str, cure: str) -> None:
+def test_an_explanation(code: str, call: tuple[Any, ...], title: str, evidence: str, fix: str) -> None:
     (finding,) = bs.verify(*call).findings
     assert (finding.code, finding.title) == (code, title)
     assert not evidence or evidence in finding.evidence
-    assert finding.cure == cure
+    assert finding.fix == fix
 
 
 def test_what_no_hypothesis_explains_is_shown_entry_by_entry() -> None:
@@ -288,7 +288,7 @@ def test_brackets_are_only_proposed_where_they_help() -> None:
             return grad_output * 3 + 1
 
     (finding,) = bs.verify(Surplus, normal(4)).findings
-    assert (finding.code, finding.cure) == ("BS402", "Leave the added term out.")
+    assert (finding.code, finding.fix) == ("BS402", "Leave the added term out.")
 
 
 def test_a_backward_that_runs_only_once_is_explained_all_the_same() -> None:
@@ -305,7 +305,7 @@ def test_a_backward_that_runs_only_once_is_explained_all_the_same() -> None:
             return gradient
 
     (finding,) = bs.verify(Once, normal(4)).findings
-    assert finding.code == "BS403" and finding.cure == "Negate it: `grad_output * ctx.kept`."
+    assert finding.code == "BS403" and finding.fix == "Negate it: `grad_output * ctx.kept`."
 
 
 def test_a_gradient_that_is_wrong_and_changes_what_was_saved_is_told_both() -> None:

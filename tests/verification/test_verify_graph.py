@@ -35,7 +35,7 @@ def test_a_term_outside_of_the_product() -> None:
         "  With grad_output = 0 it returns 2 for input, and backward must make 0 of 0: it multiplies what arrives by\n"
         "  the derivative, and nothing else.\n"
         "  In `grad_output * 6 * input + 2` the term `2` stands outside of the product: * binds stronger than +.\n"
-        "  cure: If it belongs to the derivative, put it in parentheses: grad_output * (6 * input + 2). If it does "
+        "  fix: If it belongs to the derivative, put it in parentheses: grad_output * (6 * input + 2). If it does "
         "not,\n  leave it out."
     )
     (finding,) = report
@@ -56,7 +56,7 @@ def test_ones_instead_of_grad_output() -> None:
         "is\n"
         "  grad_output itself, not 1. With loss = output.sum() all of grad_output is 1, so a test with sum() cannot\n"
         "  tell.\n"
-        "  cure: Multiply the derivative by grad_output: for a mask, grad_output * mask."
+        "  fix: Multiply the derivative by grad_output: for a mask, grad_output * mask."
     )
 
 

@@ -34,7 +34,7 @@ def test_the_example_of_pytorch_58509_is_explained() -> None:
         "constant.\n"
         "  With respect to x, along a random direction, it is # by differences of the gradient and 0 by double\n"
         "  backward.\n"
-        "  cure: Save the inputs of forward (ctx.save_for_backward) and compute ctx.t from them again in backward; or\n"
+        "  fix: Save the inputs of forward (ctx.save_for_backward) and compute ctx.t from them again in backward; or\n"
         "  return it as one more output of forward and save that. If no second derivative is wanted, mark backward\n"
         "  @once_differentiable: then it raises."
     )

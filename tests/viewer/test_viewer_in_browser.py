@@ -194,7 +194,7 @@ def test_findings_lead_to_what_they_are_about(look):
     page = look("#/broken/findings")
     first = page.locator(".finding").first
     assert first.locator("h3").inner_text() == "The gradient of head.bias came to hold NaN at step 30."
-    assert "Cure:" in first.inner_text()
+    assert "Fix:" in first.inner_text()
     first.get_by_role("link", name="head.bias (gradients)").click()
     drawn(page)
     assert "tensor=head.bias" in at(page)

@@ -27,7 +27,7 @@ class Report:
 
     ```python
     report = backsight.audit(loss)
-    print(report)                           # each finding with its evidence and cure
+    print(report)                           # each finding with its evidence and fix
     [finding.code for finding in report]    # ['BS101', 'BS109']
     report.draw("audit.svg")                # the graph, with the findings pinned to it
     report.raise_if("warning")

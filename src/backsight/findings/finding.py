@@ -1,4 +1,4 @@
-"""`Finding`: one thing that is wrong, or worth knowing, with its evidence and its cure."""
+"""`Finding`: one thing that is wrong, or worth knowing, with its evidence and its fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Finding:
     """One thing that is wrong, or worth knowing.
 
     `code` is stable (`BS101`) and has a page in `docs/codes/`. `title` says what, in one sentence; `evidence` how we
-    know; `cure` what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an
+    know; `fix` what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an
     inference, and then the evidence says so. `nodes` are the indices, in the graph that was looked at, of what it is
     about.
     """
@@ -29,7 +29,7 @@ class Finding:
     severity: Severity
     title: str
     evidence: tuple[str, ...] = ()
-    cure: str = ""
+    fix: str = ""
     source: str | None = None
     exact: bool = True
     nodes: tuple[int, ...] = ()
@@ -52,8 +52,13 @@ class Finding:
             yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
         if self.source:
             yield Padding(Text.assemble(("at ", "dim"), (self.source, "cyan")), (0, 0, 0, 2))
-        if self.cure:
-            yield Padding(Text.assemble(("cure: ", "bold green"), self.cure), (0, 0, 0, 2))
+        if self.fix:
+            yield Padding(Text.assemble(("fix: ", "bold green"), self.fix), (0, 0, 0, 2))
+
+    @property
+    def cure(self) -> str:
+        """The old name of `fix`; it goes with the next release."""
+        return self.fix
 
     def __str__(self) -> str:
         return plain_text(self)

@@ -1,4 +1,4 @@
-"""What gradient release raises, each with what, which parameter, and the cure."""
+"""What gradient release raises, each with what, which parameter, and the fix."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from backsight.tracing.steps import parameters
 _MANY = 32
 """Births that did no harm after which they are forgotten, so that others are noted: only so many are kept."""
 
-_DATA_CURE = "Look at where this data comes from: drop or replace what is not finite before the model gets it."
+_DATA_FIX = "Look at where this data comes from: drop or replace what is not finite before the model gets it."
 
 
 class BirthWatch:
@@ -95,12 +95,12 @@ class BirthWatch:
         self.told = True
         finding = told(self._watch.nonfinite, self._watch.lost, (harm,))
         if finding is None and self._came_in:
-            finding = Finding(BIRTH, "error", self._came_in, (harm,), _DATA_CURE)
+            finding = Finding(BIRTH, "error", self._came_in, (harm,), _DATA_FIX)
         if finding is None:
             finding = Finding(
                 BIRTH,
                 "error",
-                "What is not finite was there before: no operation on finite values made it.",
+                "The inputs already contained NaN or infinity: no operation on finite values produced it.",
                 (harm, "It came with the data, with a mask of -inf, or with weights that were loaded."),
                 "Look at the data of this step, at the weights before the first one, and at what a mask leaves over.",
             )
@@ -116,7 +116,7 @@ class BirthWatch:
                         hook(*given)
             except BaseException as failure:
                 self._ended = True
-                failed("births of NaN are not looked for any more", ours(failure))
+                failed("stopped tracing NaN origins", ours(failure))
 
         return guarded
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a run, each with what, where, and the cure."""
+"""What can be wrong with a run, each with what, where, and the fix."""
 
 from __future__ import annotations
 

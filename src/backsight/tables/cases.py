@@ -93,7 +93,7 @@ class Input:
         try:
             shape = tuple(int(size) for size in sizes.replace("x", ",").strip(",()").split(","))
         except ValueError:
-            raise ValueError(f"{text!r} is no shape; write 4,3 or scalar, or 4:int64 for integers") from None
+            raise ValueError(f"{text!r} is not a shape; write 4,3 or scalar, or 4:int64 for integers") from None
         if any(size < 0 for size in shape):
             raise ValueError(f"{text!r} has a negative size")
         return cls(shape, kind)

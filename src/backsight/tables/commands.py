@@ -117,7 +117,7 @@ def export_run(run: str, file: str, *, by_rank: bool = False) -> int:
 
 @_told
 def audit_run(run: str | None, *, as_json: bool = False) -> int:
-    """Print what the rules find in a run, with the cures. Return 1 if an error is among it.
+    """Print what the rules find in a run, with the fixes. Return 1 if an error is among it.
 
     as_json: print each finding as a line of JSON (docs/json.md) instead.
     """
@@ -167,7 +167,7 @@ def _begun_as(run: str) -> Path | None:
         return inside if inside in found else next(iter(found), None)
     named, more = found[:CANDIDATES], len(found) - CANDIDATES
     listed = "".join(f"\n  {path}" for path in named) + (f"\n  and {more:,} more" if more > 0 else "")
-    raise RunNotFound(f"{run!r} is the beginning of {len(found):,} runs; add to it until it is of one:{listed}")
+    raise RunNotFound(f"{run!r} is ambiguous: it matches {len(found):,} runs:{listed}")
 
 
 def _typed(run: Run) -> str:

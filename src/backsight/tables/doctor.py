@@ -40,14 +40,14 @@ class Part:
     """Something that backsight runs with.
 
     version: which, or what else there is to say of it.
-    purpose: what it is for; cure: how to get it, or to mend it; why: how it is broken.
+    purpose: what it is for; fix: how to get it, or to mend it; why: how it is broken.
     """
 
     name: str
     state: State
     version: str
     purpose: str
-    cure: str = ""
+    fix: str = ""
     why: str = ""
 
 
@@ -95,8 +95,8 @@ def _packages() -> Iterator[Part]:
         if _is_there(package):
             module, why = _imported(package.module)
             state: State = "broken" if module is None else "there"
-            cure = f"pip install --force-reinstall {package.distribution}" if module is None else ""
-            yield Part(package.module, state, _version(package.distribution), package.purpose, cure, why)
+            fix = f"pip install --force-reinstall {package.distribution}" if module is None else ""
+            yield Part(package.module, state, _version(package.distribution), package.purpose, fix, why)
         else:
             yield Part(package.module, "missing", "", package.purpose, package.command)
 
@@ -182,9 +182,9 @@ def _advice(parts: list[Part]) -> Iterator[str]:
         concerned = [part for part in parts if part.state == state]
         if concerned:
             yield from ("", heading)
-        for cure in dict.fromkeys(part.cure for part in concerned):
-            of = [part for part in concerned if part.cure == cure]
+        for fix in dict.fromkeys(part.fix for part in concerned):
+            of = [part for part in concerned if part.fix == fix]
             yield from (f"  {part.name}: {part.why}" for part in of if part.why)
-            yield f"  {cure}" + ("" if state == "broken" else f"   # {', '.join(part.name for part in of)}")
+            yield f"  {fix}" + ("" if state == "broken" else f"   # {', '.join(part.name for part in of)}")
     if not any(part.state == "broken" for part in parts):
         yield from ("", "Nothing is broken.")

@@ -94,7 +94,7 @@ def _legend(step: Step) -> str:
     if len(step.window) == 1:
         return "lines: there is only one step so far"
     what = "root mean square" if step.line == RMS else HEADINGS.get(step.line, step.line)
-    return f"lines: {what} over the last {len(step.window)} recorded steps, each from its own least to its greatest"
+    return f"lines: {what} over the last {len(step.window)} recorded steps, each scaled from its own min to max"
 
 
 def _hidden(step: Step) -> str:
@@ -109,7 +109,7 @@ def _ended(last: dict[int, int | None]) -> str | None:
     if steps[first] == steps[furthest]:
         return None
     ended = f"ended at step {steps[first]:,}" if steps[first] >= 0 else "recorded no step"
-    return f"not all ranks came so far: rank {first} {ended}, rank {furthest} at step {steps[furthest]:,}"
+    return f"ranks are at different steps: rank {first} {ended}, rank {furthest} at step {steps[furthest]:,}"
 
 
 def _called(calls: list[int]) -> str:
@@ -130,7 +130,7 @@ def _next(step: Step, typed: str, first: NonFinite | None, wrong: list[Row], fol
         return "what went into it", f"{show} --step {step.number} --kind input,weight,state"
     audit = f"backsight runs audit {typed}"
     if wrong:
-        return "what it means, and the cures", audit
+        return "what it means, and the fixes", audit
     return ("the modules that are alike", f"{show} --all") if folds else ("look for what a table does not show", audit)
 
 

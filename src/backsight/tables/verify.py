@@ -108,7 +108,7 @@ class _Told:
             }
 
 
-_FINDING = ("code", "severity", "title", "cure", "source", "operation", "input")
+_FINDING = ("code", "severity", "title", "fix", "source", "operation", "input")
 
 
 def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:

@@ -27,7 +27,7 @@ class NothingToCapture(ValueError):
         first = describe(tensors[0])
         article = "an" if first.startswith("int") else "a"
         many = f" (the first of {len(tensors)} tensors, none of which has a graph)" if len(tensors) > 1 else ""
-        return cls(f"graph() was given {article} {first}{many}, which has no autograd graph. {_cure(tensors[0])}")
+        return cls(f"graph() was given {article} {first}{many}, which has no autograd graph. {_fix(tensors[0])}")
 
 
 def _kind(value: Any) -> str:
@@ -47,7 +47,7 @@ def describe(tensor: torch.Tensor) -> str:
     return f"{dtype_name(tensor.dtype)} tensor of shape {shape}"
 
 
-def _cure(tensor: torch.Tensor) -> str:
+def _fix(tensor: torch.Tensor) -> str:
     if tensor.is_inference():
         return "It was made under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
     if not (tensor.is_floating_point() or tensor.is_complex()):

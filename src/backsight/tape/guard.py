@@ -6,7 +6,7 @@ Note [Freeing a walked graph]
     chain of more than about 40,000 nodes therefore kills the process when the user later drops the loss (3,000 in a
     thread with a stack of 512 kB). Nodes that Python never touched are freed by a loop.
 
-    The cure: cut every long descent. Sequence numbers fall along every edge of a graph that one thread has made. Where
+    The fix: cut every long descent. Sequence numbers fall along every edge of a graph that one thread has made. Where
     an edge crosses a multiple of STRIDE (or does not fall), its consumer gets an object in `node.metadata`, which the
     node's destructor releases before it releases its inputs. That object owns the inputs on the far side, and when it
     dies it hands them to a queue, which the outermost dying object empties in a loop. No descent is then longer than

@@ -112,7 +112,7 @@ def _finding(operation: Operation, code: str, explanation: Explanation, case: Ca
         explanation.severity,
         explanation.title,
         explanation.evidence,
-        explanation.cure,
+        explanation.fix,
         source=None if at is None else str(at),
         operation=operation.name,
         input=case.argument if case else "",

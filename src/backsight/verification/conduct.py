@@ -122,16 +122,16 @@ def of_error(operation: Operation, error: Exception) -> tuple[str, Explanation]:
         return _wrong_shape(operation, int(invalid[1]), _sizes(invalid[2]), _sizes(invalid[3]))
     counted = re.search(r"returned an incorrect number of gradients \(expected (\d+), got (\d+)\)", text)
     title = f"{operation.backward} raises an error."
-    cure = "Run backward with a grad_output of random numbers of the shape of the output, and mend what it raises."
+    fix = "Run backward with a grad_output of random numbers of the shape of the output, and mend what it raises."
     evidence = (raised(error),)
     if counted:
         title = f"{operation.backward} returns {counted[2]} gradients for {counted[1]} arguments."
-        cure = "Return one for each argument of forward, None for those that need none."
+        fix = "Return one for each argument of forward, None for those that need none."
     elif "modified by an inplace operation" in text:
         title = f"{operation.backward} needs a tensor that was changed in place after it was saved."
-        cure = "Save a clone, or do not change it in place."
-        return "BS412", Explanation(title, evidence, cure)
-    return "BS414", Explanation(title, evidence, cure)
+        fix = "Save a clone, or do not change it in place."
+        return "BS412", Explanation(title, evidence, fix)
+    return "BS414", Explanation(title, evidence, fix)
 
 
 def _wrong_shape(

@@ -38,13 +38,13 @@ class WrongGradient(Finding):
 
         head, *rest = super().__rich_console__(console, options)
         if self.source:
-            del rest[-2 if self.cure else -1]  # one of the places below
-        cure = [rest.pop()] if self.cure else []
+            del rest[-2 if self.fix else -1]  # one of the places below
+        fix = [rest.pop()] if self.fix else []
         yield head
         yield from rest
         for line in _places(self):
             yield Padding(line, (0, 0, 0, 2))
-        yield from cure
+        yield from fix
 
     def __str__(self) -> str:
         return plain_text(self)

@@ -1,7 +1,7 @@
 # code: BS210
 # variable: block
 # cause: if self.use_gate:
-# cure: use_gate
+# fix: use_gate
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

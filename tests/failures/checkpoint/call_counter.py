@@ -1,7 +1,7 @@
 # code: BS210
 # variable: layer
 # cause: self.calls += 1
-# cure: self.calls
+# fix: self.calls
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -1,7 +1,7 @@
 # code: BS210
 # variable: net
 # cause: if self.training:
-# cure: eval()
+# fix: eval()
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -2,7 +2,7 @@
 # variable: block
 # file: _augment.py
 # cause: if np.random.rand() < probability:
-# cure: torch.rand
+# fix: torch.rand
 import numpy as np
 import torch
 from _augment import cutout

@@ -1,7 +1,7 @@
 # code: BS210
 # variable: blocks.7
 # cause: if self.training and random.random() < 0.5:
-# cure: torch.rand
+# fix: torch.rand
 import random
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS210
 # variable: block
 # cause: x = x[:, : settings["length"]]
-# cure: settings
+# fix: settings
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

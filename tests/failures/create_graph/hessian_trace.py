@@ -1,7 +1,7 @@
 # code: BS217
 # variable: energy
 # cause: torch.autograd.backward(energy, create_graph=config["second_order"])
-# cure: torch.autograd.grad
+# fix: torch.autograd.grad
 import torch
 
 config = {"second_order": True, "probes": 2}

@@ -1,7 +1,7 @@
 # code: BS217
 # variable: inner
 # cause: inner.backward(create_graph=True)
-# cure: torch.autograd.grad
+# fix: torch.autograd.grad
 import torch
 
 

@@ -1,7 +1,7 @@
 # code: BS217
 # variable: loss
 # cause: loss.backward(create_graph=True)
-# cure: torch.autograd.grad
+# fix: torch.autograd.grad
 import torch
 from torch import nn
 

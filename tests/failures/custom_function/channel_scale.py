@@ -1,7 +1,7 @@
 # code: BS208
 # variable: scale
 # cause: return grad_output * scale, (grad_output * x).sum((0, 2, 3))
-# cure: view_as(scale)
+# fix: view_as(scale)
 import torch
 from torch import nn
 

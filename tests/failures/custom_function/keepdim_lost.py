@@ -1,7 +1,7 @@
 # code: BS208
 # variable: gain
 # cause: grad_gain = (grad * ctx.unit).sum(0)
-# cure: shape of gain
+# fix: shape of gain
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS208
 # variable: Offload
 # cause: return torch.empty_like(grad, device="meta")
-# cure: device
+# fix: device
 import torch
 
 

@@ -1,7 +1,7 @@
 # code: BS207
 # variable: Blend
 # cause: return grad * ctx.alpha
-# cure: None
+# fix: None
 import torch
 
 

@@ -1,7 +1,7 @@
 # code: BS208
 # variable: Bilinear
 # cause: return grad @ y.T, x.T @ grad
-# cure: order
+# fix: order
 import torch
 
 

@@ -1,7 +1,7 @@
 # code: BS207
 # variable: Quantise
 # cause: return grad_output
-# cure: None
+# fix: None
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS207
 # variable: WeightedSum
 # cause: return None, grad_a, grad_b, grad_weight
-# cure: return grad_a, grad_b, grad_weight
+# fix: return grad_a, grad_b, grad_weight
 import torch
 
 

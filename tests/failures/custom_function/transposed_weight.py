@@ -2,7 +2,7 @@
 # variable: weight
 # file: _ops.py
 # cause: grad_weight = x.t().mm(grad_output)
-# cure: transpose
+# fix: transpose
 import torch
 from _ops import MyLinear
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS211
 # variable: experts
 # cause: h = h + expert(h)
-# cure: find_unused_parameters
+# fix: find_unused_parameters
 import os
 
 import torch

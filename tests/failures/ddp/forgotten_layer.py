@@ -1,7 +1,7 @@
 # code: BS211
 # variable: norm_final
 # cause: def forward(self, x):
-# cure: norm_final
+# fix: norm_final
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS211
 # variable: value
 # cause: outputs = model(batch["obs"])
-# cure: value
+# fix: value
 import torch
 import torch.distributed as dist
 from torch import nn

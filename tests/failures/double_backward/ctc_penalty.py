@@ -1,7 +1,7 @@
 # code: BS215
 # variable: ctc_loss
 # cause: loss = criterion(log_probs, batch["targets"], batch["lengths"], batch["target_lengths"])
-# cure: create_graph=True
+# fix: create_graph=True
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS215
 # variable: scaled_dot_product_attention
 # cause: return F.scaled_dot_product_attention(q, k, v)
-# cure: MATH
+# fix: MATH
 import torch
 import torch.nn.functional as F
 from torch import nn

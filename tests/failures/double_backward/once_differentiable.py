@@ -1,7 +1,7 @@
 # code: BS215
 # variable: Swish
 # cause: @once_differentiable
-# cure: once_differentiable
+# fix: once_differentiable
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable

@@ -1,7 +1,7 @@
 # code: BS215
 # variable: cdist
 # cause: distances = torch.cdist(positions, self.centres)
-# cure: norm(dim=-1)
+# fix: norm(dim=-1)
 # mended: PyTorch has second derivatives of distances from 2.14 on
 import torch
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS215
 # variable: pdist
 # cause: return torch.nn.functional.pdist(points).reciprocal().sum()
-# cure: norm(dim=-1)
+# fix: norm(dim=-1)
 # mended: PyTorch has second derivatives of distances from 2.14 on
 import torch
 

@@ -1,7 +1,7 @@
 # code: BS213
 # variable: adversarial
 # cause: adversarial = image + 0.01 * torch.randn_like(image)
-# cure: retain_grad
+# fix: retain_grad
 import warnings
 
 import torch

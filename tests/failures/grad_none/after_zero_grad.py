@@ -1,7 +1,7 @@
 # code: BS213
 # variable: self.model.weight
 # cause: self.optimizer.zero_grad()
-# cure: zero_grad
+# fix: zero_grad
 import torch
 from torch import nn
 

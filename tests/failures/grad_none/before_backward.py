@@ -1,7 +1,7 @@
 # code: BS213
 # variable: model.weight
 # cause: print("gradient", model.weight.grad.abs().mean())
-# cure: backward()
+# fix: backward()
 import torch
 from torch import nn
 

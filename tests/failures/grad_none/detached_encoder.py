@@ -1,7 +1,7 @@
 # code: BS213
 # variable: encoder.weight
 # cause: z = encoder(x).detach()
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS213
 # variable: net[0].weight | net.0.weight
 # cause: ratio = net[0].weight.grad.abs().mean() / net[2].weight.grad.abs().mean()
-# cure: requires_grad
+# fix: requires_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS213
 # variable: w
 # cause: w = torch.randn(3, 1, requires_grad=True) * 0.1
-# cure: requires_grad_()
+# fix: requires_grad_()
 import torch
 
 x, y = torch.randn(10, 3), torch.randn(10, 1)

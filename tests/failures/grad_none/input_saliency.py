@@ -1,7 +1,7 @@
 # code: BS213
 # variable: image
 # cause: image = torch.rand(1, 1, 8, 8)
-# cure: requires_grad
+# fix: requires_grad
 import torch
 from torch import nn
 

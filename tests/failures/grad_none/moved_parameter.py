@@ -1,7 +1,7 @@
 # code: BS213
 # variable: theta
 # cause: theta = torch.zeros(4, requires_grad=True).to(dtype)
-# cure: requires_grad_()
+# fix: requires_grad_()
 import torch
 
 dtype = torch.float64

@@ -1,7 +1,7 @@
 # code: BS213
 # variable: latent
 # cause: latent = start.clone().requires_grad_(True).double()
-# cure: requires_grad_()
+# fix: requires_grad_()
 import torch
 
 start = torch.zeros(5)

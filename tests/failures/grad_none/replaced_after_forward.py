@@ -1,7 +1,7 @@
 # code: BS213
 # variable: model.weight | layer.weight
 # cause: print(model.weight.grad.norm())
-# cure: before
+# fix: before
 import torch
 from torch import nn
 

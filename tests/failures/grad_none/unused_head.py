@@ -1,7 +1,7 @@
 # code: BS213
 # variable: model.projection.weight
 # cause: def forward(self, x):
-# cure: projection
+# fix: projection
 import torch
 from torch import nn
 

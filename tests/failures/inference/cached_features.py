@@ -1,7 +1,7 @@
 # code: BS214
 # variable: features
 # cause: with torch.inference_mode():
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS214
 # variable: context
 # cause: with torch.inference_mode(mode=not self.finetune):
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS214
 # variable: latent
 # cause: with torch.inference_mode():
-# cure: clone
+# fix: clone
 import torch
 from torch import nn
 

@@ -2,7 +2,7 @@
 # variable: soft
 # file: _teacher.py
 # cause: @torch.inference_mode()
-# cure: no_grad
+# fix: no_grad
 import torch
 from _teacher import Teacher
 from torch import nn

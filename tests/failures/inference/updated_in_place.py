@@ -1,7 +1,7 @@
 # code: BS214
 # variable: self.average[name]
 # cause: @torch.inference_mode()
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS214
 # variable: net.0.weight | net.2.weight
 # cause: @torch.inference_mode()
-# cure: outside
+# fix: outside
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS205
 # variable: self.offsets | model.offsets
 # cause: self.offsets[domain] += x.mean(0)
-# cure: clone()
+# fix: clone()
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS205
 # variable: p | alpha
 # cause: for p in parameters: p.clamp_(0.0, 1.0)
-# cure: no_grad
+# fix: no_grad
 import torch
 
 

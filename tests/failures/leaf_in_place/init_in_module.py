@@ -1,7 +1,7 @@
 # code: BS205
 # variable: self.gate.bias
 # cause: self.gate.bias.fill_(2.0)
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

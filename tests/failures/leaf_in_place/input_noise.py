@@ -1,7 +1,7 @@
 # code: BS205
 # variable: x
 # cause: x += 0.01 * torch.randn_like(x)
-# cure: x + (0.01 * torch.randn_like(x))
+# fix: x + (0.01 * torch.randn_like(x))
 import torch
 from torch import nn
 

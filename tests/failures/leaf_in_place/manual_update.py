@@ -1,7 +1,7 @@
 # code: BS205
 # variable: weights["w1"]
 # cause: weights[name] -= config["lr"] * weights[name].grad
-# cure: torch.no_grad()
+# fix: torch.no_grad()
 import torch
 
 config = {"lr": 0.1, "steps": 2, "hidden": 5}

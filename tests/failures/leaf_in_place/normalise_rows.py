@@ -1,7 +1,7 @@
 # code: BS205
 # variable: net.weight | weight
 # cause: weight.div_(weight.norm(dim=1, keepdim=True))
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS205
 # variable: embedding.weight
 # cause: embedding.weight[0] = 0.0
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: self.critic_optimizer
 # cause: self.critic_optimizer.step()
-# cure: actor_loss
+# fix: actor_loss
 import torch
 from torch import nn
 

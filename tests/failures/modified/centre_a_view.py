@@ -1,7 +1,7 @@
 # code: BS202
 # variable: h
 # cause: h[..., 0].sub_(h[..., 0].mean())
-# cure: clone
+# fix: clone
 import torch
 from torch import nn
 

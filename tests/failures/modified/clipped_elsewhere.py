@@ -2,7 +2,7 @@
 # variable: p | probabilities
 # file: _metrics.py
 # cause: probabilities.clamp_(1e-6, 1 - 1e-6)
-# cure: clamp(
+# fix: clamp(
 import torch
 from _metrics import brier, log_loss
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: embeddings
 # cause: [row.div_(row.norm()) for row in embeddings.detach()]
-# cure: embeddings
+# fix: embeddings
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: batch["features"]
 # cause: batch["features"] += noise_level * torch.randn_like(batch["features"])
-# cure: batch["features"] = 
+# fix: batch["features"] = 
 import torch
 from torch import nn
 

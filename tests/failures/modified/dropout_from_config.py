@@ -1,7 +1,7 @@
 # code: BS202
 # variable: h
 # cause: h = F.dropout(h, training=self.training, **self.config["dropout"])
-# cure: inplace
+# fix: inplace
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: model.2.weight
 # cause: torch._foreach_clamp_min_(weights, 0.0)
-# cure: below
+# fix: below
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: nets["d"].2.weight | opt["d"]
 # cause: opt["d"].step()
-# cure: g_loss
+# fix: g_loss
 import torch
 from torch import nn
 

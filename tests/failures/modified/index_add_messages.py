@@ -1,7 +1,7 @@
 # code: BS202
 # variable: h
 # cause: h.index_add_(0, edges[1], messages)
-# cure: h.index_add(0, edges[1], messages)
+# fix: h.index_add(0, edges[1], messages)
 import torch
 from torch import nn
 

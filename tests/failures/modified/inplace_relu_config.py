@@ -1,7 +1,7 @@
 # code: BS202
 # variable: model.layers.5
 # cause: x = layer(x)
-# cure: inplace=True
+# fix: inplace=True
 import torch
 from torch import nn
 

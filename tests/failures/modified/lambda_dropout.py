@@ -1,7 +1,7 @@
 # code: BS202
 # variable: h
 # cause: drop = lambda h: h.mul_((torch.rand_like(h) > 0.2).float())
-# cure: h.mul
+# fix: h.mul
 import torch
 from torch import nn
 

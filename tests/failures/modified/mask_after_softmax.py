@@ -1,7 +1,7 @@
 # code: BS202
 # variable: attention
 # cause: attention[mask] = 0.0
-# cure: attention.clone()
+# fix: attention.clone()
 import torch
 from torch import nn
 

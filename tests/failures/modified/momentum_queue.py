@@ -1,7 +1,7 @@
 # code: BS202
 # variable: self.queue | model.queue
 # cause: self.queue[:, self.pointer : self.pointer + len(keys)] = keys.T
-# cure: clone
+# fix: clone
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: scale
 # cause: torch.clamp(scale, min=1e-3, out=scale)
-# cure: scale = torch.clamp(scale, min=1e-3)
+# fix: scale = torch.clamp(scale, min=1e-3)
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: x
 # cause: x += self.position[: x.shape[1]]
-# cure: x = x + self.position
+# fix: x = x + self.position
 import torch
 from torch import nn
 

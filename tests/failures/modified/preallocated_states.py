@@ -1,7 +1,7 @@
 # code: BS202
 # variable: states
 # cause: states[t + 1] = torch.tanh(self.inner(states[t]) + self.outer(x[t]))
-# cure: torch.stack
+# fix: torch.stack
 import torch
 from torch import nn
 

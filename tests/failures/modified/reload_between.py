@@ -1,7 +1,7 @@
 # code: BS202
 # variable: model.2.weight
 # cause: model.load_state_dict(best)
-# cure: load_state_dict
+# fix: load_state_dict
 import copy
 
 import torch

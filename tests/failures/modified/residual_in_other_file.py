@@ -2,7 +2,7 @@
 # variable: out
 # file: _blocks.py
 # cause: out += shortcut
-# cure: out = out + shortcut
+# fix: out = out + shortcut
 import torch
 from _blocks import ResidualBlock
 from torch import nn

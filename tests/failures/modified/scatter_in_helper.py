@@ -1,7 +1,7 @@
 # code: BS202
 # variable: votes
 # cause: target.scatter_add_(0, index, source)
-# cure: votes.clone()
+# fix: votes.clone()
 import torch
 from torch import nn
 

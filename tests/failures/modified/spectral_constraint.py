@@ -1,7 +1,7 @@
 # code: BS202
 # variable: critic.2.weight
 # cause: p.div_(p.norm().clamp(min=1.0))
-# cure: below
+# fix: below
 import torch
 from torch import nn
 

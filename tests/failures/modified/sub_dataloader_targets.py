@@ -1,7 +1,7 @@
 # code: BS202
 # variable: weights
 # cause: weights[label] += 1.0
-# cure: weights
+# fix: weights
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

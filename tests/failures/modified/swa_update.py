@@ -1,7 +1,7 @@
 # code: BS202
 # variable: model.weight
 # cause: p.lerp_(s, 0.5)
-# cure: below
+# fix: below
 import torch
 from torch import nn
 

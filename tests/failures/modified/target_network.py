@@ -1,7 +1,7 @@
 # code: BS202
 # variable: target.2.weight
 # cause: t.copy_(self.tau * p + (1 - self.tau) * t)
-# cure: below
+# fix: below
 import copy
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: self.decode.weight | model.decode.weight
 # cause: self.decode.weight.copy_(self.encode.weight.t())
-# cure: below
+# fix: below
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: players["one"].net.2.weight
 # cause: players[name].optimizer.step()
-# cure: after
+# fix: after
 import torch
 from torch import nn
 

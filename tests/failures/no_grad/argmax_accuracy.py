@@ -1,7 +1,7 @@
 # code: BS203
 # variable: scores
 # cause: guess = scores.argmax(dim=1).float()
-# cure: scores
+# fix: scores
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

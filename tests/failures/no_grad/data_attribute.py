@@ -1,7 +1,7 @@
 # code: BS203
 # variable: output
 # cause: error = output.data - target
-# cure: .data
+# fix: .data
 import torch
 from torch import nn
 

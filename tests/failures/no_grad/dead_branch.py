@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: loss = torch.zeros(())
-# cure: never
+# fix: never
 import torch
 from torch import nn
 

@@ -2,7 +2,7 @@
 # variable: loss
 # file: _frozen_features.py
 # cause: @torch.no_grad()
-# cure: no_grad
+# fix: no_grad
 import torch
 from _frozen_features import Features
 from torch import nn

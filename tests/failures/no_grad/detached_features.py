@@ -1,7 +1,7 @@
 # code: BS203
 # variable: features
 # cause: loss = F.cross_entropy(self.head(features).detach(), labels)
-# cure: detach
+# fix: detach
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: net
 # cause: p.requires_grad = False
-# cure: requires_grad
+# fix: requires_grad
 import torch
 from torch import nn
 

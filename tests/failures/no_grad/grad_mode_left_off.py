@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: torch.set_grad_enabled(False)
-# cure: set_grad_enabled(True)
+# fix: set_grad_enabled(True)
 import torch
 from torch import nn
 

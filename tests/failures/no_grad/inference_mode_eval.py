@@ -1,7 +1,7 @@
 # code: BS203
 # variable: validation
 # cause: with torch.inference_mode():
-# cure: End the block
+# fix: End the block
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: scaled
 # cause: codes = scaled.to(torch.int8)
-# cure: scaled
+# fix: scaled
 import torch
 from torch import nn
 

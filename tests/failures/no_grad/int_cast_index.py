@@ -1,7 +1,7 @@
 # code: BS203
 # variable: offset
 # cause: index = offset.long().clamp(0, len(self.table) - 1)
-# cure: offset
+# fix: offset
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: decoded
 # cause: losses["rec"] = losses["rec"] + nn.functional.mse_loss(decoded, x).item()
-# cure: .item()
+# fix: .item()
 import torch
 from torch import nn
 

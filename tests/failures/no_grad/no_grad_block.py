@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: with torch.no_grad():
-# cure: End the block
+# fix: End the block
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: out
 # cause: return np.mean([np.abs(out.detach().cpu().numpy() - y.numpy()).sum() for out, y in zip(outputs, targets)])
-# cure: PyTorch
+# fix: PyTorch
 import numpy as np
 import torch
 from torch import nn

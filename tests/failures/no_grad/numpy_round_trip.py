@@ -1,7 +1,7 @@
 # code: BS203
 # variable: prediction
 # cause: filtered = np.convolve(prediction.detach().numpy().ravel(), kernel, mode="same")
-# cure: PyTorch
+# fix: PyTorch
 import numpy as np
 import torch
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: with context:
-# cure: context
+# fix: context
 import contextlib
 
 import torch

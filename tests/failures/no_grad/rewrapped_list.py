@@ -1,7 +1,7 @@
 # code: BS203
 # variable: rewards
 # cause: loss = -torch.tensor([log_prob * reward for log_prob, reward in zip(log_probs, rewards)]).sum()
-# cure: torch.stack
+# fix: torch.stack
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: logits
 # cause: _, predictions = logits.max(dim=1)
-# cure: logits
+# fix: logits
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: margin
 # cause: wrong = margin < 0
-# cure: margin
+# fix: margin
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: model
 # cause: predicted = torch.tensor(model(batch["x"]), dtype=torch.float32)
-# cure: torch.tensor
+# fix: torch.tensor
 import warnings
 
 import torch

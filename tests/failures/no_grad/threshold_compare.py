@@ -1,7 +1,7 @@
 # code: BS203
 # variable: probability
 # cause: hard = (probability > 0.5).float()
-# cure: probability
+# fix: probability
 import torch
 from torch import nn
 

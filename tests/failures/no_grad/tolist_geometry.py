@@ -1,7 +1,7 @@
 # code: BS203
 # variable: points
 # cause: a, b, c = points.tolist()
-# cure: points
+# fix: points
 import math
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: prediction
 # cause: return self.function(prediction.detach(), target)
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

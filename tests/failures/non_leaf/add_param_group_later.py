@@ -1,7 +1,7 @@
 # code: BS206
 # variable: temperature
 # cause: temperature = log_temperature.exp()
-# cure: log_temperature
+# fix: log_temperature
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS206
 # variable: self.latents
 # cause: self.latents = torch.randn(count, size, requires_grad=True).to(config["dtype"])
-# cure: requires_grad_()
+# fix: requires_grad_()
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS206
 # variable: prompt
 # cause: prompt = nn.functional.normalize(nn.Parameter(torch.randn(1, 5, 8)), dim=-1)
-# cure: Parameter
+# fix: Parameter
 import torch
 from torch import nn
 

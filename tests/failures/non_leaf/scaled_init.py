@@ -1,7 +1,7 @@
 # code: BS206
 # variable: weights
 # cause: weights = [torch.randn(a, b, requires_grad=True) / a**0.5 for a, b in zip(sizes, sizes[1:])]
-# cure: requires_grad_()
+# fix: requires_grad_()
 import torch
 
 sizes = [4, 8, 2]

@@ -1,7 +1,7 @@
 # code: BS216
 # variable: model.features
 # cause: return model.features.grad
-# cure: retain_grad
+# fix: retain_grad
 import torch
 from torch import nn
 

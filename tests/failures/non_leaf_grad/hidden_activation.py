@@ -1,7 +1,7 @@
 # code: BS216
 # variable: hidden
 # cause: saliency = hidden.grad
-# cure: retain_grad
+# fix: retain_grad
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS216
 # variable: config["weights"][0]
 # cause: grads = [w.grad for w in config["weights"]]
-# cure: requires_grad_
+# fix: requires_grad_
 import torch
 
 config = {"weights": [0.1 * torch.randn(3, 3, requires_grad=True) for _ in range(2)]}

@@ -1,7 +1,7 @@
 # code: BS212
 # variable: vae.loss
 # cause: kl = -0.5 * torch.sum(1 + log_var - mu.pow(2) - log_var.exp(), dim=1)
-# cure: mean
+# fix: mean
 import torch
 from torch import nn
 

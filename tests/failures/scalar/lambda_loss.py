@@ -1,7 +1,7 @@
 # code: BS212
 # variable: loss
 # cause: huber = lambda error, delta=1.0: torch.where(error.abs() < delta, 0.5 * error**2, delta * (error.abs() - 0.5 * delta))
-# cure: mean
+# fix: mean
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS212
 # variable: output
 # cause: output.backward()
-# cure: loss
+# fix: loss
 import torch
 from torch import nn
 

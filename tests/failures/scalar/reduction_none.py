@@ -1,7 +1,7 @@
 # code: BS212
 # variable: loss
 # cause: loss = criterion(model(x), y)
-# cure: mean
+# fix: mean
 import torch
 from torch import nn
 

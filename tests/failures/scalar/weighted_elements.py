@@ -1,7 +1,7 @@
 # code: BS212
 # variable: loss
 # cause: per_sample = F.mse_loss(prediction, y, reduction="none").sum(dim=1)
-# cure: mean
+# fix: mean
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: memory
 # cause: memory = torch.tanh(mix(torch.cat([x, memory], dim=1)))
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

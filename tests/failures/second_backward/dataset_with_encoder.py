@@ -1,7 +1,7 @@
 # code: BS201
 # variable: dataset.items | self.items
 # cause: self.items = [self.encoder(x) for x in raw]
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset

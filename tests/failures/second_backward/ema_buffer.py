@@ -1,7 +1,7 @@
 # code: BS201
 # variable: self.running_mean | model.1.running_mean
 # cause: self.running_mean = self.decay * self.running_mean + (1 - self.decay) * x.mean(0)
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: fake
 # cause: loss_d = bce(D(real), ones) + bce(D(fake), zeros)
-# cure: fake.detach()
+# fix: fake.detach()
 import torch
 from torch import nn
 

@@ -2,7 +2,7 @@
 # variable: codes
 # file: _batches.py
 # cause: codes = torch.tanh(projection(noise))
-# cure: inside the loop
+# fix: inside the loop
 import torch
 from _batches import batches
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: adjacency
 # cause: adjacency = torch.softmax(torch.relu(model.source @ model.target.T), dim=1)
-# cure: inside the loop
+# fix: inside the loop
 import torch
 from torch import nn
 

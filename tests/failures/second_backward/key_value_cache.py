@@ -1,7 +1,7 @@
 # code: BS201
 # variable: past | block.past | self.past
 # cause: self.past.append((k, v))
-# cure: detach
+# fix: detach
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: loss
 # line: 25
-# cure: Call backward on loss once
+# fix: Call backward on loss once
 import torch
 from torch import nn
 

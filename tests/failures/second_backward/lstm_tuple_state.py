@@ -1,7 +1,7 @@
 # code: BS201
 # variable: state
 # cause: out, state = lstm(chunk, state)
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: self.queue | learner.queue | negatives
 # cause: self.queue.append(z2)
-# cure: detach
+# fix: detach
 from collections import deque
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: self.scale | net.0.scale | net.2.scale
 # cause: self.scale = nn.functional.softplus(self.log_scale)
-# cure: forward
+# fix: forward
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: losses
 # cause: losses[task].backward()
-# cure: sum(losses.values()).backward()
+# fix: sum(losses.values()).backward()
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -2,7 +2,7 @@
 # variable: loss
 # file: <ipython-input-3-train>
 # line: 3
-# cure: anew
+# fix: anew
 import linecache
 
 import torch

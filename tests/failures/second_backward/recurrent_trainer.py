@@ -1,7 +1,7 @@
 # code: BS201
 # variable: self.hidden
 # cause: logits, self.hidden = self.model(tokens[:, :-1], self.hidden)
-# cure: detach
+# fix: detach
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: penalty
 # cause: penalty = config["l2"] * sum(p.pow(2).sum() for p in model.parameters())
-# cure: inside the loop
+# fix: inside the loop
 import torch
 from torch import nn
 

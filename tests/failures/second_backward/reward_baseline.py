@@ -1,7 +1,7 @@
 # code: BS201
 # variable: self.baseline | agent.baseline
 # cause: self.baseline = self.momentum * self.baseline + (1 - self.momentum) * value.mean()
-# cure: detach
+# fix: detach
 from dataclasses import dataclass, field
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: total_loss
 # cause: total_loss += criterion(model(x), y) / len(loader)
-# cure: once
+# fix: once
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

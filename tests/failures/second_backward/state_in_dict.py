@@ -1,7 +1,7 @@
 # code: BS201
 # variable: state["belief"]
 # cause: state["belief"] = filter_net(torch.cat([obs, state["belief"]], dim=-1))
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: hidden
 # cause: hidden = context.squeeze(0)
-# cure: inside the loop
+# fix: inside the loop
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS204
 # variable: pixel
 # cause: (sensitivity,) = torch.autograd.grad(logits.max(), pixel)
-# cure: image
+# fix: image
 import torch
 from torch import nn
 

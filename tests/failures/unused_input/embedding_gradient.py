@@ -1,7 +1,7 @@
 # code: BS204
 # variable: embedded
 # cause: (gradient,) = torch.autograd.grad(score(tokens), embedded)
-# cure: embedded
+# fix: embedded
 import torch
 from torch import nn
 

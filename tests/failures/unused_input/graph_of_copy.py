@@ -1,7 +1,7 @@
 # code: BS204
 # variable: scaled
 # cause: y = net(points)
-# cure: scaled
+# fix: scaled
 import torch
 from torch import nn
 

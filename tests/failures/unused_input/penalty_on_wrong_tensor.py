@@ -1,7 +1,7 @@
 # code: BS204
 # variable: mixed
 # cause: score = critic(mixed.detach())
-# cure: detach
+# fix: detach
 import torch
 from torch import nn
 

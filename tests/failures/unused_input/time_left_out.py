@@ -1,7 +1,7 @@
 # code: BS204
 # variable: t
 # cause: u = self.net(x)
-# cure: t
+# fix: t
 import torch
 from torch import nn
 

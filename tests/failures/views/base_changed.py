@@ -1,7 +1,7 @@
 # code: BS209
 # variable: qkv
 # cause: qkv *= 0.5
-# cure: qkv
+# fix: qkv
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS209
 # variable: g
 # cause: g.tanh_()
-# cure: g = g.tanh()
+# fix: g = g.tanh()
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS209
 # variable: part
 # cause: part.relu_()
-# cure: torch.cat
+# fix: torch.cat
 import torch
 from torch import nn
 

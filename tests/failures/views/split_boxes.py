@@ -1,7 +1,7 @@
 # code: BS209
 # variable: wh
 # cause: wh.exp_().mul_(anchors)
-# cure: wh
+# fix: wh
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS209
 # variable: frame
 # cause: frame *= window
-# cure: torch.stack
+# fix: torch.stack
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS209
 # variable: last
 # cause: last.mul_(scale)
-# cure: no_grad
+# fix: no_grad
 import torch
 from torch import nn
 

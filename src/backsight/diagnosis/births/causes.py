@@ -14,7 +14,7 @@ class Cause:
     """`because` completes a sentence: `x.log() is -inf: x is 0.0 there`. `result` is what it gave, if that is known."""
 
     because: str
-    cure: str
+    fix: str
     result: str = ""
 
 
@@ -50,15 +50,15 @@ def overflow(birth: Birth) -> Cause | None:
         return None
     because = f"the result is larger than {_LARGEST[dtype]}, the largest {dtype}"
     if dtype != "float16":
-        cure = "Look at how large the values are that go in: a model that diverges, or data that was not normalised."
+        fix = "Look at how large the values are that go in: a model that diverges, or data that was not normalised."
     elif birth.backward:
-        cure = (
+        fix = (
             "Use torch.amp.GradScaler, which skips such a step and lowers its scale; or bfloat16, which has the range "
             "of float32."
         )
     else:
-        cure = "Compute it in float32 (.float() on its input), or use bfloat16, which has the range of float32."
-    return Cause(because, cure)
+        fix = "Compute it in float32 (.float() on its input), or use bfloat16, which has the range of float32."
+    return Cause(because, fix)
 
 
 def _unknown(birth: Birth) -> Cause:
@@ -70,9 +70,9 @@ def _unknown(birth: Birth) -> Cause:
 
 
 def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
-    """Return the cure where the loss does not use the values: the input has to be made safe, and not the result.
+    """Return the fix where the loss does not use the values: the input has to be made safe, and not the result.
 
-    `safe` is a value of the operand at which all is well; `otherwise` is the cure where nothing is masked.
+    `safe` is a value of the operand at which all is well; `otherwise` is the fix where nothing is masked.
     """
     if not birth.cut:
         return otherwise

@@ -17,19 +17,19 @@ def logarithm(birth: Birth) -> Cause | None:
     edge = -1.0 if birth.op == "log1p" else 0.0
     values, name = birth.value(), birth.named()
     below = [value for value in values if value < edge]
-    cure = masked(birth, birth.operand().text, str(1 + edge), _cure_of_logarithm(birth, edge))
+    fix = masked(birth, birth.operand().text, str(1 + edge), _fix_of_logarithm(birth, edge))
     if birth.blind:
-        return _unseen(birth, f"at {edge}", cure, "" if birth.nan else "-inf")
+        return _unseen(birth, f"at {edge}", fix, "" if birth.nan else "-inf")
     if has(values, edge) and birth.backward:
-        return Cause(f"{birth.op} has an infinite slope where {name} is {edge}{times_zero(birth)}", cure)
+        return Cause(f"{birth.op} has an infinite slope where {name} is {edge}{times_zero(birth)}", fix)
     if has(values, edge):
-        return Cause(f"{name} is {edge} there", cure, "-inf")
+        return Cause(f"{name} is {edge} there", fix, "-inf")
     if below:
-        return Cause(f"{name} is {numbers(below)} there, and {birth.op} is not defined below {edge}", cure)
+        return Cause(f"{name} is {numbers(below)} there, and {birth.op} is not defined below {edge}", fix)
     return None
 
 
-def _cure_of_logarithm(birth: Birth, edge: float) -> str:
+def _fix_of_logarithm(birth: Birth, edge: float) -> str:
     made, text = birth.made_by(), birth.operand().text
     if "softmax" in made:
         return (
@@ -52,11 +52,11 @@ def root(birth: Birth) -> Cause | None:
     """sqrt at 0, where its slope is infinite, or below."""
     inside = _inside_of_root(birth)
     below = [value for value in birth.value() if value < 0]
-    cure = masked(birth, inside, "1.0", _cure_of_root(birth, inside))
+    fix = masked(birth, inside, "1.0", _fix_of_root(birth, inside))
     if birth.blind:
-        return _unseen(birth, "at 0.0", cure)
+        return _unseen(birth, "at 0.0", fix)
     if birth.backward and birth.result is not None and has(birth.result.at, 0.0):
-        return Cause(f"sqrt has an infinite slope at 0.0{times_zero(birth)}", cure)
+        return Cause(f"sqrt has an infinite slope at 0.0{times_zero(birth)}", fix)
     if birth.backward or not below:
         return None
     otherwise = (
@@ -74,7 +74,7 @@ def _inside_of_root(birth: Birth) -> str:
     return (found[1] or found[2]) if found else ""
 
 
-def _cure_of_root(birth: Birth, inside: str) -> str:
+def _fix_of_root(birth: Birth, inside: str) -> str:
     added = (replaced(birth.expression, inside, f"({inside}) + 1e-12") if inside else "") or "torch.sqrt(x + 1e-12)"
     if re.search(r"\*\*\s*2|square|pow\(2", inside) and "sum(" in inside:
         return f"torch.linalg.vector_norm, whose gradient at 0 is 0; or a small number inside the sqrt: {added}."
@@ -85,15 +85,15 @@ def _cure_of_root(birth: Birth, inside: str) -> str:
 def inverse(birth: Birth) -> Cause | None:
     """1/x and 1/sqrt(x) at 0."""
     text, values = birth.operand().text, birth.value()
-    cure = masked(birth, text, "1.0", f"Keep its input away from 0: {clamped(birth, text, '1e-12')}.")
+    fix = masked(birth, text, "1.0", f"Keep its input away from 0: {clamped(birth, text, '1e-12')}.")
     if birth.blind:
-        return _unseen(birth, "at 0.0", cure)
+        return _unseen(birth, "at 0.0", fix)
     if birth.backward and birth.result is not None and birth.result.total_nonfinite:
-        return Cause(f"its input is 0.0 there, where it is infinite and so is its slope{times_zero(birth)}", cure)
+        return Cause(f"its input is 0.0 there, where it is infinite and so is its slope{times_zero(birth)}", fix)
     if has(values, 0.0):
-        return Cause(f"{birth.named()} is 0.0 there", cure)
+        return Cause(f"{birth.named()} is 0.0 there", fix)
     if birth.op == "rsqrt" and any(value < 0 for value in values):
-        return Cause(f"{birth.named()} is {numbers(v for v in values if v < 0)} there, below 0", cure)
+        return Cause(f"{birth.named()} is {numbers(v for v in values if v < 0)} there, below 0", fix)
     return None
 
 
@@ -110,15 +110,15 @@ def quotient(birth: Birth) -> Cause | None:
     if not has(below.at, 0.0):
         return overflow(birth)
     name = below.text or "what it divides by"
-    cure = masked(birth, below.text, "1.0", _cure_of_quotient(birth, above.text, below.text))
+    fix = masked(birth, below.text, "1.0", _fix_of_quotient(birth, above.text, below.text))
     if birth.backward:
-        return Cause(f"{name} is 0.0 there, where a quotient has an infinite slope{times_zero(birth)}", cure)
+        return Cause(f"{name} is 0.0 there, where a quotient has an infinite slope{times_zero(birth)}", fix)
     if birth.nan:
-        return Cause(f"{above.text or 'what is divided'} and {name} are both 0.0 there", cure)
-    return Cause(f"{name} is 0.0 there", cure)
+        return Cause(f"{above.text or 'what is divided'} and {name} are both 0.0 there", fix)
+    return Cause(f"{name} is 0.0 there", fix)
 
 
-def _cure_of_quotient(birth: Birth, above: str, below: str) -> str:
+def _fix_of_quotient(birth: Birth, above: str, below: str) -> str:
     if above and "norm(" in below and above in below:
         return f"F.normalize({above}, dim=...), which keeps the norm above 1e-12; or {below}.clamp_min(1e-12)."
     return (
@@ -131,11 +131,11 @@ def _cure_of_quotient(birth: Birth, above: str, below: str) -> str:
 def exponential(birth: Birth) -> Cause | None:
     """An exponential whose argument is too large."""
     dtype = birth.fact.dtype
-    cure = masked(birth, birth.operand().text or _inside_of(birth), "0.0", _cure_of_exponential(birth))
+    fix = masked(birth, birth.operand().text or _inside_of(birth), "0.0", _fix_of_exponential(birth))
     if birth.backward:
-        return Cause(f"{birth.short} is infinite there{times_zero(birth)}", cure)
+        return Cause(f"{birth.short} is infinite there{times_zero(birth)}", fix)
     limit = f"{birth.op} of more than {_EXP_LIMIT.get(dtype, '88.72')} does not fit into {dtype}"
-    return Cause(f"{birth.named()} is {numbers(birth.value())} there, and {limit}", cure)
+    return Cause(f"{birth.named()} is {numbers(birth.value())} there, and {limit}", fix)
 
 
 def _inside_of(birth: Birth) -> str:
@@ -143,7 +143,7 @@ def _inside_of(birth: Birth) -> str:
     return (found[1] or found[2]) if found else ""
 
 
-def _cure_of_exponential(birth: Birth) -> str:
+def _fix_of_exponential(birth: Birth) -> str:
     text = birth.statement
     if re.search(r"log\w*\(\s*1\s*\+|log1p\(|\(1\s*\+[^=]*exp.*\)\.log\(", text):
         return "F.softplus(x), which is log(1 + exp(x)) for x of any size."
@@ -163,17 +163,17 @@ def power(birth: Birth) -> Cause | None:
     text, values = birth.operand().text, birth.value()
     below = [value for value in values if value < 0]
     if below and birth.nan:
-        cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
+        fix = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
         because = f"{birth.named()} is {numbers(below)} there, and a fractional power of a negative number is not real"
-        return Cause(because, cure)
-    cure = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
+        return Cause(because, fix)
+    fix = masked(birth, text, "1.0", f"Keep the base above 0: {clamped(birth, text, '1e-12')}.")
     if birth.blind and birth.backward:
-        return _unseen(birth, "at 0.0 if its exponent is below 1", cure)
+        return _unseen(birth, "at 0.0 if its exponent is below 1", fix)
     if not has(values, 0.0):
         return overflow(birth)
     if birth.backward:
-        return Cause(f"a power below 1 has an infinite slope where {birth.named()} is 0.0{times_zero(birth)}", cure)
-    return Cause(f"{birth.named()} is 0.0 there, and the exponent is negative", cure)
+        return Cause(f"a power below 1 has an infinite slope where {birth.named()} is 0.0{times_zero(birth)}", fix)
+    return Cause(f"{birth.named()} is 0.0 there, and the exponent is negative", fix)
 
 
 @cause("acos", "asin", "atanh", "acosh")
@@ -182,31 +182,31 @@ def angle(birth: Birth) -> Cause | None:
     values, name = birth.value(), birth.named()
     beyond = [v for v in values if (v < 1 if birth.op == "acosh" else abs(v) > 1)]
     edge = [v for v in values if abs(v) == 1]
-    cure = masked(birth, birth.operand().text, "2.0" if birth.op == "acosh" else "0.0", _cure_of_angle(birth))
+    fix = masked(birth, birth.operand().text, "2.0" if birth.op == "acosh" else "0.0", _fix_of_angle(birth))
     if birth.blind:
-        return _unseen(birth, "at the end of its range", cure)
+        return _unseen(birth, "at the end of its range", fix)
     if beyond:
-        return Cause(f"{name} is {numbers(beyond)} there, outside of where {birth.op} is defined", cure)
+        return Cause(f"{name} is {numbers(beyond)} there, outside of where {birth.op} is defined", fix)
     if edge and birth.backward:
-        return Cause(f"{birth.op} has an infinite slope where {name} is {numbers(edge)}{times_zero(birth)}", cure)
-    return Cause(f"{name} is {numbers(edge)} there", cure) if edge else None
+        return Cause(f"{birth.op} has an infinite slope where {name} is {numbers(edge)}{times_zero(birth)}", fix)
+    return Cause(f"{name} is {numbers(edge)} there", fix) if edge else None
 
 
-def _cure_of_angle(birth: Birth) -> str:
+def _fix_of_angle(birth: Birth) -> str:
     text = birth.operand().text or "x"
     eps = "1e-3" if birth.fact.dtype in ("float16", "bfloat16") else "1e-7"
     if birth.op == "acosh":
         return f"Keep its input above 1: {text}.clamp_min(1 + {eps})."
-    cure = f"Keep its input inside of the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
+    fix = f"Keep its input inside of the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
     if birth.op == "atanh":
-        return f"{cure}."
-    return f"{cure}; or torch.atan2, which has no such edge, of the sine and the cosine."
+        return f"{fix}."
+    return f"{fix}; or torch.atan2, which has no such edge, of the sine and the cosine."
 
 
-def _unseen(birth: Birth, edge: str, cure: str, result: str = "") -> Cause:
+def _unseen(birth: Birth, edge: str, fix: str, result: str = "") -> Cause:
     """Return the usual cause, where the values are not known."""
     what = "has an infinite slope" if birth.backward else "is not finite"
-    return Cause(f"{birth.op} {what} {edge}{times_zero(birth)} (its values were not kept)", cure, result)
+    return Cause(f"{birth.op} {what} {edge}{times_zero(birth)} (its values were not kept)", fix, result)
 
 
 def times_zero(birth: Birth) -> str:

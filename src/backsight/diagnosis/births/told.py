@@ -33,7 +33,7 @@ def told(births: Sequence[NonFinite], lost: Sequence[int] = (), harm: Sequence[s
         "error",
         f"{_subject(birth, cause)}: {cause.because}.",
         (*_evidence(found, cause), *harm),
-        cause.cure,
+        cause.fix,
         source=str(birth.fact.line) if birth.fact.line else None,
     )
 

@@ -62,7 +62,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
         "error",
         f"{name} did not compute the same when checkpoint ran it again for backward.",
         tuple(evidence),
-        cause.cure if cause else _CURE,
+        cause.fix if cause else _FIX,
         source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
         exact=seen,
     )
@@ -80,7 +80,7 @@ _UNSEEN = (
     "What differs between the two runs does not show in the source text. checkpoint(..., debug=True) lists the "
     "operations of both."
 )
-_CURE = (
+_FIX = (
     "Make both runs the same: nothing that runs inside may depend on Python's or NumPy's random numbers, on a counter "
     "or cache that the first run changes, or on what is switched between forward and backward, such as train() and "
     "eval(). Or hand such a value to checkpoint as an argument."

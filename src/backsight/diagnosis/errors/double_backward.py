@@ -23,7 +23,7 @@ _SPOKEN = re.compile(
 )
 _NAMES = {"scaled_dot_product": "scaled_dot_product_attention", "thnn_fused_lstm_cell": "lstm", "cudnn_rnn": "rnn"}
 _ALSO = {"scaled_dot_product_attention": ("multiheadattention", "transformerencoderlayer", "transformerdecoderlayer")}
-_CURES = {
+_FIXES = {
     "scaled_dot_product_attention": "Run the forward pass inside `with torch.nn.attention.sdpa_kernel("
     "torch.nn.attention.SDPBackend.MATH):`. That implementation can be differentiated twice; the fast ones cannot.",
     "rnn": "Run the forward pass inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
@@ -63,7 +63,7 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
         "error",
         f"{operation} can be differentiated once only, and this is the second time.",
         (*lines, *_twice(failure)),
-        _CURES.get(operation, _once(operation)),
+        _FIXES.get(operation, _once(operation)),
         source=str(place) if place else failure.source,
         exact=place is not None,
     )

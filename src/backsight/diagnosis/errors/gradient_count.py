@@ -28,7 +28,7 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     )
     rule = "Return one value for each argument of forward after ctx, in their order: None where no gradient is needed."
     if found is None:
-        return Finding(CODE, "error", title, cure=rule, source=failure.source, exact=False)
+        return Finding(CODE, "error", title, fix=rule, source=failure.source, exact=False)
     forward, place = body_of(found.cls, "forward"), _place(found, got)
     lines = []
     if forward:
@@ -38,7 +38,7 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     elif not forward:
         lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
     return Finding(
-        CODE, "error", title, tuple(lines), _cure(found, due, got, rule), str(place) if place else failure.source
+        CODE, "error", title, tuple(lines), _fix(found, due, got, rule), str(place) if place else failure.source
     )
 
 
@@ -66,7 +66,7 @@ def _place(found: Applied, got: int) -> Place | None:
     return body.place(chosen[-1]) if chosen else definition(body)
 
 
-def _cure(found: Applied, due: int, got: int, rule: str) -> str:
+def _fix(found: Applied, due: int, got: int, rule: str) -> str:
     body = body_of(found.cls, found.backward)
     statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
     if statement is None or body is None:

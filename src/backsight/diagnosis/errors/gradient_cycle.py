@@ -24,9 +24,7 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
         (failure.user.receiver if failure.user else "") or next(iter(graph.root_names if graph else ()), "") or "loss"
     )
     names = _leaves(graph) if graph else []
-    lines = (
-        [shown(failure.user.place, "puts gradients with a history of their own into .grad.")] if failure.user else []
-    )
+    lines = [shown(failure.user.place, "puts gradients with graphs of their own into .grad.")] if failure.user else []
     of = names[0] if names else "a parameter"
     lines.append(
         f"{of} holds its gradient, the gradient its graph, and the graph {of}: none of them is freed before {of}.grad "

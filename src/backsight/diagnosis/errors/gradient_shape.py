@@ -50,7 +50,7 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
         "error",
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),
-        f"{_swapped(found, name, got) or _cure(name, got, due, body, value)} {_CHECK}",
+        f"{_swapped(found, name, got) or _fix(name, got, due, body, value)} {_CHECK}",
         source=where,
     )
 
@@ -94,7 +94,7 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
     return body, place, right
 
 
-def _cure(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None) -> str:
+def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None) -> str:
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
         return f"It is the transpose of what is needed: {product or 'transpose it with .T'}."

@@ -45,7 +45,7 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
         "error",
         f"{label} was made under torch.inference_mode(), and {_why(said)}.",
         tuple(lines),
-        _cure(said, name, tensor, block),
+        _fix(said, name, tensor, block),
         source=str(block.place) if block else failure.source,
         exact=tensor is not None and block is not None,
     )
@@ -91,7 +91,7 @@ def _why(said: dict[str, str | None]) -> str:
     return "it can never require grad"
 
 
-def _cure(said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
+def _fix(said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
     where = f"line {block.place.line}" if block else "where it is made"
     instead = f"Use torch.no_grad() in place of torch.inference_mode() in {where}"
     if said.get("asked"):

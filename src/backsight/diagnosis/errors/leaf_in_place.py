@@ -27,7 +27,7 @@ class Case(NamedTuple):
 
     does: str
     reason: str
-    cure: str
+    fix: str
 
 
 @explains(CODE, r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
@@ -47,7 +47,7 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         "error",
         f"{found.label} is a leaf that requires grad, and this statement changes {part} in place.",
         tuple(lines),
-        case.cure,
+        case.fix,
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
@@ -66,11 +66,11 @@ def _case(found: Written) -> Case:
 def _update(found: Written) -> Case:
     name, text = found.here, found.level.place.text
     away = out_of_place(found.level.body, found.level.line) if found.level.body else None
-    no_cure = f" ({away} is no cure: {name} would be no leaf any more, and its .grad would stay None.)" if away else ""
+    no_fix = f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if away else ""
     return Case(
         f"updates {name} by its gradient.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Do not record the update: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_cure}",
+        f"Do not record the update: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_fix}",
     )
 
 
@@ -81,7 +81,7 @@ def _average(found: Written) -> Case:
     return Case(
         f"updates {name}, which is no part of the computation of a loss.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Do not record the update: put {where} inside `with torch.no_grad():`. A clone is no cure: "
+        f"Do not record the update: put {where} inside `with torch.no_grad():`. A clone won't help: "
         f"{found.label} itself would never change.",
     )
 
@@ -144,13 +144,13 @@ def _first_value(found: Written) -> Case:
     name, line = found.here, found.level.line
     reason = f"{name} requires grad already, so autograd takes this for a part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
-        cure = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
+        fix = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
     else:
-        cure = (
+        fix = (
             f"Fill {name} first, and call {name}.requires_grad_() after that; or put line {line} inside "
             "`with torch.no_grad():`."
         )
-    return Case(f"gives {name} its values.", reason, cure)
+    return Case(f"gives {name} its values.", reason, fix)
 
 
 def _computation(found: Written) -> Case:
@@ -158,13 +158,13 @@ def _computation(found: Written) -> Case:
     away = out_of_place(found.level.body, found.level.line) if found.level.body else None
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
-    cure = f"Change a copy: {new} = {name}.clone(), and write into that."
+    fix = f"Change a copy: {new} = {name}.clone(), and write into that."
     if away:
-        cure = f"Make a new tensor: {new} = {away.partition(' = ')[2]}."
+        fix = f"Make a new tensor: {new} = {away.partition(' = ')[2]}."
     return Case(
         f"changes {name}{view} in place, as a part of the computation.",
         f"{found.label} is where the graph begins: its gradient belongs to the value that it has now.",
-        f"{cure} {found.label} keeps its name, and with it its gradient.",
+        f"{fix} {found.label} keeps its name, and with it its gradient.",
     )
 
 

@@ -142,7 +142,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
             *(reason.evidence if reason else ()),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
         ),
-        reason.cure
+        reason.fix
         if reason
         else f"Let the loss depend on {read.name} as it is now: replace it, or turn its requires_grad on, before the "
         f"forward pass. Or skip what has no gradient: `if {read.text}.grad is not None`.",

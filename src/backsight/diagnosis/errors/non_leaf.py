@@ -54,7 +54,7 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
         "error",
         _title(tensors, [name for name in names if name]),
         tuple(_evidence(failure, refused, len(tensors) - len(refused))),
-        _cure(refused),
+        _fix(refused),
         source=str(first) if first else failure.source,
         exact=bool(refused),
     )
@@ -120,7 +120,7 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
         yield shown(failure.user.place, "can take leaves only: tensors that were not computed from others.")
 
 
-def _cure(refused: list[Refused]) -> str:
+def _fix(refused: list[Refused]) -> str:
     rewritten = [each for each in refused if each.rewritten]
     if rewritten:
         others = [each.name for each in refused if each is not rewritten[0] and each.name]

@@ -50,7 +50,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         ),
         f"{meant}.backward() may be what was meant: {meant} is one number, and computed from {name}."
         if meant
-        else _cure(failure, name or "loss", unreduced, is_complex=bool(match.group(1))),
+        else _fix(failure, name or "loss", unreduced, is_complex=bool(match.group(1))),
         source=str(unreduced or left) if unreduced or left else failure.source,
         exact=root is not None,
     )
@@ -109,7 +109,7 @@ def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced:
         yield shown(failure.user.place, f"starts from {name or 'it'}.")
 
 
-def _cure(failure: Failure, name: str, unreduced: Place | None, is_complex: bool) -> str:
+def _fix(failure: Failure, name: str, unreduced: Place | None, is_complex: bool) -> str:
     tensor = simple(name)
     if is_complex:
         return f"Take a real number of it, such as {tensor}.abs() or {tensor}.real, as fits the problem."

@@ -35,7 +35,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
         f"{named}{parts} got no gradient in the step before, and DistributedDataParallel waits for one of every "
         "parameter.",
         (*(reason.evidence if reason else ()), *_waits(failure, reason)),
-        _cure(failure, reason, named if idle else "every parameter"),
+        _fix(failure, reason, named if idle else "every parameter"),
         source=str(reason.place) if reason else failure.source,
         exact=bool(names) and reason is not None,
     )
@@ -58,15 +58,15 @@ def _wrapped(failure: Failure) -> Any:
     return follow(level.variables.get("self"), ["module"]) if level else None
 
 
-def _cure(failure: Failure, reason: Reason | None, what: str) -> str:
+def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if reason is not None and reason.sometimes:
-        return reason.cure
-    cure = reason.cure if reason else f"Let the loss depend on {what}, or remove it from the model, or freeze it."
+        return reason.fix
+    fix = reason.fix if reason else f"Let the loss depend on {what}, or remove it from the model, or freeze it."
     if "static_graph set to True" in failure.message:
-        return f"{cure} static_graph=True promises that every step uses the same parameters: leave it out if not."
+        return f"{fix} static_graph=True promises that every step uses the same parameters: leave it out if not."
     if _SEARCHES in failure.message:
-        return f"{cure} find_unused_parameters=True does not see a result that leaves forward and is not used after."
+        return f"{fix} find_unused_parameters=True does not see a result that leaves forward and is not used after."
     return (
-        f"{cure} find_unused_parameters=True silences the error too, but nothing more is learnt by it, and every step "
+        f"{fix} find_unused_parameters=True silences the error too, but nothing more is learnt by it, and every step "
         "pays for a search of the graph."
     )

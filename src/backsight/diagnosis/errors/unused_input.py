@@ -165,7 +165,7 @@ def replaced(case: Unused) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"{case.name} is another tensor than the one that {case.output} was computed from.",
+        f"{case.name} is not the tensor that {case.output} was computed from.",
         (
             shown(ancestor.read, f"uses the {case.name} of that time."),
             shown(later[-1], f"gives the name {case.name} to a new tensor."),
@@ -185,8 +185,7 @@ def cut_off(case: Unused) -> Finding | None:
             return Finding(
                 CODE,
                 "error",
-                f"{case.output} is computed from the values of {case.name} only: {suspect.cut.expression} cuts its "
-                "history off.",
+                f"{case.output} is computed from the values of {case.name} only: {suspect.cut.expression} detaches it.",
                 (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
                 f"Compute {case.output} without {suspect.cut.expression}.",
                 source=str(suspect.cut.place),

@@ -61,7 +61,7 @@ def _one_of_several(found: Written, op: str) -> Finding:
     how = f"gives {name} to a {found.module} made with inplace=True" if found.module else f"changes {name} in place"
     lines += [
         shown(found.level.place, f"{how}."),
-        "Views that are made together share their history: a change of one would be a change of the others, too.",
+        "Views that are made together share one node of the graph: modifying one would modify the others.",
     ]
     lines += [f"Line {place.line} would raise the same: {place.text}" for place in _next_ones(found, made)]
     several = f"one of several views that {by} made at once"
@@ -72,7 +72,7 @@ def _one_of_several(found: Written, op: str) -> Finding:
         "error",
         f"{name} is {several}, and this statement changes it in place.",
         tuple(lines),
-        _cure(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else ""),
+        _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else ""),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
@@ -84,7 +84,7 @@ def _call_in(text: str, op: str) -> str:
     return spelled[1] if spelled else op.lower()
 
 
-def _cure(found: Written, looped: str) -> str:
+def _fix(found: Written, looped: str) -> str:
     """What to do instead; `looped` is what a loop takes the views of, if one does."""
     name, body, text = found.here, found.level.body, found.level.place.text
     if found.module:
@@ -135,18 +135,18 @@ def _made_unrecorded(found: Written, mode: str) -> Finding:
         around = _block_around(body, made)
         how = f"as a view, inside the block of line {around.line}" if around else f"as a view; that ran under {block}"
         lines.insert(0, shown(made, f"makes {name} {how}."))
-    lines.append("Autograd has no history for that view, so it cannot tell whether the change is to be recorded.")
+    lines.append("Autograd has no graph for that view, so it cannot tell whether the change is to be recorded.")
     away = out_of_place(body, found.level.line) if body else None
     record = f"write {away}, which makes a new tensor" if away else f"make {name} outside of the {block} block"
-    cure = f"If the change belongs to the computation, {record}. If it does not, put it under torch.no_grad(), too."
+    fix = f"If the change belongs to the computation, {record}. If it does not, put it under torch.no_grad(), too."
     if is_tensor(found.tensor) and is_leaf(found.tensor):
-        cure = f"Put the change under torch.no_grad(), too: {name} shows the memory of {found.label}, a leaf."
+        fix = f"Put the change under torch.no_grad(), too: {name} shows the memory of {found.label}, a leaf."
     return Finding(
         CODE,
         "error",
         f"{name} is a view made under {block}, and this statement changes it in place outside of that block.",
         tuple(lines),
-        cure,
+        fix,
         source=str(found.level.place),
         exact=found.tensor is not None,
     )

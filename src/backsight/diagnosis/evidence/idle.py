@@ -34,11 +34,11 @@ class Idle:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why nothing reaches it: the evidence, the statement that matters, and the cure."""
+    """Why nothing reaches it: the evidence, the statement that matters, and the fix."""
 
     evidence: tuple[str, ...]
     place: Place
-    cure: str
+    fix: str
     sometimes: bool = False
 
 

@@ -27,7 +27,7 @@ class Unsteady:
 
     place: Place
     why: str
-    cure: str
+    fix: str
 
 
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:

@@ -33,7 +33,7 @@ def told(leak: Leak) -> Finding:
         "warning",
         _title(leak),
         (_growth(leak), *(shown(keeping.place, says(keeping)) for keeping in where[:_SHOWN])),
-        cure(where, leak.held.newest.shape, _is_within(leak.held)),
+        fix(where, leak.held.newest.shape, _is_within(leak.held)),
         source=str(where[0].place) if len(where) == 1 else None,
         exact=len(where) == 1,
     )
@@ -48,7 +48,7 @@ def _title(leak: Leak) -> str:
     if not leak.held.name:
         return "Graphs pile up, and no variable was found that holds them."
     if leak.is_one_graph:
-        return f"{leak.held.name} hangs on every step before: its graph grows."
+        return f"{leak.held.name} keeps the graph of every earlier step alive."
     return f"{_list(leak.held)} holds the graphs of more and more steps."
 
 
@@ -99,7 +99,7 @@ def _may(keeping: Keeping) -> str:
     return f"may be what keeps it: {keeping.value}." if keeping.value else "may be what keeps it."
 
 
-def cure(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) -> str:
+def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) -> str:
     """Return how to let the graphs go; `shape` is that of the newest result, which may be `within` what is kept."""
     if len(where) != 1:
         return "Keep values there instead of tensors that have a graph: .item() of a number, .detach() of a tensor."

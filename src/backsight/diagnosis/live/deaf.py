@@ -35,7 +35,7 @@ def indifferent(model: str, rows: int, steps: int) -> Finding:
     return Finding(
         DEAF,
         "warning",
-        f"{model} returns the same for each of {counted(rows, 'row')} of its input, to the last bit.",
+        f"{model} returns bit-identical outputs for all {counted(rows, 'row')} of its input.",
         (f"So it was in {counted(steps, 'step')} in a row, though the rows that it was given differ.",),
         "Look where the rows become one: a layer whose units are all dead, a mask that covers all, a mean over the "
         "wrong dimension, an input that is not used. `backsight run --record` shows from which layer on.",

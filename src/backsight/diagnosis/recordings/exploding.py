@@ -22,5 +22,5 @@ def exploding(recording: Recording) -> Iterator[Finding]:
             found.title("explode"),
             (found.shown(), *(back if found.what == "Activations" else ())),
             "Start with smaller weights (torch.nn.init.kaiming_normal_ for ReLU, xavier_normal_ for tanh), add "
-            "normalization layers, or scale the residual branches. Clipping gradients does not cure it.",
+            "normalization layers, or scale the residual branches. Clipping gradients does not fix it.",
         )

@@ -41,17 +41,17 @@ def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]
     name, them = pulled[0].tensor.name, "it" if len(pulled) == 1 else "them"
     steps = counted(max(len(np.unique(rows["step"])) for rows in pulled), "step")
     many = f"{_some(recording, pulled)} get gradients and never move."
-    held, cure = _held(recording, pulled, them)
+    held, fix = _held(recording, pulled, them)
     return Finding(
         "BS306",
         "warning",
         f"{name} gets gradients and never moves." if len(pulled) == 1 else many,
         (
-            f"{listed([rows.tensor.name for rows in pulled], 4)}: the same to the last bit in {steps}.",
+            f"{listed([rows.tensor.name for rows in pulled], 4)}: bit-identical in {steps}.",
             f"Norm of the gradient of {name}, median of these steps: {pulls[name]:.2g}.",
             *([held] if held else []),
         ),
-        cure,
+        fix,
     )
 
 

@@ -22,7 +22,7 @@ _GRADIENTS = ("grad", "output_grad", "update")
 _GROWN = 100.0
 """How many times gradients grow in the steps before where a training diverges."""
 
-_CURES = {
+_FIXES = {
     "input": "Look at the data of this step, and at what is done to it before the model gets it.",
     "between": "Look into the forward of {0}: what {0} was given is finite, and so is what the modules in it returned "
     "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in half "
@@ -108,7 +108,7 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
     title = f"{label(first)} came to hold {first.what} at step {step}."
     grown = len(before) > 1 and before[-1] > _GROWN * before[0]
     return Finding(
-        "BS301", severity, title, tuple(evidence), _CURES["diverging"] if grown else _cure(recording, first, step)
+        "BS301", severity, title, tuple(evidence), _FIXES["diverging"] if grown else _fix(recording, first, step)
     )
 
 
@@ -120,12 +120,12 @@ def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Fin
             f"Gradients were not finite in {counted(len(gradients), 'step')}, and no weight was touched by it, as when "
             "a gradient scaler skips a step."
         )
-        cure = "Nothing to do where the loss is scaled; else look at the data of that step."
+        fix = "Nothing to do where the loss is scaled; else look at the data of that step."
     else:
         harm = f"So it was in {counted(len(bad), 'step')}, and no gradient and no weight was touched by it."
-        cure = "Nothing to do if that is meant, as where NaN stands for what is missing."
+        fix = "Nothing to do if that is meant, as where NaN stands for what is missing."
     title = f"{label(first)} held {first.what} at step {step}, without lasting harm."
-    return Finding("BS301", "note", title, (first.shown(), harm), cure)
+    return Finding("BS301", "note", title, (first.shown(), harm), fix)
 
 
 def _spoilt(recording: Recording) -> list[str]:
@@ -134,14 +134,14 @@ def _spoilt(recording: Recording) -> list[str]:
     return [name for name, rows in recording.rows("weight").items() if last in rows.nonfinite["step"]]
 
 
-def _cure(recording: Recording, first: Strange, step: int) -> str:
+def _fix(recording: Recording, first: Strange, step: int) -> str:
     kind = first.kind.removeprefix("eval_")
     if kind in ("grad", "output_grad"):
         finite = _loss_was_finite(recording, step)
-        return _CURES["unknown loss" if finite is None else "gradient" if finite else "lost loss"]
+        return _FIXES["unknown loss" if finite is None else "gradient" if finite else "lost loss"]
     if kind == "input" and (around := _around(recording, first)):
-        return _CURES["between"].format(around)
-    return _CURES.get(kind, _CURES["weight"])
+        return _FIXES["between"].format(around)
+    return _FIXES.get(kind, _FIXES["weight"])
 
 
 def _around(recording: Recording, first: Strange) -> str | None:

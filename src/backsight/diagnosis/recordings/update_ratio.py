@@ -33,11 +33,11 @@ def update_ratio(recording: Recording) -> Iterator[Finding]:
         severity: Severity = "warning" if large[0][0] > HUGE else "note"
         yield _finding(severity, "large", large, len(ratios), "Lower the learning rate, or warm it up.")
     if small:
-        cure = "Raise the learning rate, or see why the gradients are so small; nothing to do at the end of a training."
-        yield _finding("note", "small", small, len(ratios), cure)
+        fix = "Raise the learning rate, or see why the gradients are so small; nothing to do at the end of a training."
+        yield _finding("note", "small", small, len(ratios), fix)
 
 
-def _finding(severity: Severity, what: str, found: list[_Ratio], of: int, cure: str) -> Finding:
+def _finding(severity: Severity, what: str, found: list[_Ratio], of: int, fix: str) -> Finding:
     shown = ", ".join(f"{name} {ratio:.2g}" for ratio, name in found[:4])
     more = f" and {len(found) - 4} more" if len(found) > 4 else ""
     return Finding(
@@ -45,7 +45,7 @@ def _finding(severity: Severity, what: str, found: list[_Ratio], of: int, cure: 
         severity,
         f"Updates are very {what} for {len(found)} of {of} weight {'matrix' if of == 1 else 'matrices'}.",
         (f"Norm of the update over norm of the weight, median over the steps; usual is {USUAL}: {shown}{more}.",),
-        cure,
+        fix,
     )
 
 

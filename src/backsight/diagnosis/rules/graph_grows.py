@@ -8,14 +8,14 @@ import numpy as np
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.history import growth_since, operations
-from backsight.diagnosis.live.culprit import cure, does
+from backsight.diagnosis.live.culprit import does, fix
 from backsight.diagnosis.live.statements import carrying
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown
 from backsight.source.keeping import Keeping
 
-_CURE = (
+_FIX = (
     "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is only "
     "printed."
 )
@@ -38,13 +38,13 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             "BS110",
             "warning",
-            "The graph grows from step to step: something of every step before hangs on this loss.",
+            "The graph grows from step to step: this loss is still attached to the graph of every earlier step.",
             (
                 f"{first.size}, {second.size}, {third.size} operations in the last three audits here; {third.carried} "
                 f"of the {third.size} were in the graph of the step before already.",
                 *(shown(keeping.place, does(keeping)) for keeping in where),
             ),
-            cure(where, scene.graph.roots[0].shape or ()) if where else _CURE,
+            fix(where, scene.graph.roots[0].shape or ()) if where else _FIX,
             source=str(where[0].place) if where else None,
         )
 

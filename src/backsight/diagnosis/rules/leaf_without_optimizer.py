@@ -49,7 +49,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         severity,
         title + ("it." if one else "them."),
         (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else [])),
-        _cure(scene, leaves, wanted),
+        _fix(scene, leaves, wanted),
         nodes=tuple(leaf.node for leaf in leaves),
     )
 
@@ -67,7 +67,7 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
     )
 
 
-def _cure(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
+def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
     if wanted and leaves[0].kind == "parameter":
         return (
             f"Nothing to do if {listed(list(scene.models), 3)} is to stay as it is: requires_grad_(False) on it saves "
@@ -90,8 +90,8 @@ def _cure(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
             f"else holds any more, and not {'this one' if one else 'these'}."
         )
     return (
-        f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or switch "
-        f"{'its gradient' if one else 'their gradients'} off with requires_grad_(False)."
+        f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or disable "
+        f"{'its gradient' if one else 'their gradients'} with requires_grad_(False)."
     )
 
 

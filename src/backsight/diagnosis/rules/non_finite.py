@@ -12,7 +12,7 @@ from backsight.diagnosis.wording import shaped
 from backsight.tape import Leaf, Node, Saved
 from backsight.tracing import current
 
-_CURE = (
+_FIX = (
     "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or "
     "non-finite input data. backsight run --nonfinite names the line."
 )
@@ -52,7 +52,7 @@ def non_finite(scene: Scene) -> Iterator[Finding]:
             "warning",
             "The loss is NaN or infinite.",
             (_born_late(scene),),
-            _CURE,
+            _FIX,
         )
 
 
@@ -106,6 +106,6 @@ def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
         "warning",
         f"{what}, saved for backward, holds NaN or infinity.",
         (f"{node.name}{where} saved it as `{saved.name}`: {order}, {born}",),
-        _CURE,
+        _FIX,
         nodes=(node.index,),
     )

@@ -42,7 +42,7 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
     grave = zero or rounded or reset
     if not grave:
         return None
-    because, cure = _reason(name, grave[0], grave is zero, grave is rounded)
+    because, fix = _reason(name, grave[0], grave is zero, grave is rounded)
     names = [next((n.path for n in found), "a parameter") for found in search([e.parameter for e in grave[:4]]).names]
     shown = listed([*names, *[""] * len(grave[4:])], 4)
     of = len(parameters(optimizer))
@@ -52,11 +52,11 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
         "warning",
         f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
         (
-            f"{shown}: the same to the last bit in {counted(grave[0].steps, 'step')}, though there is a gradient "
+            f"{shown}: bit-identical in {counted(grave[0].steps, 'step')}, though there is a gradient "
             f"(up to {max(each.pull for each in grave):.2g}).",
             because,
         ),
-        cure.format(them=them),
+        fix.format(them=them),
     )
 
 

@@ -18,7 +18,8 @@ def to_data(finding: Finding) -> dict[str, Any]:
         "code": finding.code,
         "severity": finding.severity,
         "title": finding.title,
-        "cure": finding.cure,
+        "fix": finding.fix,
+        "cure": finding.fix,  # the old name, until the next release
         "exact": finding.exact,
         "source": _source(finding),
         "evidence": [_evidence(each) for each in finding.evidence],

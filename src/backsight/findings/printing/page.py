@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _LIGHT = (
     "--page:#fff;--ink:#1b1f24;--soft:#5c6670;--edge:#d5dbe1;--panel:#f6f8fa;"
-    "--error:#b3261e;--warning:#8a5a00;--note:#0b57d0;--cure:#1a7f37;--lit:#fdeceb;--near:#e9f1fe"
+    "--error:#b3261e;--warning:#8a5a00;--note:#0b57d0;--fix:#1a7f37;--lit:#fdeceb;--near:#e9f1fe"
 )
 _DARK = (
     "--page:#14171b;--ink:#e4e8ec;--soft:#98a3ae;--edge:#333a42;--panel:#1b2026;"
-    "--error:#f2867e;--warning:#e0b050;--note:#7cacf8;--cure:#5fce7c;--lit:#3a2020;--near:#1d2b42"
+    "--error:#f2867e;--warning:#e0b050;--note:#7cacf8;--fix:#5fce7c;--lit:#3a2020;--near:#1d2b42"
 )
 
 # Notebooks have themes of their own, whatever the system prefers; what says nothing follows the system. The piece has
@@ -30,7 +30,7 @@ _STYLE = f"""
 [data-jp-theme-light="false"] .backsight,.vscode-dark .backsight,html[theme="dark"] .backsight{{{_DARK}}}
 .backsight{{background:var(--page);color:var(--ink);border:1px solid var(--edge);border-left:4px solid var(--error);
 border-radius:6px;padding:12px 16px;margin:4px 0;max-width:72em;font:14px/1.5 system-ui,sans-serif;text-align:left}}
-.backsight.warning{{border-left-color:var(--warning)}}.backsight.note{{border-left-color:var(--note)}}.backsight.good{{border-left-color:var(--cure)}}
+.backsight.warning{{border-left-color:var(--warning)}}.backsight.note{{border-left-color:var(--note)}}.backsight.good{{border-left-color:var(--fix)}}
 .backsight p{{margin:8px 0 0;max-width:90ch;white-space:pre-line;color:inherit}}
 .backsight p.head{{margin:0;font-size:15px;font-weight:600}}
 .backsight .code{{font:12.5px/1.6 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}}
@@ -49,7 +49,7 @@ border-radius:6px;overflow-x:auto;white-space:pre;word-break:normal}}
 .backsight pre .says{{color:var(--note);white-space:pre-wrap;min-width:0;max-width:calc(90ch + var(--in));
 padding-left:calc(var(--in) + 12px);text-indent:calc(0px - var(--in))}}
 .backsight pre .says.of-culprit{{color:var(--error)}}
-.backsight .cure b{{color:var(--cure)}}
+.backsight .fix b{{color:var(--fix)}}
 """
 
 
@@ -80,8 +80,8 @@ def _told(finding: Finding) -> Iterator[str]:
             yield _excerpt(excerpt)
     if finding.source and not is_shown:
         yield f'<p class="from">at <span class="code">{escape(finding.source)}</span></p>'
-    if finding.cure:
-        yield f'<p class="cure"><b>cure:</b> {_words(finding.cure)}</p>'
+    if finding.fix:
+        yield f'<p class="fix"><b>fix:</b> {_words(finding.fix)}</p>'
 
 
 def _words(text: str) -> str:

@@ -73,10 +73,10 @@ def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> I
             yield from _excerpt(console, excerpt, options)
     if finding.source and not is_shown:
         yield Text.assemble("  ", ("at ", "dim"), (finding.source, "cyan"))
-    if finding.cure:
+    if finding.fix:
         if has_code:
             yield Text("")
-        yield from _wrapped(console, Text.assemble(("cure: ", "bold green"), finding.cure), options.max_width - 2, "  ")
+        yield from _wrapped(console, Text.assemble(("fix: ", "bold green"), finding.fix), options.max_width - 2, "  ")
 
 
 def _paragraphs(console: RichConsole, part: str, options: ConsoleOptions) -> Iterator[Text]:

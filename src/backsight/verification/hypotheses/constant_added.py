@@ -29,17 +29,17 @@ def constant_added(case: Case) -> Explanation | None:
         f"For a grad_output of zeros it returns {_amount(case, here)} for `{case.argument}`; it must return 0, "
         "since where no gradient arrives, none may leave."
     ]
-    cure = "Multiply every term of the derivative by grad_output."
+    fix = "Multiply every term of the derivative by grad_output."
     if bracketed:
         evidence.append(
             f"grad_output * a + b is not grad_output * (a + b): with {what} inside the brackets every entry is right. "
             "A test with loss = out.sum() cannot see it, since grad_output is 1 there."
         )
-        cure = _brackets(case) or "Put the sum in brackets: grad_output * (... + ...)."
+        fix = _brackets(case) or "Put the sum in brackets: grad_output * (... + ...)."
     elif surplus:
         evidence.append("Without it every entry is right.")
-        cure = "Leave the added term out."
-    return Explanation(f"{case.subject} adds {what} that is not multiplied by grad_output.", tuple(evidence), cure)
+        fix = "Leave the added term out."
+    return Explanation(f"{case.subject} adds {what} that is not multiplied by grad_output.", tuple(evidence), fix)
 
 
 def _amount(case: Case, here: torch.Tensor) -> str:
@@ -49,7 +49,7 @@ def _amount(case: Case, here: torch.Tensor) -> str:
 
 
 def _brackets(case: Case) -> str:
-    """Return the cure in the user's own symbols: `grad_output * (6 * input + 2)`."""
+    """Return the fix in the user's own symbols: `grad_output * (6 * input + 2)`."""
     found = case.returned()
     if found is None or case.written is None:
         return ""

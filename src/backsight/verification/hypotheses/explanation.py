@@ -17,7 +17,7 @@ class Explanation:
 
     title: str
     evidence: tuple[str, ...]
-    cure: str
+    fix: str
     line: Place | None = None
     severity: Severity = "error"
 

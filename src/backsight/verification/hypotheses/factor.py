@@ -23,9 +23,9 @@ def constant_factor(case: Case) -> Explanation | None:
     ]
     if hint := _hint(case, factor):
         evidence.append(hint)
-    cure = f"Multiply the gradient of `{case.argument}` by {times(1 / factor, words=False)}."
+    fix = f"Multiply the gradient of `{case.argument}` by {times(1 / factor, words=False)}."
     return Explanation(
-        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", tuple(evidence), cure
+        f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", tuple(evidence), fix
     )
 
 

@@ -19,8 +19,8 @@ def ignores_grad_output(case: Case) -> Explanation | None:
     here = case.at(same)
     if not bool((here & case.is_wrong).any()):
         return None
-    cured = case.elementwise and case.fits(lambda draw: _multiplied(draw, same))
-    if not cured and not bool(here.all()):
+    fixed = case.elementwise and case.fits(lambda draw: _multiplied(draw, same))
+    if not fixed and not bool(here.all()):
         return None
     example = number(case.at(first)[here][0])
     evidence = [
@@ -29,14 +29,14 @@ def ignores_grad_output(case: Case) -> Explanation | None:
         "By the chain rule each entry is grad_output times the derivative of forward, "
         "d loss/d input = d loss/d output · d output/d input; the first factor is missing.",
     ]
-    if cured:
+    if fixed:
         evidence.append(
             "Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output "
             "is 1 there."
         )
-    statement, cure = _constant_written(case)
+    statement, fix = _constant_written(case)
     title = f"{case.subject} ignores grad_output."
-    return Explanation(title, tuple(evidence), cure, case.place_of(statement))
+    return Explanation(title, tuple(evidence), fix, case.place_of(statement))
 
 
 def _multiplied(draw: Draw, entries: torch.Tensor) -> torch.Tensor:

@@ -13,11 +13,11 @@ from backsight.verification.hypotheses.last_step import missing_last_step
 
 def missing_factor(case: Case) -> Explanation | None:
     """Multiplied or divided by an input, the output or grad_output, every entry is right."""
-    for text, candidate, cure in _candidates(case):
+    for text, candidate, fix in _candidates(case):
         if case.fits(candidate):
             return Explanation(
                 f"{case.subject} {text} in the gradient of `{case.argument}`.",
-                (f"Every entry that it returns for `{case.argument}` would be right {cure}.",),
+                (f"Every entry that it returns for `{case.argument}` would be right {fix}.",),
                 "Multiply the derivatives of all steps of forward, from its output back to this input: the chain rule.",
             )
     return missing_last_step(case)

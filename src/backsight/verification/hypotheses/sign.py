@@ -22,12 +22,12 @@ def wrong_sign(case: Case) -> Explanation | None:
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )
     expression = case.returned()
-    cure = (
+    fix = (
         f"Negate it: `{_negated(expression)}`."
         if expression and case.source_of_gradient() and not case.through
         else "Negate it."
     )
-    return Explanation(f"{case.subject} returns the gradient of `{case.argument}` with the wrong sign.", evidence, cure)
+    return Explanation(f"{case.subject} returns the gradient of `{case.argument}` with the wrong sign.", evidence, fix)
 
 
 def _negated(expression: ast.expr) -> str:

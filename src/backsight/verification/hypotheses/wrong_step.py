@@ -32,9 +32,9 @@ def wrong_step(case: Case) -> tuple[str, Explanation] | None:
         return None
     if mistake is None:
         return None
-    title, evidence, cure = mistake.told(case.argument)
+    title, evidence, fix = mistake.told(case.argument)
     return mistake.alteration.code, Explanation(
-        f"{case.subject} {title}, in the gradient of `{case.argument}`.", (evidence,), cure
+        f"{case.subject} {title}, in the gradient of `{case.argument}`.", (evidence,), fix
     )
 
 

@@ -150,13 +150,13 @@ def _adding(trial: Trial, name: str, at_zero: torch.Tensor) -> WrongGradient:
         f"With {grad} = 0 it returns {added} for {name}, and backward must make 0 of 0: it multiplies what arrives by "
         "the derivative, and nothing else."
     ]
-    cure = f"Multiply every term of the derivative by {grad}: {grad} * (a + b)."
+    fix = f"Multiply every term of the derivative by {grad}: {grad} * (a + b)."
     if spelt := outside_of_product(trial, grad):
         text, term, right = spelt
         evidence.append(f"In `{text}` the term `{term}` stands outside of the product: * binds stronger than +.")
-        cure = f"If it belongs to the derivative, put it in parentheses: {right}. If it does not, leave it out."
+        fix = f"If it belongs to the derivative, put it in parentheses: {right}. If it does not, leave it out."
     title = f"{the_backward(trial)} adds {added} to the gradient, outside of the product with {grad}."
-    return finding(trial, "BS402", title, tuple(evidence), cure, name)
+    return finding(trial, "BS402", title, tuple(evidence), fix, name)
 
 
 @rule("BS418")

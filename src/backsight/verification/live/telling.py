@@ -18,7 +18,7 @@ def finding(
     code: str,
     title: str,
     evidence: tuple[str, ...],
-    cure: str,
+    fix: str,
     of: str = "",
     severity: Severity = "error",
 ) -> WrongGradient:
@@ -30,7 +30,7 @@ def finding(
         severity,
         title,
         evidence,
-        cure
+        fix
         if written is not None
         else "This is PyTorch's own backward: if the error is not in its inputs, it is a bug.",
         str(backward) if backward is not None else trial.node.source,

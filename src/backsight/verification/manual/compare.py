@@ -50,11 +50,11 @@ def manual_backward(
 
 def _finding(asked: str, mistake: Mistake) -> WrongGradient:
     code, told = explained(mistake)
-    cure = " ".join(filter(None, [told.cure, formula(mistake)]))
+    fix = " ".join(filter(None, [told.fix, formula(mistake)]))
     name = f"{asked} of {type(mistake.layer).__name__}"
     evidence = tuple(filter(None, told.evidence.split("\n")))
     return WrongGradient(
-        code, "error", f"{name} {told.title}.", evidence, cure, operation=asked, input=mistake.parameter
+        code, "error", f"{name} {told.title}.", evidence, fix, operation=asked, input=mistake.parameter
     )
 
 

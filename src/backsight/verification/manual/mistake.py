@@ -14,11 +14,11 @@ from backsight.verification.manual.reference import Reference, Replace
 
 
 class Told(NamedTuple):
-    """How a gradient is wrong: `The weight_grad is` + `title`, and sentences of evidence and cure."""
+    """How a gradient is wrong: `The weight_grad is` + `title`, and sentences of evidence and fix."""
 
     title: str
     evidence: str
-    cure: str
+    fix: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ def _matters(wrong: Wrong) -> bool:
 def _lost(point: Point, wrongs: Sequence[Wrong], lost: Sequence[Lost]) -> WrongGradient:
     names = _listed([each.name for each in lost])
     title = f"The second derivative of {point.operation.name} is silently wrong: autograd cannot see through {names}."
-    cure = (
+    fix = (
         f"Save the inputs of forward (ctx.save_for_backward) and compute {names} from them again in backward; or "
         f"return {'it' if len(lost) == 1 else 'them'} as {'one more output' if len(lost) == 1 else 'more outputs'} of "
         "forward and save that. If no second derivative is wanted, mark backward @once_differentiable: then it raises."
@@ -48,7 +48,7 @@ def _lost(point: Point, wrongs: Sequence[Wrong], lost: Sequence[Lost]) -> WrongG
         else "Leave it out, so that backward is made of differentiable operations; or mark backward "
         "@once_differentiable: then a second derivative raises instead of being wrong."
     )
-    return _finding(point, wrongs, title, _why(lost), cure, lost)
+    return _finding(point, wrongs, title, _why(lost), fix, lost)
 
 
 def _why(lost: Sequence[Lost]) -> str:
@@ -69,15 +69,15 @@ def _listed(names: Sequence[str]) -> str:
 def _unexplained(point: Point, wrongs: Sequence[Wrong]) -> WrongGradient:
     title = f"The second derivative of {point.operation.name} is silently wrong."
     why = "What its backward computes changes with the input otherwise than autograd says."
-    cure = (
+    fix = (
         "Look in backward for what is a constant to autograd: values made in forward and kept on ctx, .detach(), "
         ".data, NumPy. Or mark it @once_differentiable."
     )
-    return _finding(point, wrongs, title, why, cure, ())
+    return _finding(point, wrongs, title, why, fix, ())
 
 
 def _finding(
-    point: Point, wrongs: Sequence[Wrong], title: str, why: str, cure: str, lost: Sequence[Lost]
+    point: Point, wrongs: Sequence[Wrong], title: str, why: str, fix: str, lost: Sequence[Lost]
 ) -> WrongGradient:
     operation = point.operation
     definition = operation.definition
@@ -91,7 +91,7 @@ def _finding(
         "error",
         title,
         (*kept, why, _how_wrong(point, wrongs)),
-        cure,
+        fix,
         None if where is None else str(where),
         operation=operation.name,
         input=argument(operation, wrongs[0].pull.point.wanted[wrongs[0].number]),

@@ -20,7 +20,7 @@ class Alteration(NamedTuple):
     alter: Callable[[Step, int], torch.Tensor | None]
     title: str
     evidence: str
-    cure: str
+    fix: str
 
 
 def constant(step: Step, number: int) -> torch.Tensor | None:

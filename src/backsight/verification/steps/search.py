@@ -48,11 +48,11 @@ class Found:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def told(self, argument: str) -> tuple[str, str, str]:
-        """Return title, evidence and cure."""
+        """Return title, evidence and fix."""
         step = _spelt(self.step) + (f" and {_spelt(self.beside)}" if self.beside else "")
         given = {"step": step, "operand": _operand(self.operand), "argument": argument, **self.words}
         alteration = self.alteration
-        return tuple(text.format(**given) for text in (alteration.title, alteration.evidence, alteration.cure))  # type: ignore[return-value]  # three
+        return tuple(text.format(**given) for text in (alteration.title, alteration.evidence, alteration.fix))  # type: ignore[return-value]  # three
 
 
 def found(

@@ -30,7 +30,7 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
                 "severity": finding.severity,
                 "title": finding.title,
                 "evidence": list(finding.evidence),
-                "cure": finding.cure,
+                "fix": finding.fix,
                 "source": finding.source,
                 "exact": finding.exact,
                 **_where(" ".join((finding.title, *finding.evidence)), names),

@@ -22,7 +22,7 @@ function findingsPage(state, info, app) {
         h("h3", {}, finding.title),
         finding.evidence.map((line) => h("p", { class: "evidence" }, line)),
         finding.source ? h("p", { class: "soft" }, `at ${finding.source}`) : null,
-        finding.cure ? h("p", { class: "cure" }, h("b", {}, "Cure: "), finding.cure) : null,
+        finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), finding.fix) : null,
         finding.tensors.length ? h("p", { class: "shown" }, "See ", finding.tensors.slice(0, 4).map(([tensor, kind], at) => [at ? ", " : "", link({ page: "tensor", run: state.run, tensor, kind, step: finding.step === null ? undefined : finding.step }, `${tensor} (${KIND_NAMES[kind] || kind})`)]), finding.step !== null ? ` at step ${count(finding.step)}` : "") : null)));
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));

@@ -28,7 +28,7 @@ Clue = Callable[[Case], Finding | None]
 
 CLUES: tuple[Clue, ...] = (changed_by_step, changed_by_statement, changed_by_module)
 
-_CURE = (
+_FIX = (
     "Make a new tensor instead of changing the old one: x = x + 1, not x += 1; or change a copy, x = x.clone() first. "
     "If an optimizer changed it, compute the loss after its step()."
 )
@@ -57,14 +57,14 @@ def _unlocated(case: Case) -> Finding:
     field = "its result" if case.is_result else f"`{case.saved.name}`"
     lines = [f"{case.node.name}{where} saved it as {field}: {why_saved(case.operation, case.is_result)}."]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
+        lines.append(shown(case.failure.user.place, f"needs the original value; {case.since}."))
     lines.append("Which statement changed it could not be found out after the fact.")
     return Finding(
         CODE,
         "error",
         f"{name} was changed in place after {spoken(case.operation)} had saved it for backward.",
         tuple(lines),
-        _CURE,
+        _FIX,
         source=case.failure.source,
         exact=False,
     )
@@ -83,7 +83,7 @@ def _by_message(failure: Failure, said: Said | None) -> Finding:
         "error",
         f"{what} that backward needs was changed in place after the forward pass had saved it.",
         tuple(lines),
-        _CURE,
+        _FIX,
         source=failure.source,
         exact=False,
     )

@@ -109,7 +109,7 @@ class Case:
     def since(self) -> str:
         """`it was changed once since (version 0 then, 1 now)`."""
         times = {1: "once", 2: "twice"}.get(self.changes, f"{self.changes} times")
-        return f"it was changed {times} since (version {self.saved.expected} then, {self.saved.version} now)"
+        return f"it was modified {times} since (version {self.saved.expected} → {self.saved.version})"
 
     def is_held_by(self, value: object) -> bool:
         """Whether `value` is a tensor over the very memory that was saved, or a small container of one."""

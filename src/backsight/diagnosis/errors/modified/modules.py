@@ -32,7 +32,7 @@ def changed_by_module(case: Case) -> Finding | None:
         f"{who} writes over the tensor that it is given.",
     ]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
+        lines.append(shown(case.failure.user.place, f"needs the original value; {case.since}."))
     return Finding(
         "BS202",
         "error",

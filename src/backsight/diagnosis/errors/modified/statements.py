@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from backsight.diagnosis.errors.modified.case import Case, said_by
-from backsight.diagnosis.errors.modified.cures import cure
+from backsight.diagnosis.errors.modified.fixes import fix
 from backsight.diagnosis.errors.modified.scenes import Scene, scenes
 from backsight.diagnosis.errors.modified.spelling import is_spelled, spoken, why_saved
 from backsight.diagnosis.evidence.memory import is_tensor, shape_of, storage_of
@@ -167,7 +167,7 @@ def _finding(case: Case, likely: Sequence[Change]) -> Finding:
     if first.saver != first.place:
         lines += [shown(each.place, _says(each)) for each in likely]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
+        lines.append(shown(case.failure.user.place, f"needs the original value; {case.since}."))
     exact = first.sure and (len(likely) == 1 or len(likely) == case.changes)
     if not exact:
         lines.append(_doubt(likely))
@@ -176,7 +176,7 @@ def _finding(case: Case, likely: Sequence[Change]) -> Finding:
         "error",
         f"{name} was changed in place{through} after {spoken(case.operation)} had saved it for backward.",
         tuple(lines),
-        cure(case, first.scene, first.name, first.place, first.module, len(likely), name if through else ""),
+        fix(case, first.scene, first.name, first.place, first.module, len(likely), name if through else ""),
         source=str(first.place),
         exact=exact,
     )

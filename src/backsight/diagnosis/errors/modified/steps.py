@@ -83,7 +83,7 @@ def _between(
     if forward:
         lines.insert(0, shown(forward, f"uses {weight}, and saves it: the gradient of a product needs both factors."))
     failed = case.failure.user or level
-    lines.append(shown(failed.place, f"needs {weight} as it was, but {case.since}."))
+    lines.append(shown(failed.place, f"needs the original value of {weight}; {case.since}."))
     watched = case.node.index in steps.old
     lines += [_SEEN.format(case.node.name)] if watched else [] if forward else [_UNSEEN]
     return Finding(
@@ -98,7 +98,7 @@ def _between(
 
 
 def _in_order(case: Case, steps: second.Case, level: Level, optimizer: str, loss: str) -> str:
-    """The cure; where the loss reaches the stepped weights through one value only, each way with what it does."""
+    """The fix; where the loss reaches the stepped weights through one value only, each way with what it does."""
     assert case.leaf is not None
     again = f"ompute {loss} after {optimizer}.step(), with a new forward pass"
     cut = detachable(steps, level, case.leaf.owner or "")
@@ -152,10 +152,13 @@ def _through_history(
     weight, (place, optimizer) = case.leaf.label, step
     name, read, held = carried or ("A result of an earlier iteration", None, None)
     watched = case.node.index in steps.old
-    lines = [shown(read, f"reads {name} as the iteration before left it, with its history.")] if read else []
+    lines = [shown(read, f"reads {name} from the previous iteration, still attached to its graph.")] if read else []
     lines += [
-        shown(place, f"has changed {weight} in place since then; that history has saved it."),
-        shown(level.place, f"goes back into that history: it needs {weight} as it was, but {case.since}."),
+        shown(place, f"has since modified {weight} in place; the earlier graph still needs the old value."),
+        shown(
+            level.place,
+            f"backpropagates into that earlier graph, which needs the original value of {weight}; {case.since}.",
+        ),
         _SEEN.format(case.node.name) if watched else _UNSEEN,
     ]
     cut = detached(name, held) if carried else "hidden = hidden.detach(), for what is carried over"
@@ -164,7 +167,7 @@ def _through_history(
         "error",
         f"{name} leads this backward into an earlier iteration, whose weights {optimizer}.step() has changed since.",
         tuple(lines),
-        f"Cut the history after each step: {cut}. Then backward needs no retain_graph=True either.",
+        f"Detach after each step: {cut}. Then backward needs no retain_graph=True either.",
         source=str(read or place),
         exact=watched,
     )

@@ -74,13 +74,13 @@ def _finding(case: Case, changes: list[tuple[Change, Line]]) -> Finding:
         title = f"{_optimizer(line)}.step() changed {name} between the forward pass and its backward."
     lines = [_saving(case, name), *(shown(at, f"{_does(each, module)}.") for each, at in changes)]
     if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs it as it was, but {case.since}."))
+        lines.append(shown(case.failure.user.place, f"needs the original value; {case.since}."))
     return Finding(
         "BS202",
         "error",
         title,
         tuple(lines),
-        f"Make that {kind} without inplace=True." if module else _cure(case, change, line, name),
+        f"Make that {kind} without inplace=True." if module else _fix(case, change, line, name),
         source=str(line.place),
     )
 
@@ -145,7 +145,7 @@ def _written(line: Line) -> str:
     return body.text(statement.target) if body and isinstance(statement, ast.AugAssign) else ""
 
 
-def _cure(case: Case, change: Change, line: Line, name: str) -> str:
+def _fix(case: Case, change: Change, line: Line, name: str) -> str:
     loss = (case.failure.user.receiver if case.failure.user else "") or "the loss"
     if change.kind == "optimizer":
         step = f"{_optimizer(line)}.step()"
@@ -154,7 +154,7 @@ def _cure(case: Case, change: Change, line: Line, name: str) -> str:
             "optimizer steps."
         )
     if case.leaf is not None or _is_weight(case):
-        return f"{_later(case, line)} below every backward() that needs {name} as it was."
+        return f"{_later(case, line)} below every backward() that needs the original {name}."
     if "." in case.holder and not case.saved.requires_grad:
         written = _written(line) or name
         later = f"Or update {written} after backward()."

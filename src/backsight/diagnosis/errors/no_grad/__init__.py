@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from backsight.diagnosis.errors.no_grad.causes import cut_off, frozen, likely, nothing_requires_grad, switched_off
-from backsight.diagnosis.errors.no_grad.cures import silenced
+from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
 from backsight.diagnosis.errors.no_grad.never_added import never_added
 from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
@@ -73,14 +73,14 @@ def _unlocated(scene: Scene) -> Finding:
     if scene.root is not None:
         evidence.append(f"{scene.loss}: {described(scene.root)}{_made_in(scene.root)}.")
     evidence.append(
-        "Where its history was cut off could not be found out after the fact."
+        "Where it was detached could not be found out after the fact."
         if level is None or level.body
-        else "The source of this code cannot be read, so what cut its history off is not known."
+        else "The source of this code cannot be read, so what detached it is not known."
     )
     return Finding(
         CODE,
         "error",
-        scene.title("none of what it was computed from does, or the history was cut off on the way"),
+        scene.title("none of what it was computed from does, or it was detached on the way"),
         tuple(evidence),
         "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) and "
         f"torch.no_grad(), and for parameters that are frozen. {silenced(scene.loss)}",
@@ -93,5 +93,5 @@ def _made_in(root: torch.Tensor) -> str:
     if root.is_inference():
         return ", made under torch.inference_mode()"
     if not (root.is_floating_point() or root.is_complex()):
-        return ", and integers and booleans never have a history"
+        return ", and integers and booleans never require grad"
     return ""

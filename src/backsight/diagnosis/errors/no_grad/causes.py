@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.cures import cure, leaves_pytorch
+from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
 from backsight.diagnosis.errors.no_grad.frontier import lost_in_call
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
@@ -26,7 +26,7 @@ from backsight.source.definitions import definitions
 
 CODE = "BS203"
 _SWITCHED_OFF = (
-    "torch.is_grad_enabled() is False as this is explained, so some code has switched gradients off and not on again."
+    "torch.is_grad_enabled() is False as this is explained, so some code disabled gradients and never re-enabled them."
 )
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
@@ -188,7 +188,7 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
             *((f"Other histories end at {listed([str(place) for place in others], 3)}.",) if others else ()),
             *(() if seen else (_from_text(suspect),)),
         ),
-        cure(culprit, scene.loss),
+        fix(culprit, scene.loss),
         source=str(culprit.cut.place),
         exact=seen,
     )
@@ -209,7 +209,7 @@ def _because(suspect: Suspect) -> str:
         case "no_grad":
             return f"it was computed under {expression}, where nothing is recorded"
         case "copy":
-            return f"{expression} makes a new tensor that knows nothing of the model"
+            return f"{expression} creates a new tensor, detached from the model"
     return f"{expression} cut it off from what is to be trained"
 
 
@@ -218,7 +218,7 @@ def _steps(suspect: Suspect) -> Iterator[str]:
     if suspect.behind:
         yield from _steps(suspect.behind)
     held = suspect.held.replace("what ", "What ", 1) if suspect.held.startswith("what ") else suspect.held
-    had = f" {held} has a history; the result has none." if suspect.operand and suspect.verdict else ""
+    had = f" {held} is attached to a graph; the result is not." if suspect.operand and suspect.verdict else ""
     if suspect.cut.kind == "no_grad":
         yield shown(suspect.cut.place, "records nothing of what is computed inside.")
         for place, name in suspect.inside[:2]:

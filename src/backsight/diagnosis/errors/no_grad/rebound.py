@@ -49,7 +49,7 @@ def _replaced(scene: Scene, replaces: Callable[[ast.stmt, str], bool]) -> Findin
             lost = isinstance(value, torch.Tensor) and not value.requires_grad
             found = _update(level, name, replaces) if lost else None
             if found is not None:
-                return _finding(scene, name, *found, _cure(level, name, found[1]))
+                return _finding(scene, name, *found, _fix(level, name, found[1]))
     return None
 
 
@@ -66,7 +66,7 @@ def _update(level: Level, name: str, replaces: Callable[[ast.stmt, str], bool]) 
     return (made, update) if made and update else None
 
 
-def _cure(level: Level, name: str, update: Place) -> str:
+def _fix(level: Level, name: str, update: Place) -> str:
     """How to change the leaf itself: as the last statement that computes `name` from `name` does."""
     if f"{name}.grad" in update.text:
         return (
@@ -81,19 +81,19 @@ def _cure(level: Level, name: str, update: Place) -> str:
     return f"Change {name} in place, so that it stays the leaf it was: `with torch.no_grad(): {change}`."
 
 
-def _finding(scene: Scene, name: str, made: Place, update: Place, cure: str) -> Finding:
+def _finding(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:
     level = scene.failure.user
     return Finding(
         "BS203",
         "error",
-        scene.title(f"{name} is another tensor since its update, and that one does not"),
+        scene.title(f"{name} was replaced in its update by a tensor that does not"),
         (
             shown(made, f"makes {name}, with requires_grad."),
-            shown(update, f"puts a new tensor into {name}, computed without a history: it does not require grad."),
+            shown(update, f"puts a new tensor into {name}, computed without a graph: it does not require grad."),
             *((shown(level.place, "finds nothing to go back through."),) if level else ()),
             f"(That the update ran is read from the source text; that {name} does not require grad now is seen.)",
         ),
-        cure,
+        fix,
         source=str(update),
         exact=False,
     )

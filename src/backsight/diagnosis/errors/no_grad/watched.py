@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import replace
 
-from backsight.diagnosis.errors.no_grad.cures import of_comparison, of_copy, of_integers, of_positions, silenced
+from backsight.diagnosis.errors.no_grad.fixes import of_comparison, of_copy, of_integers, of_positions, silenced
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
@@ -54,7 +54,7 @@ def _finding(scene: Scene, cuts: list[Severed]) -> Finding:
         "error",
         scene.title(_because(nearest)),
         tuple(places),
-        f"{_cure(nearest, block)} {silenced(scene.loss)}",
+        f"{_fix(nearest, block)} {silenced(scene.loss)}",
         source=str(block or line.place),
     )
 
@@ -86,7 +86,7 @@ def _because(cut: Severed) -> str:
         case "inference":
             return f"{expression} ran under torch.inference_mode(), where nothing is recorded"
         case "rewrapped":
-            return f"{expression} makes a new tensor that knows nothing of the model"
+            return f"{expression} creates a new tensor, detached from the model"
         case "frozen":
             return f"{expression} ran on nothing that requires grad"
     return f"{expression} cut it off from what is to be trained"
@@ -102,11 +102,11 @@ def _why(cut: Severed) -> str:
         case "frozen":
             return f"computes {cut.op} from what does not require grad"
         case "rewrapped":
-            return f"copies the values of {what} into a new tensor, without history"
-    return f"takes the history of {what} away ({cut.op})"
+            return f"copies the values of {what} into a new tensor, without a graph"
+    return f"detaches {what} ({cut.op})"
 
 
-def _cure(cut: Severed, block: Place | None) -> str:
+def _fix(cut: Severed, block: Place | None) -> str:
     operand = cut.operand or "the tensor"
     expression = cut.line.segment if cut.line and cut.line.segment else cut.op
     match cut.by:

@@ -107,20 +107,23 @@ def _finding(
     inner = inner or name
     if read == assigned:
         how = [
-            shown(read, f"reads {inner} as the {span} before left it, with its history, and assigns it for the next.")
+            shown(
+                read,
+                f"reads {inner} from the previous {span}, still attached to its graph, and assigns it for the next.",
+            )
         ]
     else:
         how = [
-            shown(read, f"reads {inner} as the {span} before left it, with its history."),
+            shown(read, f"reads {inner} from the previous {span}, still attached to its graph."),
             shown(assigned, f"assigns it for the next {span}."),
         ]
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     held = level.value(name)
     value = results_in(held)
-    cure = (
+    fix = (
         _kept(level, leaf, name, assigned)
         if leaf
-        else f"Cut the history after each step: {detached(inner, held)}. {_why_not_retain(case)}"
+        else f"Detach after each step: {detached(inner, held)}. {_why_not_retain(case)}"
     )
     shape = f", a tensor of shape {shaped(value[0].shape)}," if len(value) == 1 else ""
     return Finding(
@@ -129,10 +132,13 @@ def _finding(
         f"{name}{shape} carries the graph of one {span} into the next, and backward() has freed that graph.",
         (
             *how,
-            shown(level.place, f"goes back through this {span} and into the one before, which it freed then."),
+            shown(
+                level.place,
+                f"backpropagates through this {span} into the graph of the previous one, which is already freed.",
+            ),
             INFERRED,
         ),
-        cure,
+        fix,
         source=str(assigned),
         exact=False,
     )
@@ -168,15 +174,15 @@ def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
     change = (in_place(level.body, name, assigned.line) if level.body else None) or f"{name}.copy_(...)"
     return (
         f"Let {name} stay the leaf that {leaf.owner} updates, and change it in place: `with torch.no_grad(): "
-        f"{change}`. Or give the result another name. {name}.detach() is no cure: {leaf.owner} does not hold what that "
+        f"{change}`. Or give the result another name. {name}.detach() won't help: {leaf.owner} does not hold what that "
         "makes."
     )
 
 
 def _why_not_retain(case: Case) -> str:
     if any(level.body and optimizer_steps(level.body) for level in case.failure.users):
-        return "retain_graph=True is no cure: the old graph saved weights that the optimizer has changed since."
-    return "retain_graph=True is no cure: every iteration would go back through all iterations before it."
+        return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
+    return "retain_graph=True won't help: every iteration would backpropagate through all earlier ones."
 
 
 def _running_sum(level: Level, name: str, facts: LoopFacts) -> Finding:
@@ -186,7 +192,7 @@ def _running_sum(level: Level, name: str, facts: LoopFacts) -> Finding:
         "error",
         f"{name} adds up the losses of all iterations, and backward() has freed the graphs of the earlier ones.",
         (
-            shown(assigned, f"keeps what {name} was in the iteration before, with its history."),
+            shown(assigned, f"keeps {name} of the previous iteration, still attached to its graph."),
             shown(level.place, "goes back through all of it in every iteration."),
             INFERRED,
         ),

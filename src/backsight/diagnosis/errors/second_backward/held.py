@@ -34,13 +34,13 @@ def held_since_step(case: Case) -> Finding | None:
             f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step, as the running "
             "watch has noted.",
         ),
-        _cure(name, len({node for node, _, _ in held})),
+        _fix(name, len({node for node, _, _ in held})),
         source=case.failure.source,
         exact={node for node, _, _ in held} >= set(case.joints),
     )
 
 
-def _cure(name: str, made: int) -> str:
+def _fix(name: str, made: int) -> str:
     if made > 1:  # one after the other, in a loop
         return f"Empty {name} after each optimizer step, {name}.clear(), or put results into it after .detach()."
     return (

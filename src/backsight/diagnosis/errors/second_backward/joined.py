@@ -91,10 +91,12 @@ def _carried(case: Case, joint: Joint) -> Finding | None:
         f"{name}, {_kind(joint.old)}, carries the graph of one pass into the next, and "
         "backward() has freed that graph.",
         (
-            shown(joint.used, f"reads {name} as the pass before left it, with its history, and assigns it anew."),
+            shown(
+                joint.used, f"reads {name} from the previous pass, still attached to its graph, and assigns it anew."
+            ),
             *_freed(case),
         ),
-        f"Cut the history after each step: {name} = {name}.detach(). retain_graph=True is no cure: the graph would "
+        f"Detach after each step: {name} = {name}.detach(). retain_graph=True won't help: the graph would "
         "grow with every pass.",
         source=str(joint.used),
     )
@@ -123,12 +125,15 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
             "error",
             f"{name} carries the graph of one iteration into the next, and backward() has freed that graph.",
             (
-                shown(place, f"reads {name} as the iteration before left it, with its history, and assigns it anew."),
+                shown(
+                    place,
+                    f"reads {name} from the previous iteration, still attached to its graph, and assigns it anew.",
+                ),
                 shown(joint.used, "computes with it."),
                 *_freed(case),
                 "(Which element it was is read from the source text.)",
             ),
-            f"Cut the history after each step: detach() every tensor that {name} holds. retain_graph=True is no cure: "
+            f"Detach after each step: detach() every tensor that {name} holds. retain_graph=True won't help: "
             "the graph would grow with every pass.",
             source=str(place),
             exact=False,
@@ -142,7 +147,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
     name = joint.holder or _operand(case, joint) or _assigned(joint) or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
-        lines.append(shown(put, f"keeps it in {container}, with its history."))
+        lines.append(shown(put, f"keeps it in {container}, still attached to its graph."))
     else:
         put = None
     if joint.used and joint.used != joint.made:
@@ -156,7 +161,7 @@ def _kept(case: Case, joint: Joint) -> Finding:
         "error",
         f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
         (*lines, *_freed(case), *doubt),
-        _cure(case, joint, name, container, put),
+        _fix(case, joint, name, container, put),
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
@@ -177,9 +182,9 @@ def _freed(case: Case) -> Iterator[str]:
         yield shown(level.place, "needs it again.")
 
 
-def _cure(case: Case, joint: Joint, name: str, container: str, put: Place | None) -> str:
+def _fix(case: Case, joint: Joint, name: str, container: str, put: Place | None) -> str:
     if put is not None:
-        return f"Put it into {container} without its history: append x.detach(), not x."
+        return f"Put it into {container} detached: append x.detach(), not x."
     if joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint):
         return (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and "

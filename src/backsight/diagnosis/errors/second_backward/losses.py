@@ -92,7 +92,7 @@ def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
             shown(loop, "does not compute it again."),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights are others, too.",
+        f"Compute {name} inside the loop, from a new forward pass: after optimizer.step() the weights have changed.",
         source=str(made[-1]) if made else str(level.place),
     )
 
@@ -131,24 +131,24 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[
     ]
     read = ancestors(level.body, other, place.line).get(through) if through else None
     if through and read and _steps_elsewhere(case, level, place, shared):
-        evidence.insert(0, shown(read.read, f"computes {other} from {through} with its history."))
+        evidence.insert(0, shown(read.read, f"computes {other} from {through}, still attached to its graph."))
         evidence.append(f"The step that follows {other}.backward() does not train what made {through}.")
-        cure = f"Compute {other} from {through}.detach(): then its backward stays out of what made {through}."
-        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(read.read))
+        fix = f"Compute {other} from {through}.detach(): then its backward stays out of what made {through}."
+        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(read.read))
     if part := _trains_a_part(case, level, place, shared):
         evidence.append(
             f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
         )
         again = f"Compute {through} again" if through else "Run the forward pass again"
-        cure = (
+        fix = (
             f"{again} for {loss}, after {part}. For {other}, detach what its optimizer does not train. (Adding the "
-            "losses is no cure: each optimizer would get the gradients of both.)"
+            "losses won't help: each optimizer would get the gradients of both.)"
         )
-        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(level.place))
-    cure = f"Add the losses and call backward once: ({other} + {loss}).backward()."
+        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+    fix = f"Add the losses and call backward once: ({other} + {loss}).backward()."
     if _steps_between(level, place):
-        cure += " Step the optimizers after that."
-    return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), cure, str(level.place))
+        fix += " Step the optimizers after that."
+    return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
 
 
 def _freed_title(other: str, loss: str, through: str | None) -> str:

@@ -9,18 +9,18 @@ from backsight.diagnosis.wording import listed
 from backsight.source.body import callee
 
 
-def cure(suspect: Suspect, loss: str) -> str:
-    """Return the cure for what a suspect does; never `loss.requires_grad_()`."""
-    return f"{_cure(suspect)} {silenced(loss)}"
+def fix(suspect: Suspect, loss: str) -> str:
+    """Return the fix for what a suspect does; never `loss.requires_grad_()`."""
+    return f"{_fix(suspect)} {silenced(loss)}"
 
 
 def silenced(loss: str) -> str:
-    """Say why the cure that people find first is none."""
+    """Say why the fix that people find first is none."""
     name = loss if loss.isidentifier() else "loss"
     return f"{name}.requires_grad_() would only silence the error: nothing would be trained."
 
 
-def _cure(suspect: Suspect) -> str:
+def _fix(suspect: Suspect) -> str:
     if suspect.cut.kind == "no_grad":
         return _of_block(suspect)
     if suspect.behind is not None:
@@ -49,7 +49,7 @@ def _cure(suspect: Suspect) -> str:
         case "copy":
             return of_copy(operand, expression)
         case "gradient":
-            return "Pass create_graph=True where that gradient is computed, so that it has a history of its own."
+            return "Pass create_graph=True where that gradient is computed, so that it has a graph of its own."
         case "number":
             return _of_number(operand, function)
     return f"Compute the loss without {expression}."
@@ -97,7 +97,7 @@ def _of_number(operand: str, function: str) -> str:
         )
     if function in _NUMPY:
         return (
-            f"Stay in PyTorch, with {operand} as it is: NumPy records no history, and most of its functions have a "
+            f"Stay in PyTorch, with {operand} as it is: NumPy records no graph, and most of its functions have a "
             "namesake in torch."
         )
     return (
@@ -111,7 +111,7 @@ def _of_numbers(suspect: Suspect) -> str:
     names = operands(suspect.section, suspect.cut)
     function = _function(suspect.behind.cut.expression)
     return (
-        f"Leave out .{function}() there, so that {names[0] if names else 'the list'} holds tensors with their history, "
+        f"Leave out .{function}() there, so that {names[0] if names else 'the list'} holds tensors with their graphs, "
         f"and put torch.stack({names[0] if names else '...'}) in place of {suspect.cut.expression}."
     )
 
@@ -126,7 +126,7 @@ def _of_block(suspect: Suspect) -> str:
         return f"Compute the loss outside of the {expression} block."
     if not suspect.inside:
         return (
-            f"Compute outside of the {expression} block what the loss needs with its history. Weights that the block "
+            f"Compute outside of the {expression} block what the loss needs with its graph. Weights that the block "
             "updates must be changed in place (w -= lr * w.grad): then they stay the leaves that they were."
         )
     places = [place for place, _ in suspect.inside]

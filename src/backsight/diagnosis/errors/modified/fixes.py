@@ -16,7 +16,7 @@ from backsight.source.out_of_place import out_of_place
 _OUT = re.compile(r",\s*out\s*=\s*([\w.]+)")
 
 
-def cure(case: Case, scene: Scene, name: str, place: Place, module: str, changes: int, whole: str) -> str:
+def fix(case: Case, scene: Scene, name: str, place: Place, module: str, changes: int, whole: str) -> str:
     """Say what to write instead of the statement at `place`, one of `changes` that change `name`, a view of `whole`."""
     body = scene.section.body
     statement = statement_at(body, place.line)
@@ -25,7 +25,9 @@ def cure(case: Case, scene: Scene, name: str, place: Place, module: str, changes
     if whole:
         return f"Change a copy: put {whole} = {whole}.clone() before {name} is taken from it."
     if case.leaf is not None:
-        move = f"Move line {(scene.call or place).line} below every backward() that needs {case.leaf.label} as it was."
+        move = (
+            f"Move line {(scene.call or place).line} below every backward() that needs the original {case.leaf.label}."
+        )
         if case.leaf.owner or case.leaf.kind != "parameter":
             return move
         return f"{move} If {case.leaf.label} is not to be trained by it: compute with it under torch.no_grad()."
