@@ -86,10 +86,110 @@ for step in range(5):
 """
 
 
-PROGRAMS = {"patched": PATCHED, "numbers": NUMBERS, "traced": TRACED, "blamed": BLAMED, "clipped": CLIPPED}
+PATCHED_METHODS = """
+import gc, torch
+
+plain, shape = torch.Tensor.square, torch.Tensor.T
+torch.Tensor.square = lambda self: plain(self) * 2
+torch.Tensor.T = property(lambda self: shape.__get__(self) + 1)
+gc.freeze()
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(4):
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 4)).T.square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+FROZEN = PATCHED.replace("import torch,", "import gc, torch,").replace(
+    "torch.manual_seed(0)", "torch.manual_seed(0); gc.freeze()"
+)
+
+WITHOUT_VALUES = """
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+class Wrapper(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        args, kwargs = tree_map_only(Wrapper, lambda each: each.inner, (args, kwargs or {}))
+        return tree_map_only(torch.Tensor, Wrapper, func(*args, **kwargs))
+
+weight = torch.nn.Parameter(Wrapper(torch.ones(8)))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    (weight * 2).sum().backward()
+    optimizer.step()
+print(weight.inner.sum())
+with FakeTensorMode():
+    larger = torch.nn.Linear(2, 2)
+    larger(torch.ones(1, 2)).sigmoid().sum().backward()
+print(larger.weight.grad)
+"""
+
+JOINED = """
+import threading, torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    model(torch.ones(8, 4)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
+print(threading.active_count())
+"""
+
+CLOSED = """
+import os, time, torch
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.Adam(model.parameters())
+
+def train():
+    for _ in range(10):
+        model(torch.ones(8, 64)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    time.sleep(0.5)
+
+train()
+os.closerange(3, 256)
+files = [open(f"mine-{number}", "wb") for number in range(16)]
+train()
+for file in files:
+    file.close()
+print([os.path.getsize(file.name) for file in files])
+"""
 
 
-@pytest.mark.parametrize("record", [(), ("--record",)], ids=["watched", "recorded"])
+PROGRAMS = {
+    "patched methods": PATCHED_METHODS,
+    "frozen": FROZEN,
+    "without values": WITHOUT_VALUES,
+    "joined": JOINED,
+    "closed": CLOSED,
+    "patched": PATCHED,
+    "numbers": NUMBERS,
+    "traced": TRACED,
+    "blamed": BLAMED,
+    "clipped": CLIPPED,
+}
+
+
+@pytest.mark.parametrize("record", [(), ("--record",), ("--nonfinite",)], ids=["watched", "recorded", "births"])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_ends_and_prints_as_under_plain_python(bench, program, record):
     bench.write("train.py", program)

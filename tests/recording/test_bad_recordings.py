@@ -392,3 +392,13 @@ def test_a_recording_whose_last_segment_could_not_be_sorted_is_not_taken_for_one
     held = bs.open_run(run)
     assert [event.event for event in held.events][-1] == "ended"
     assert listed(held, now=held.created + 1e6).state == "finished"
+
+
+def test_a_recorder_that_was_closed_is_not_used_again_in_silence(tmp_path):
+    model = nn.Linear(2, 1)
+    with bs.record(model, run=tmp_path / "run") as rec:
+        pass
+    with pytest.raises(RuntimeError, match=r"has been closed, and .* is complete"):
+        rec.arm()
+    with pytest.raises(RuntimeError, match="has been closed"), rec:
+        pass

@@ -79,7 +79,7 @@ def test_stored_summaries_say_what_the_rows_say(
         patch.setattr(tidying, "FAN", 3)
         writer = write(path, steps, close=closed)
         thread = writer._outlet._tidying
-        if thread.ident:
+        if thread is not None:
             thread.join()
         run = open_run(path)
         rows = run.heatmap("l2", columns=columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import random
 import shutil
@@ -9,7 +10,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from pathlib import Path
 
@@ -375,7 +375,7 @@ def test_neither_recording_nor_reading_needs_pandas_or_arrow(path: Path) -> None
 
 def test_at_the_end_of_a_program_a_run_is_sorted_without_a_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = write(path, 3, close=False)
-    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    monkeypatch.setattr(_thread, "start_new_thread", no_thread)
     writer.close()
     assert wrong_numbers(open_run(path)) == 0
     assert [entry.suffix for entry in (path / "rank-00000").iterdir() if entry.suffix in (".live", ".sorted")] == [
@@ -385,12 +385,12 @@ def test_at_the_end_of_a_program_a_run_is_sorted_without_a_thread(path: Path, mo
 
 def test_without_a_thread_to_sort_in_writing_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backsight.runs.outlet.SEGMENT_FLUSHES", 2)
-    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    monkeypatch.setattr(_thread, "start_new_thread", no_thread)
     write(path, 9)
     assert open_run(path).steps.tolist() == list(range(9))
 
 
-def no_thread(thread: threading.Thread) -> None:
+def no_thread(function: object, given: object) -> None:
     raise RuntimeError("can't create new thread at interpreter shutdown")
 
 

@@ -33,6 +33,7 @@ class Explaining:
 
     def start(self) -> None:
         self._begin_to_watch()
+        self._starts(None)  # of the cell that loads this, which is running
         self._shell.events.register("pre_run_cell", self._starts)
         self._shell.events.register("post_run_cell", self._ended)
 

@@ -17,6 +17,7 @@ from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import ours
 from backsight.tape import is_jit_traced, no_torch_dispatch, no_torch_function, tensors_in, unnumbered
+from backsight.tape.saved import holds_values
 from backsight.tracing import Watch
 from backsight.tracing.births import what_is
 from backsight.tracing.steps import parameters
@@ -123,7 +124,9 @@ class BirthWatch:
 
 def _spoilt(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the parameters whose gradient is not finite; where all are, that is found out at once."""
-    held = [(p, p.grad) for p in tensors if p.grad is not None and p.grad.layout == torch.strided]
+    held = [
+        (p, p.grad) for p in tensors if p.grad is not None and p.grad.layout == torch.strided and holds_values(p.grad)
+    ]
     if not held or _are_finite([grad for _, grad in held]):
         return []
     return [p for p, grad in held if what_is(grad)]

@@ -92,7 +92,7 @@ def _run(program: Callable[[], object], observer: Observer) -> int:
         raise
     except BaseException as caught:
         error = BaseException.with_traceback(caught, _of_program(traceback_of(caught)))
-    _tidy(error)
+    tidy(error)
     try:
         report(error)
     finally:  # the program's hook may call sys.exit()
@@ -109,7 +109,7 @@ def _of_program(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _tidy(error: BaseException) -> None:
+def tidy(error: BaseException) -> None:
     """Take out of a traceback the frames that a watch has put between the program and PyTorch."""
     traces = sys.modules.get("backsight.tracing.traces")
     if traces is not None:

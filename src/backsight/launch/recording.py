@@ -93,6 +93,8 @@ class RecordingObserver:
         if not recorder.run.is_dir():
             return None
         steps, non_finite = _read(recorder.run)
+        if steps == 0 and recorder.recorded:  # it is gone, which the recorder has said
+            return None
         what, run = f"backsight: {_counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
@@ -102,9 +104,7 @@ class RecordingObserver:
         """Return what processes recorded that were forked off this one, which itself recorded nothing."""
         steps, _ = _read(run) if run.is_dir() else (None, False)
         return (
-            None
-            if steps is None
-            else f"backsight: {_steps(steps)} of forked processes recorded: {self._see('show', run)}"
+            None if not steps else f"backsight: {_steps(steps)} of forked processes recorded: {self._see('show', run)}"
         )
 
     def _see(self, command: str, run: Path) -> str:
@@ -144,12 +144,14 @@ def _read(folder: Path) -> tuple[int | None, bool]:
 
     (Other tensors may be so on purpose: a mask of -inf.)
     """
-    from backsight.runs import open_run
+    from backsight.runs import RunError, open_run
 
     with quietly():  # of damage, which `backsight runs` tells; here it is the program's stderr
         try:
             run = open_run(folder)
             latest = run.latest(as_="numpy")
             return len(run.steps), any(latest["nonfinite"][latest["kind"] == "weight"])
+        except RunError:
+            return 0, False
         except Exception:  # that something was recorded is still worth its line
             return None, False

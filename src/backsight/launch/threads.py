@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from backsight.launch.program import tidy
 from backsight.naming.roots import ours
 
 Tell = Callable[[BaseException, str], None]
@@ -31,8 +32,10 @@ class ThreadErrors:
             threading.excepthook = self._before
 
     def _ended(self, args: threading.ExceptHookArgs, /) -> None:
-        self._before(args)
         error = args.exc_value
+        if error is not None:
+            tidy(error)
+        self._before(args)
         if error is None or isinstance(error, (SystemExit, KeyboardInterrupt)) or os.getpid() != self._process:
             return
         try:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-UNWATCHED = """\
-backsight: explained from the traceback and the source, as only the beginning of a training is watched.
-  To have every step watched: backsight run --watch exact ..."""
+UNWATCHED = (
+    "backsight: explained from the traceback and the source, as only the beginning of a training is watched.",
+    "  To have every step watched: backsight run --watch exact ...",
+)
 
 
 def _started(part: Callable[[], _T], otherwise: str) -> _T | None:
@@ -124,7 +125,7 @@ class TrainingObserver:
             show(finding, title="backsight explains", thread=thread)
             self._explained = True
             if self._steps is not None and self._steps.paused:
-                say(UNWATCHED)
+                say(*UNWATCHED)
 
     def finish(self) -> None:
         try:

@@ -27,16 +27,18 @@ _PATIENCE = 2.0
 _ours = threading.Lock()
 
 
-def say(line: str, **fields: Any) -> None:
-    """Print one line on stderr; nothing if the program has closed or removed it (`print` would then use stdout).
+def say(*lines: str, **fields: Any) -> None:
+    """Print lines on stderr; nothing if the program has closed or removed it (`print` would then use stdout).
 
     fields: what a line of JSON has beside the text.
     """
     from backsight.launch.lines import as_lines
 
-    if as_lines.are_asked_for() and _told(as_lines.line("message", text=line.removeprefix("backsight: "), **fields)):
-        return
-    _put(_with_rank(f"{printable(line)}\n"))
+    if as_lines.are_asked_for():
+        text = " ".join(line.strip() for line in lines).removeprefix("backsight: ")
+        if _told(as_lines.line("message", text=text, **fields)):
+            return
+    _put(_with_rank("".join(f"{printable(line)}\n" for line in lines)))
 
 
 _failures: set[str] = set()

@@ -102,7 +102,7 @@ class Recorder:
         """Steps before this one are not recorded."""
         self._traced_before = hooks_traced()
         self._manual = False
-        self._armed = False
+        self._armed = self._ended = False
         self._attached = False
         self._unfinished = False
         self._ordered: Page | None = None
@@ -219,7 +219,12 @@ class Recorder:
         return add
 
     def arm(self) -> None:
-        """Record from here on, as the schedule says."""
+        """Record from here on, as the schedule says.
+
+        Raises:
+            RuntimeError: if the recorder has been closed.
+        """
+        self._check_open()
         if not self._armed and not self.closed:
             self._ends.attach()  # which may wait for other threads, and these for their turn
             with turn:
@@ -292,6 +297,7 @@ class Recorder:
 
     def close(self) -> None:
         """Record the step under way as far as it came, write everything, and remove every hook."""
+        self._ended = True
         with turn:
             if self._sink is None or self.closed:
                 return
@@ -307,12 +313,20 @@ class Recorder:
             self._close_sink()
 
     def __enter__(self) -> Recorder:
+        self._check_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise RuntimeError(
+                f"this recorder has been closed, and {self.run} is complete: record on with another, "
+                "backsight.record(..., run=...)."
+            )
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "armed" if self._armed else "disarmed"

@@ -16,6 +16,7 @@ from backsight.recording.cost import Cost
 from backsight.recording.page import Page
 from backsight.recording.voice import Voice, told
 from backsight.runs import RunError, RunWriter
+from backsight.runs.unlisted import Unlisted
 
 PAUSE = 0.2
 """Seconds between two looks at the queue: what a kill can cost. Steps are written many at a time, as one of them alone
@@ -41,7 +42,7 @@ class Sink:
         self._pages = 0
         self._ending = False
         self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Unlisted | None = None
         self.taken = 0
         """Steps that were given to be written."""
         self.dropped = 0
@@ -104,7 +105,7 @@ class Sink:
         self.closed = True
         self._ending = True
         self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None and not self._thread.current:
             self._thread.join()
         if self.dropped:
             self._queue.append(lambda book: book.writer.event("dropped", steps=self.dropped))
@@ -126,12 +127,8 @@ class Sink:
             return
         self._queue.append(item)
         if self._thread is None:
-            thread = threading.Thread(target=self._run, name="backsight-recording", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # no more threads, as at the end of a program: `close` writes what waits
-                return
-            self._thread = thread
+            with suppress(RuntimeError):  # no more threads, as at the end of a program: `close` writes what waits
+                self._thread = Unlisted(self._run)
 
     def _drop_oldest(self) -> None:
         for item in self._queue:

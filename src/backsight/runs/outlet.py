@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,6 +14,7 @@ from backsight.runs import lines, places
 from backsight.runs.errors import RunNotWritable
 from backsight.runs.segments import LIVE
 from backsight.runs.tidying import tidy
+from backsight.runs.unlisted import Unlisted
 
 SEGMENT_BYTES = 8 << 20
 SEGMENT_FLUSHES = 1024
@@ -27,7 +28,7 @@ class Outlet:
         self.folder = Path(os.path.abspath(folder))  # a program may go elsewhere
         self._made = _identity(self.folder)
         self.closed = False
-        self._tidying = threading.Thread()
+        self._tidying: Unlisted | None = None
         self._pid = os.getpid()
         self._number = 0
         self._files: dict[str, Tail] = {}
@@ -94,7 +95,7 @@ class Outlet:
         try:
             if self.mine:
                 self._end_segment()  # and sort here: at the end of a program Python starts no threads any more
-                if self._tidying.is_alive():
+                if self._tidying is not None:
                     self._tidying.join()
                 self._tidy(self._number)
                 self._say_ended()
@@ -121,14 +122,11 @@ class Outlet:
 
     def _tidy_beside(self) -> None:
         """Sort in a thread of its own; if that is still at it, or there is none to be had, it is left to `close`."""
-        if self._tidying.is_alive():
+        if self._tidying is not None and self._tidying.alive:
             return
-        thread = threading.Thread(target=self._tidy, args=(self._number,), name="backsight tidy", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            return
-        self._tidying = thread
+        below = self._number
+        with suppress(RuntimeError):
+            self._tidying = Unlisted(lambda: self._tidy(below))
 
     def _tidy(self, below: int) -> None:
         with suppress(Exception):  # most likely a full disk: live segments hold the same rows, and are read more slowly
@@ -166,16 +164,31 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 class Tail:
-    """A file that grows at its end; an append that fails leaves it as it was."""
+    """A file that grows at its end; an append that fails leaves it as it was.
+
+    A program may close all files that it has inherited, ours among them, and open others, which get their numbers. So
+    before anything is done with a number it is asked whether it is still that of this file.
+    """
 
     def __init__(self, path: Path):
         self.path = path
         self.size = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(path, flags, 0o666)
+        self._made = self._identity()
+
+    def _identity(self) -> tuple[int, int]:
+        status = os.fstat(self._file)
+        return status.st_dev, status.st_ino
+
+    def _check(self) -> None:
+        """Raise OSError where the number is another file's, or nobody's."""
+        if self._identity() != self._made:
+            raise OSError(errno.EBADF, "the program has closed it")
 
     def append(self, data: bytes) -> None:
         """Append all of the data; one call of the system where that takes it all."""
+        self._check()
         rest = memoryview(data)
         try:
             while rest:
@@ -186,7 +199,12 @@ class Tail:
             raise
 
     def sync(self) -> None:
+        self._check()
         os.fsync(self._file)
 
     def close(self) -> None:
+        try:
+            self._check()
+        except OSError:  # it is not ours to close
+            return
         os.close(self._file)

@@ -169,23 +169,29 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _is_finite(tensor: torch.Tensor) -> bool | None:
-    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
+    if not (tensor.is_floating_point() or tensor.is_complex()) or not holds_values(tensor):
         return None
     try:
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and _is_hollow(tensor):
-            return None
         with torch.no_grad():
             return bool(torch.isfinite(tensor).all())
-    except (RuntimeError, NotImplementedError):  # fake, quantized or opaque: there are no values to look at
+    except (RuntimeError, NotImplementedError):  # quantized or opaque: there are no values to look at
         return None
 
 
-def _is_hollow(tensor: torch.Tensor) -> bool:
-    """Whether the memory was taken from under the tensor, as FSDP2 does with weights between forward and backward.
+def holds_values(tensor: torch.Tensor) -> bool:
+    """Whether there is memory to be read where nobody asks the tensor's class: a read of none would end the process.
 
-    Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`. A read would end the process.
+    There is none on the meta device, nor in a class that answers for itself: fake tensors, wrappers around others. It
+    may have been taken from under the tensor, too, as FSDP2 does with weights between forward and backward.
+
+    Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py, `free_storage`.
     """
-    return tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0
+    if tensor.is_meta or type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return False
+    try:
+        return tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.untyped_storage().nbytes() > 0
+    except (RuntimeError, NotImplementedError):  # opaque tensors and those of functorch have none
+        return False
 
 
 def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
