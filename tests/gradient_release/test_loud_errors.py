@@ -9,7 +9,7 @@ from torch import nn, optim
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.utils.checkpoint import checkpoint
 
-from backsight.gradient_release import AlreadyStepped, GradientGone, release
+from backsight.gradient_release import AlreadyStepped, GradientGone, ReleaseWarning, release
 
 
 def pair(widths=(8, 40, 40, 1), **settings):
@@ -20,19 +20,13 @@ def pair(widths=(8, 40, 40, 1), **settings):
 def test_a_second_backward_in_one_step_raises_and_names_the_parameter():
     model, optimizer = pair()
     released = release(optimizer, 0)
-    square(model).backward()
-    with pytest.raises(AlreadyStepped, match=r"^A second gradient came for model\.4\.bias, which has already been"):
-        square(model, 1).backward()
+    loss, other = square(model), model[4:](torch.ones(1, 40)).sum()
+    loss.backward()
+    with pytest.raises(
+        AlreadyStepped, match=r"^A second gradient came for model\.4\.bias.*`with release\.accumulate\(\):`"
+    ):
+        other.backward()
     assert "model.0.weight" in released.stepped
-
-
-def test_a_second_backward_after_zero_grad_but_before_the_step_raises():
-    model, optimizer = pair()
-    release(optimizer, 0)
-    square(model).backward()
-    optimizer.zero_grad()
-    with pytest.raises(AlreadyStepped, match=r"model\.4\.bias"):
-        square(model, 1).backward()
 
 
 def test_a_second_backward_is_summed_as_ever_while_no_bucket_is_full():
@@ -64,31 +58,10 @@ def test_retaining_the_graph_and_going_through_it_twice_raises():
     model, optimizer = pair()
     release(optimizer, 0)
     loss = square(model)
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation|A second gradient came"):
+    with pytest.warns(ReleaseWarning, match="share"):  # the graph that is kept shares the memory of weights
+        loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"^A second gradient came for model\.4\.bias"):
         loss.backward()
-
-
-@pytest.mark.parametrize("settings", [{"fused": True}, {"foreach": True}, {"foreach": False}], ids=str)
-def test_a_weight_that_the_graph_still_needs_cannot_change_silently(settings):
-    class Detached(nn.Module):
-        """Uses its weight once with and once without a gradient for it; the second use needs it until the end."""
-
-        def __init__(self):
-            super().__init__()
-            self.first = nn.Linear(8, 8)
-            self.weight = nn.Parameter(torch.eye(8))
-
-        def forward(self, x):
-            late = nn.functional.linear(torch.tanh(self.first(x)), self.weight.detach())
-            return nn.functional.linear(late.sin(), self.weight)
-
-    torch.manual_seed(0)
-    model = Detached()
-    optimizer = optim.AdamW(model.parameters(), lr=1e-2, **settings)
-    release(optimizer, 0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        model(torch.randn(2, 8)).square().mean().backward()
 
 
 def shared(reentrant):
@@ -117,13 +90,6 @@ def test_a_layer_in_two_checkpoints_has_one_gradient(bucket):
     model, optimizer = shared(reentrant=False)
     train(model, optimizer, 3, bucket=bucket)
     assert_same((model, optimizer), expected)
-
-
-def test_a_layer_in_two_reentrant_checkpoints_has_two_gradients_and_raises():
-    model, optimizer = shared(reentrant=True)
-    release(optimizer, 0)
-    with pytest.raises(AlreadyStepped, match=r"model\.layer\.bias.*use_reentrant=False"):
-        square(model).backward()
 
 
 def test_a_layer_in_two_reentrant_checkpoints_is_exact_while_no_bucket_is_full():
@@ -280,7 +246,9 @@ def exploding():
 def test_an_exception_in_backward_leaves_it_known_which_parameters_have_taken_the_step():
     model, _, released, (weights, _) = exploding()
     assert released.stepped == ("model.4.bias", "model.4.weight", "model.2.bias", "model.2.weight")
-    for name, now in model.state_dict().items():
+    with pytest.warns(ReleaseWarning, match="is read between"):
+        now_stored = model.state_dict()
+    for name, now in now_stored.items():
         assert torch.equal(now, weights[name]) == (f"model.{name}" not in released.stepped)
     with pytest.raises(AlreadyStepped):
         square(model).backward()

@@ -90,6 +90,35 @@ def test_hooks_of_an_optimizer_can_be_put_last_before_and_first_after_a_step():
     assert calls == ["before", "ours, before", "ours, after", "after"]
 
 
+def test_memory_that_two_tensors_share_is_told_from_that_of_one():
+    parameter = nn.Parameter(torch.ones(3, 3))
+    assert not _torch.shares_memory(parameter)
+    for share in (torch.Tensor.detach, torch.Tensor.t, lambda each: each.data, lambda each: each.detach().numpy()):
+        other = share(parameter)
+        assert _torch.shares_memory(parameter)
+        del other
+        assert not _torch.shares_memory(parameter)
+
+
+def test_a_parameter_can_be_of_another_class_for_a_while_and_subclasses_be_left_out():
+    calls = []
+
+    class Telling(nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            with _torch.no_subclass_function():
+                return func(*args, **kwargs or {})
+
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.__class__ = Telling
+    assert type(parameter.detach()) is torch.Tensor
+    assert parameter.data.sum() == 3
+    parameter.__class__ = nn.Parameter
+    parameter.sum()
+    assert calls == ["detach", "__get__"]
+
+
 def test_the_end_of_a_backward_pass_can_be_waited_for():
     parameter, calls = nn.Parameter(torch.ones(1)), []
 

@@ -412,3 +412,52 @@ def test_counts_are_looked_for_in_settings_and_in_code():
 
     proof = release(Late(mlp(8, 12, 1).parameters())).evidence.proof
     assert "up to step 15309," in proof
+
+
+class NeedsEveryGradient(optim.SGD):
+    """Fails where a parameter has no gradient."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for each in self.param_groups[0]["params"]:
+            held = self.state[each].setdefault("held", torch.zeros_like(each))
+            held.lerp_(each.grad, 0.1)
+            each.sub_(held)
+
+
+def test_an_optimizer_that_cannot_leave_a_parameter_out_is_refused_with_what_to_change():
+    model = mlp(8, 16, 1)
+    message = (
+        r"^NeedsEveryGradient cannot leave out a parameter that has no gradient, at test_proof\.py:\d+: `held\.lerp_.*"
+        r"TypeError: lerp_.*`if p\.grad is None: continue`"
+    )
+    with pytest.raises(NotReleasable, match=message):
+        release(NeedsEveryGradient(model.parameters(), lr=0.1), 0)
+
+
+class Stacks(optim.SGD):
+    """Computes parameters of one shape in one product, unless it is made with foreach=False."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        group = self.param_groups[0]
+        there = [each for each in group["params"] if each.grad is not None]
+        if group["foreach"] is False:
+            for each in there:
+                each.sub_(each.grad.flatten().softmax(0).view_as(each))
+            return
+        for shape in {each.shape for each in there}:
+            alike = [each for each in there if each.shape == shape]
+            for each, change in zip(
+                alike, torch.stack([each.grad.flatten() for each in alike]).softmax(1), strict=True
+            ):
+                each.sub_(change.view_as(each))
+
+
+def test_an_optimizer_that_stacks_parameters_of_one_shape_is_told_of_foreach():
+    model = mlp(8, 8, 8)
+    with pytest.raises(
+        NotReleasable, match=r"If it computes parameters of one shape together, make it with foreach=Fal"
+    ):
+        release(Stacks(model.parameters(), lr=0.1), 0)
+    release(Stacks(model.parameters(), lr=0.1, foreach=False), 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -40,6 +41,21 @@ at_end_of_backward: Callable[[Any], None] = take("torch.autograd.Variable._execu
 
 PAST_TORCH_FUNCTION: Any = take("torch._C._disabled_torch_function_impl", "release")
 """The `__torch_function__` of a subclass whose calls all go to its `__torch_dispatch__`."""
+
+no_subclass_function: Callable[[], AbstractContextManager[Any]] = take(
+    "torch._C.DisableTorchFunctionSubclass", "release"
+)
+"""Within this, `__torch_function__` of subclasses is not called; that of modes is."""
+
+_use_count: Callable[[int], int] = take("torch._C._storage_Use_Count", "release")
+_ALONE = 2
+"""The count for memory that one tensor has: its own, and that of the Python object by which we ask."""
+
+
+def shares_memory(parameter: torch.Tensor) -> bool:
+    """Whether another tensor that is alive, a view, `.data`, a NumPy array's, has the same memory."""
+    return _use_count(parameter.untyped_storage()._cdata) > _ALONE
+
 
 make_wrapper: Any = take("torch.Tensor._make_wrapper_subclass", "release")
 

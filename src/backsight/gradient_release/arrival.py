@@ -14,7 +14,8 @@ import torch
 
 from backsight.gradient_release._torch import bytes_of
 from backsight.gradient_release.errors import AlreadyStepped
-from backsight.gradient_release.placeholder import Placeholder, second_gradient
+from backsight.gradient_release.placeholder import Placeholder
+from backsight.gradient_release.remedy import second_gradient
 
 PENDING, HELD, WAITING, STEPPED = range(4)
 """What became of a gradient: in the bucket; kept for `optimizer.step()`; part of a sum; used for a step, and freed."""
@@ -51,6 +52,8 @@ class Book:
         stepped: those whose parameters have already taken this step.
         zeroed: those that take the step with a gradient of zero if no other comes.
         passing: whether a backward pass has stepped parameters and not come to its end: it runs, or was interrupted.
+        backward: the number of the backward pass that stepped parameters last.
+        thrown_away: whether gradients were taken away since, without a step.
         absorbed: whether gradients of earlier micro-batches went straight into the optimizer's state.
     """
 
@@ -65,6 +68,8 @@ class Book:
         self.kept = 0
         self.stepped: list[tuple[Slot, torch.Tensor]] = []
         self.passing = False
+        self.backward = -1
+        self.thrown_away = False
         self.absorbed = False
         self.zeroed: list[Slot] = []
         self.flusher = weakref.ref(flusher)
@@ -72,7 +77,7 @@ class Book:
     def turn(self) -> None:
         """Begin the next step."""
         self.number += 1
-        self.idle = self.absorbed = self.passing = False
+        self.idle = self.absorbed = self.passing = self.thrown_away = False
         self.bytes = self.kept = 0
         if self.pending:
             self.pending = []
@@ -94,7 +99,7 @@ class Book:
 class Slot:
     """One parameter's place in the book, called by PyTorch when a gradient has been accumulated."""
 
-    __slots__ = ("book", "bytes", "key", "number", "placeholder", "state", "version")
+    __slots__ = ("address", "book", "bytes", "key", "number", "placeholder", "state", "version")
 
     def __init__(self, book: Book, parameter: torch.Tensor):
         self.book = book
@@ -103,7 +108,7 @@ class Slot:
         self.number = -1
         self.state = PENDING
         self.placeholder: Placeholder | None = None
-        self.version = 0
+        self.version = self.address = 0
 
     def arrive(self, parameter: torch.Tensor) -> None:
         """Note that this parameter's gradient has been accumulated: the hook."""
@@ -128,6 +133,10 @@ class Slot:
         """Return what the program calls the parameter."""
         flusher = self.book.flusher()
         return "a parameter" if flusher is None else flusher.name_of(self)
+
+    def second_gradient(self) -> str:
+        """Say that this parameter gets a second gradient after it was stepped with the first."""
+        return second_gradient(self)
 
     def zero(self) -> None:
         """Take the placeholder away; should no gradient follow, the next step finds zeros, as it would without us."""
@@ -158,7 +167,7 @@ class Slot:
         """A further gradient in one step; PyTorch has added it to those that are still there."""
         book = self.book
         if self.state == STEPPED:
-            raise AlreadyStepped(second_gradient(self.name()))
+            raise AlreadyStepped(self.second_gradient())
         if self.state == WAITING and not book.holding and not torch.is_grad_enabled():
             self.state = PENDING
             book.kept -= self.bytes

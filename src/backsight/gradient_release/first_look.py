@@ -17,6 +17,7 @@ from backsight.gradient_release._torch import (
 )
 from backsight.gradient_release.bucket import told
 from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
+from backsight.gradient_release.origin import levels_to_program
 
 
 def look(parameters: Sequence[torch.Tensor], bucket: float, ddp: object = None) -> None:
@@ -59,6 +60,17 @@ def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:
                 "release would have used them: the ranks would diverge. With bs.release(optimizer, ddp=model), after "
                 "the model was wrapped, or with fully_shard (FSDP2), release is exact."
             )
+
+
+def warn_of_waiting(names: str) -> None:
+    """Say that gradients are not released, because the memory of their parameters has other holders."""
+    warnings.warn(
+        f"The gradients of {names} wait for optimizer.step(), which is exact and saves less: another tensor that is "
+        "alive in backward (detach(), .data, a view, a NumPy array) shares the memory of the parameter, and might "
+        "read or change it meanwhile.",
+        ReleaseWarning,
+        stacklevel=levels_to_program(),
+    )
 
 
 def warn_of_compiled(parameters: Sequence[torch.Tensor], bucket: float) -> None:

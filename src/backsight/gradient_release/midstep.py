@@ -11,8 +11,11 @@ from typing import Any
 
 import torch
 
+from backsight.gradient_release._torch import is_sharded
+from backsight.gradient_release.ahead import Ahead, end
 from backsight.gradient_release.arrival import Book, Slot
 from backsight.gradient_release.errors import AlreadyStepped
+from backsight.gradient_release.remedy import listed
 
 _KEEP = "or keep the gradients of such a step: run its backward within `with release.accumulate():`."
 
@@ -24,16 +27,32 @@ class MidStep:
 
     ```python
     midstep.note(optimizer.param_groups)     # after a partial step
+    midstep.begin(slot, parameter)           # for each parameter that took it
     midstep.check(book, optimizer.param_groups, name_of)
     ```
     """
 
-    def __init__(self) -> None:
+    def __init__(self, book: Book) -> None:
         self._settings: list[dict[str, Any]] = []
+        self._ahead = Ahead(book)
 
     def note(self, groups: Groups) -> None:
         """Remember the settings of the groups."""
         self._settings = [_settings(group) for group in groups]
+
+    def begin(self, slot: Slot, parameter: torch.Tensor) -> None:
+        """Watch over a parameter that has been stepped."""
+        slot.version, slot.address = parameter._version, _address(parameter)
+        self._ahead.begin(parameter)
+
+    def end(self, book: Book) -> None:
+        """Leave parameters alone: the optimizer's own step comes, or another state was loaded."""
+        for _, parameter in book.stepped:
+            end(parameter)
+
+    def turn(self) -> None:
+        """Begin the next step."""
+        self._ahead.turn()
 
     def check(self, book: Book, groups: Groups, name_of: Callable[[Slot], str]) -> None:
         """Refuse what the ordinary loop would have let count for parameters that were stepped before.
@@ -54,7 +73,7 @@ class MidStep:
                 "Keep gradients that you mean to change within `with release.accumulate():`."
             )
         self._refuse_settings(groups, who, stepped)
-        moved = [slot for slot, each in book.stepped if each._version != slot.version]
+        moved = [slot for slot, each in book.stepped if self._has_changed(slot, each)]
         if moved:
             raise AlreadyStepped(
                 f"{who(moved)} changed between backward() and optimizer.step(), after having taken this step inside of "
@@ -68,6 +87,12 @@ class MidStep:
                 "this step, which they have already taken inside of backward. Freeze parameters before backward() "
                 f"(requires_grad_(False)), {_KEEP} To go on as it is, call optimizer.step() once more."
             )
+
+    def _has_changed(self, slot: Slot, parameter: torch.Tensor) -> bool:
+        """Whether a parameter was written to, or its memory replaced, since it was stepped."""
+        return (
+            parameter._version != slot.version or _address(parameter) != slot.address or self._ahead.changed(parameter)
+        )
 
     def _refuse_settings(self, groups: Groups, who: Callable[[Sequence[Slot]], str], stepped: Sequence[Slot]) -> None:
         for number, (before, group) in enumerate(zip(self._settings, groups, strict=False)):
@@ -96,7 +121,6 @@ def _still(value: Any) -> Any:
     return None
 
 
-def listed(names: tuple[str, ...]) -> str:
-    """Return names as text, at most three of them."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+def _address(parameter: torch.Tensor) -> int:
+    """Return where the values of a parameter are; those of a DTensor are no single place."""
+    return 0 if is_sharded(parameter) else parameter.data_ptr()

@@ -12,6 +12,7 @@ import torch
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent)
+_BACKSIGHT = str(Path(__file__).parent.parent)
 
 
 class Line(NamedTuple):
@@ -41,6 +42,26 @@ def line_of(call: str) -> Line:
                 found = outermost
         frame = frame.f_back  # type: ignore[assignment]  # the last one has none
     return found or outermost
+
+
+def line_of_failure(failure: BaseException) -> Line:
+    """Return the innermost line outside of PyTorch, and of ours, from which an exception came."""
+    found = Line("?", 0)
+    trace = failure.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((_TORCH, _OURS)):
+            found = Line(file, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def levels_to_program() -> int:
+    """Return the `stacklevel` with which a warning of the caller's is blamed on the program."""
+    levels, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_TORCH, _BACKSIGHT)):
+        levels, frame = levels + 1, frame.f_back
+    return levels
 
 
 class Trail:

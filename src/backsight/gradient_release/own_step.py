@@ -17,9 +17,9 @@ from backsight.gradient_release.arrival import STEPPED, Slot
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseError, ReleaseWarning
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import refuse_compiled
-from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import Kept, Norms
 from backsight.gradient_release.placeholder import Placeholder
+from backsight.gradient_release.remedy import listed
 from backsight.gradient_release.stepping import Stepping
 
 
@@ -84,6 +84,7 @@ class OwnStep(Stepping):
     def _withdraw(self) -> None:
         """Take the placeholders out of `grad`, and put zeros there for those that were zeroed."""
         if not self._withdrawn:  # else a step failed, or is that of a class that calls its base's
+            self._midstep.end(self._book)
             self._midstep.check(self._book, self.optimizer.param_groups, self.name_of)
             self._withdrawn = [each for each in self._book.stepped if each[1].grad is not None]
             for _, parameter in self._withdrawn:
@@ -111,6 +112,7 @@ class OwnStep(Stepping):
             self._last_norms, self._norms = self._norms, Norms()
             self._small = self._last_norms.small
         book.turn()
+        self._midstep.turn()
         if self._group is not None:
             self._group.turn()
         hook_last_before_step(optimizer, self._handles[0])
@@ -129,6 +131,8 @@ class OwnStep(Stepping):
 
     def _loaded(self, optimizer: torch.optim.Optimizer) -> None:
         """Another state was loaded: forget the step under way."""
+        self._midstep.end(self._book)
+        self._midstep.turn()
         for _, parameter in self._book.stepped:
             parameter.grad = None
         self._withdrawn.clear()

@@ -23,6 +23,9 @@ class Owner(Protocol):
     def name(self) -> str:
         """Return what the program calls the parameter."""
 
+    def second_gradient(self) -> str:
+        """Say that the parameter gets a second gradient after it was stepped with the first."""
+
     def zero(self) -> None:
         """Have the gradient be zero: there is none, and the next one is the first."""
 
@@ -141,6 +144,8 @@ def _honour(gone: Any, factor: Any) -> None:
     if not _is_gone(gone):
         raise GradientGone(f"{_told(factor)} Its values are needed to multiply another tensor by.")
     number = float(factor.full_tensor() if hasattr(factor, "full_tensor") else factor)
+    if number != 1.0 and not isinstance(factor, torch.Tensor):
+        raise GradientGone(_too_late_for(gone, f"multiply it by {number:.6g}", f"* {number:.6g}"))
     if number != 1.0:
         raise GradientGone(
             f"{_told(gone)} It is too late to scale it by {number:.3g}, as clip_grad_norm_ does after "
@@ -158,8 +163,19 @@ def _overwrite(func: Any, args: Any, kwargs: Any) -> Any:
 def _divide(func: Any, args: Any, kwargs: Any) -> Any:
     """Answer `grad.div_(number)`, as when gradients of a single rank or micro-batch are averaged."""
     gone, divisor = args
-    _honour(gone, 1 / divisor)
+    if not _is_gone(gone) or float(divisor) != 1.0:
+        raise GradientGone(_too_late_for(gone, f"divide it by {float(divisor):.6g}", f"/ {float(divisor):.6g}"))
     return gone
+
+
+def _too_late_for(gone: Any, what: str, times: str) -> str:
+    """Say what to do instead of scaling gradients by a number that is known before: an average, or a loss scale."""
+    return (
+        f"{_told(gone)} It is too late to {what}. For an average, scale the loss: `(loss {times}).backward()`. To undo "
+        "a loss scale, scale each gradient as it comes: `for p in model.parameters(): p.register_hook(lambda gradient: "
+        f"gradient {times})`, once, before the training. Or keep the gradients of this step: run its backward within "
+        "`with release.accumulate():`."
+    )
 
 
 def _moved(func: Any, args: Any, kwargs: Any) -> Any:
@@ -197,7 +213,7 @@ def _itself(func: Any, args: Any, kwargs: Any) -> Any:
 def _add(func: Any, args: Any, kwargs: Any) -> Any:
     """Answer what autograd does with a second gradient, `grad += new`; nothing else may add to it either."""
     if in_backward() and _is_gone(args[0]):
-        raise AlreadyStepped(second_gradient(_name(args[0])))
+        raise AlreadyStepped(args[0].owner.second_gradient())
     raise _gone(func, args)
 
 
@@ -217,17 +233,6 @@ _ANSWERS: dict[Any, Callable[[Any, Any, Any], Any]] = {
     aten.add: _add,
     aten.add_: _add,
 }
-
-
-def second_gradient(name: str) -> str:
-    """Say that a parameter gets a second gradient after it was stepped with the first."""
-    return (
-        f"A second gradient came for {name}, which has already been stepped with the first one. Run every backward but "
-        "the last of a step within `with release.accumulate():`, call zero_grad() after each optimizer.step(), use "
-        "checkpoint(..., use_reentrant=False), and freeze a model (requires_grad_(False)) while only the loss of "
-        "another goes through it. After an interrupted backward, optimizer.step() ends its step as it is; "
-        "release.stepped names the parameters that have taken it."
-    )
 
 
 def _told(gone: Any) -> str:

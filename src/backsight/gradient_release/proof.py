@@ -21,7 +21,7 @@ from backsight.gradient_release.flow import Flow, Read
 from backsight.gradient_release.interventions import Listening, Substitution, instead_of, other_gradients, step_ahead
 from backsight.gradient_release.labels import Labels, bit
 from backsight.gradient_release.moment import Moment, Outcome, changed
-from backsight.gradient_release.origin import Line, Trail
+from backsight.gradient_release.origin import Line, Trail, line_of_failure
 from backsight.gradient_release.per_step_globals import same
 from backsight.gradient_release.scenario import EVEN, Given, at_counts, even_steps, rare_steps
 
@@ -75,6 +75,15 @@ def prove(optimizer: torch.optim.Optimizer, make: Make | None) -> Proof:
     return Proof(len(followed.steps), tried.runs, followed.counted)
 
 
+_WITHOUT_FOREACH = "If it computes parameters of one shape together, make it with foreach=False. "
+
+
+def _foreach(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer takes `foreach`, and was not made without."""
+    held = (*optimizer.param_groups, vars(optimizer))
+    return any("foreach" in each and each["foreach"] is not False for each in held)
+
+
 class _Unseen(Exception):
     """Something that a step does cannot be seen into."""
 
@@ -84,6 +93,7 @@ class _Followed:
 
     def __init__(self, copies: Copies):
         self._name = type(copies.original).__name__
+        self._foreach = _foreach(copies.original)
         self.steps: list[tuple[int, Given, list[Read]]] = []
         self._labels = Labels()
         self._course = Course(*copies.new())
@@ -129,6 +139,14 @@ class _Followed:
         try:
             take_step(self._course.optimizer)
         except Exception as own:
+            if None in given.factors:
+                first = str(own).partition("\n")[0].rstrip(":")
+                raise NotReleasable(
+                    f"{self._name} cannot leave out a parameter that has no gradient, at {line_of_failure(own)} "
+                    f"({type(own).__name__}: {first}), and in optimizer.step() those have none that were stepped "
+                    "inside of backward. Have its step skip them, `if p.grad is None: continue`, or train without "
+                    "release()."
+                ) from own
             raise NotReleasable(
                 f"{self._name} cannot be probed: its plain step failed with small parameters "
                 f"({type(own).__name__}: {own})."
@@ -151,7 +169,8 @@ class _Followed:
                 "values of several parameters flow into the step of one",
                 write.line,
                 "" if write.source == write.line else f" (they come together at {write.source})",
-                "If this clips by the norm of all gradients, turn it off here and call release.clip(max_norm) instead.",
+                (_WITHOUT_FOREACH if self._foreach else "")
+                + "If this clips by the norm of all gradients, turn it off and call release.clip(max_norm) instead.",
             )
         if flow.drawn is not None or flow.drew():
             raise coupled(

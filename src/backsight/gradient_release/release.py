@@ -13,10 +13,10 @@ from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.bucket import told
 from backsight.gradient_release.clipping import Method, backward, clip
 from backsight.gradient_release.errors import GradientGone, NotReleasable, ReleaseError
-from backsight.gradient_release.midstep import listed
 from backsight.gradient_release.norms import norms_of, total_norm
 from backsight.gradient_release.own_step import OwnStep
 from backsight.gradient_release.placeholder import Placeholder
+from backsight.gradient_release.remedy import listed
 from backsight.surface import require
 from backsight.tape import in_backward
 
@@ -29,8 +29,8 @@ class Release(OwnStep):
     `optimizer.zero_grad(); optimizer.step()`.
 
     Between backward and `optimizer.step()` weights are partly new. What the ordinary loop may do there with all of them
-    alike raises: setting a learning rate, taking gradients away, changing weights. Reading weights cannot be seen:
-    evaluate, average and store a model after `optimizer.step()`.
+    alike raises: setting a learning rate, taking gradients away, changing weights. Reading weights warns: evaluate,
+    average and store a model after `optimizer.step()`.
 
     Attributes:
         optimizer: the optimizer, which stays an ordinary one.

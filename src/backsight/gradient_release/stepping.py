@@ -15,18 +15,20 @@ import torch
 
 from backsight.gradient_release._torch import at_end_of_backward, hook_last_before_step, is_last_hook
 from backsight.gradient_release.accumulation import MomentumAccumulation
+from backsight.gradient_release.ahead import end, may_be_ahead
 from backsight.gradient_release.arrival import HELD, STEPPED, Book, Slot
 from backsight.gradient_release.attached import Attached
 from backsight.gradient_release.data_parallel import GroupAverage, OverDdp
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.evidence import Evidence
-from backsight.gradient_release.first_look import look
+from backsight.gradient_release.first_look import look, warn_of_waiting
 from backsight.gradient_release.midstep import MidStep
 from backsight.gradient_release.norms import Norms
 from backsight.gradient_release.partial_step import PartialStep
 from backsight.gradient_release.placeholder import leave_placeholder
+from backsight.gradient_release.remedy import listed
 from backsight.gradient_release.scaler import refuse_undeclared
-from backsight.tape import in_backward
+from backsight.tape import backward_number, in_backward
 
 if TYPE_CHECKING:
     from backsight.gradient_release.clipping import Clipping
@@ -46,8 +48,10 @@ class Stepping(Attached):
         self._book = Book(bucket, self)
         self._norms = Norms()
         self._momentum: MomentumAccumulation | None = None
-        self._midstep = MidStep()
+        self._midstep = MidStep(self._book)
         self._lock = threading.RLock()
+        self._waiting: dict[int, int] = {}
+        """Bytes of the gradients of parameters whose memory others share, by the `id` of the parameter."""
         self._looked = not evidence.optimizer  # the copies of a probe are in no compiled model, and no scaler's
         self._ddp: OverDdp | None = None
         self._group: GroupAverage | None = None
@@ -141,12 +145,21 @@ class Stepping(Attached):
             gradient = each.grad
             if gradient is None or slot.key not in self._slots:
                 slot.number = -1  # taken away since it arrived, or taken out of its group
-            elif gradient.requires_grad:
+            elif gradient.requires_grad or not may_be_ahead(each):
                 slot.state, book.kept = HELD, book.kept + slot.bytes
+                if not gradient.requires_grad and slot.key not in self._waiting:
+                    self._wait(slot)
             else:
                 ready.append((slot, each, gradient))
         if ready:
             self._step(ready)
+
+    def _wait(self, slot: Slot) -> None:
+        """Note that the gradient of a parameter waits, and say so once, if that is more than a bucket."""
+        before = sum(self._waiting.values())
+        self._waiting[slot.key] = slot.bytes
+        if before <= self.bucket < before + slot.bytes:
+            warn_of_waiting(listed(tuple(map(self._name, self._waiting))))
 
     def arrived(self, parameter: torch.Tensor) -> None:
         """Take a gradient that clipping has kept until now."""
@@ -190,9 +203,10 @@ class Stepping(Attached):
             self._midstep.note(self.optimizer.param_groups)
         for slot, each, gradient in ready:
             slot.state = STEPPED
-            slot.version = each._version
             leave_placeholder(slot, each, gradient, norms.get(slot.key))
             self._book.stepped.append((slot, each))
+            self._midstep.begin(slot, each)
+        self._book.backward = backward_number()
 
     def _staying(self, arrived: list[tuple[Slot, torch.Tensor]], last: Slot | None) -> list[tuple[Slot, torch.Tensor]]:
         """Put back what has to stay in the bucket, and return the rest."""
@@ -229,4 +243,6 @@ def _close(book: weakref.ref[Book]) -> None:
     """Have the hooks of a release that is gone hold no parameter."""
     left = book()
     if left is not None:
+        for _, parameter in left.stepped:
+            end(parameter)
         left.close()

@@ -1,0 +1,123 @@
+"""What to do about something that came too late for a parameter, by what is known of how it came to that."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from backsight.tape import alive, backward_number
+
+if TYPE_CHECKING:
+    from backsight.gradient_release.arrival import Book, Slot
+
+_ACCUMULATE = "run every backward but the last of a step within `with release.accumulate():`"
+_NOT_REENTRANT = "Use checkpoint(..., use_reentrant=False), which gives each parameter one gradient."
+_FREEZE = (
+    "If this loss is that of another model which goes through this one, as a generator's through its discriminator, "
+    "freeze this one meanwhile: model.requires_grad_(False) before that forward, and True after its backward."
+)
+
+
+def second_gradient(slot: Slot) -> str:
+    """Say that a parameter gets a second gradient after it was stepped with the first."""
+    book, name = slot.book, slot.name()
+    what = f"A second gradient came for {name}, which has already been stepped with the first one. "
+    if slot.number != book.number:
+        if _another_optimizer(slot):
+            return f"{what}{_FREEZE} If not, call zero_grad() after each optimizer.step()."
+        return f"{what}Its optimizer.step() is done: call zero_grad() after each optimizer.step()."
+    if _under_reentrant_checkpoint(book):
+        return f"{what}Both came in one backward pass, in which reentrant checkpoints run others. {_NOT_REENTRANT}"
+    return what + _for_another_backward(book)
+
+
+def used_too_early(name: str, book: Book) -> str:
+    """Say that a parameter is used for a further forward before its optimizer's step."""
+    return (
+        f"{name} is used in another forward before optimizer.step(), after it took this step inside of backward: "
+        f"{taken_by(book)} took it, and the others did not. {_for_another_backward(book)} To evaluate, call "
+        "optimizer.step() first."
+    )
+
+
+def read_too_early(name: str, book: Book) -> str:
+    """Say that a parameter is read between backward and step."""
+    return (
+        f"{name} is read between backward() and optimizer.step(), where the ordinary loop has old weights. Here "
+        f"{taken_by(book)} took this step inside of backward, and the others did not. Read, evaluate, average and "
+        "store a model after optimizer.step()."
+    )
+
+
+def read_in_backward(name: str, book: Book) -> str:
+    """Say that a parameter is read inside of backward after it was stepped there."""
+    what = f"{name} is read inside of the backward pass, which has already stepped it"
+    if _under_reentrant_checkpoint(book):
+        return f"{what}: a reentrant checkpoint runs its forward again. {_NOT_REENTRANT}"
+    return (
+        f"{what}: a function under checkpoint() runs again, or the backward of a custom Function or a hook reads it. "
+        f"The ordinary loop finds its old value there. In the forward, outside of checkpoint(), take `held = "
+        f"{name.rpartition('.')[2]}.detach()`, and read that: while it is alive the parameter waits for "
+        "optimizer.step(), and the step is exact. Or keep all gradients of this step: run its backward within `with "
+        "release.accumulate():`."
+    )
+
+
+def thrown_away(slots: Sequence[Slot]) -> str:
+    """Say that gradients were zeroed without a step."""
+    return (
+        f"zero_grad() came before optimizer.step(), but {listed(tuple(slot.name() for slot in slots))} took this step "
+        "inside of backward: it cannot be skipped any more, and is taken in part. Decide before backward(), or run it "
+        "within `with release.accumulate():`. To complete the step, call optimizer.step() instead of zero_grad()."
+    )
+
+
+def taken_by(book: Book) -> str:
+    """Return the names of the parameters that have taken the step under way."""
+    return listed(tuple(slot.name() for slot, _ in book.stepped))
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as text, at most three of them."""
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _for_another_backward(book: Book) -> str:
+    """Say what to do if a further backward comes before the step."""
+    if book.passing:
+        return (
+            "An earlier backward was interrupted: optimizer.step() ends its step as it is; release.stepped names the "
+            "parameters that have taken it."
+        )
+    if book.thrown_away:
+        return (
+            "Since then its gradient was zeroed, without optimizer.step(): the gradients of that backward were not "
+            f"wanted. {_FREEZE} To leave a step out, decide before backward()."
+        )
+    return f"For several losses, call backward() once on their sum, or {_ACCUMULATE}. {_FREEZE}"
+
+
+def _under_reentrant_checkpoint(book: Book) -> bool:
+    """Whether the parameter was stepped, or gets its gradient now, in a backward pass within another.
+
+    That of a pass within another has the greater number, and is of PyTorch's `CheckpointFunction`.
+    """
+    if backward_number() < book.backward:
+        return True
+    return any(
+        frame.f_code.co_name == "backward" and frame.f_code.co_filename.endswith("checkpoint.py")
+        for frame, _ in traceback.walk_stack(None)
+    )
+
+
+def _another_optimizer(slot: Slot) -> bool:
+    """Whether there is an optimizer that does not hold this parameter, so that there is another model to train."""
+    groups = [vars(each).get("param_groups") for each in alive(torch.optim.Optimizer)]
+    return any(
+        isinstance(group, list) and slot.key not in {id(each) for one in group for each in one["params"]}
+        for group in groups
+    )
