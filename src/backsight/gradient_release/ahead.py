@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import torch
 
 from backsight.gradient_release._torch import no_subclass_function, shares_memory
-from backsight.gradient_release.arrival import Book, Slot
+from backsight.gradient_release.arrival import Slot
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseWarning
+from backsight.gradient_release.ledger import Ledger
 from backsight.gradient_release.origin import levels_to_program
 from backsight.gradient_release.reads import tensors_in
 from backsight.gradient_release.remedy import read_in_backward, read_too_early, thrown_away, used_too_early
@@ -56,11 +57,11 @@ class Ahead:
     ```
 
     Args:
-        book: of the release, which knows what has happened in the step under way.
+        ledger: of the release, which knows what has happened in the step under way.
     """
 
-    def __init__(self, book: Book):
-        self._book = book
+    def __init__(self, ledger: Ledger):
+        self._ledger = ledger
         self._kinds: dict[type[torch.Tensor], type[Any]] = {}
         self._handed_out: list[tuple[int, torch.Tensor, int]] = []
         self._told = False
@@ -103,27 +104,28 @@ class Ahead:
         parameter = next(each for each in tensors_in((*args, *kwargs.values())) if isinstance(each, Telling))
         slot = self._slot_of(parameter)
         if in_backward():
-            raise AlreadyStepped(read_in_backward(slot.name(), self._book))
-        if any(each.requires_grad for each in tensors_in([result])):
-            raise AlreadyStepped(used_too_early(slot.name(), self._book))
+            raise AlreadyStepped(read_in_backward(slot.name(), self._ledger))
+        # Views made below autograd, as a compiled forward makes them, require a gradient under no_grad as well.
+        if torch.is_grad_enabled() and any(each.requires_grad for each in tensors_in([result])):
+            raise AlreadyStepped(used_too_early(slot.name(), self._ledger))
         if name == "__get__" and func.__self__.__name__ == "data":
             self._handed_out.append((id(parameter), result, result._version))
         if not self._told:
             self._told = True
-            self._warn(read_too_early(slot.name(), self._book))
+            self._warn(read_too_early(slot.name(), self._ledger))
 
     def _thrown_away(self) -> None:
         """Note that a gradient was taken away, of which the step is taken."""
-        book = self._book
-        if not book.passing and not book.thrown_away:
-            book.thrown_away = True
-            self._warn(thrown_away([slot for slot, _ in book.stepped]))
+        ledger = self._ledger
+        if not ledger.passing and not ledger.thrown_away:
+            ledger.thrown_away = True
+            self._warn(thrown_away([slot for slot, _ in ledger.stepped]))
 
     def _warn(self, text: str) -> None:
         warnings.warn(text, ReleaseWarning, stacklevel=levels_to_program())
 
     def _slot_of(self, parameter: torch.Tensor) -> Slot:
-        return next(slot for slot, each in self._book.stepped if each is parameter)
+        return next(slot for slot, each in self._ledger.stepped if each is parameter)
 
 
 class Telling:
@@ -166,6 +168,12 @@ def end(parameter: torch.Tensor) -> None:
     kind = type(parameter)
     if issubclass(kind, Telling):
         parameter.__class__ = kind.plain
+
+
+def set_gradient(parameter: torch.Tensor, gradient: torch.Tensor | None) -> None:
+    """Set the gradient of a parameter that may be ahead, on behalf of nobody in the program."""
+    with no_subclass_function():
+        parameter.grad = gradient
 
 
 def _kind_like(plain: type[Any], watch: Ahead) -> type[Any]:

@@ -12,7 +12,7 @@ from torch import distributed
 
 from backsight.gradient_release._torch import bytes_of, counts_for_a_scheduler, own_hook_tables, step_hooks
 from backsight.gradient_release.bucket import bucket_bytes
-from backsight.gradient_release.data_parallel import GroupAverage, expect_ddp
+from backsight.gradient_release.data_parallel import GroupAverage, OverDdp, expect_ddp
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.first_look import refuse_ddp
@@ -83,11 +83,10 @@ def release(
     evidence = Evidence(name, known=True) if is_of_torch(optimizer) else probe(optimizer, make, trust)
     if ddp is not None and process_group is not None:
         raise ValueError("ddp= averages gradients already; leave process_group= out.")
-    average = None if process_group is None else GroupAverage(process_group, parameters)
-    released = Release(optimizer, size, evidence)
-    if ddp is not None or average is not None:
-        released.averaging_by(ddp, average)
-    return released
+    if process_group is not None:
+        average = GroupAverage(process_group, parameters)
+        return Release(optimizer, size, evidence, lambda _: average)
+    return Release(optimizer, size, evidence, None if ddp is None else lambda stepping: OverDdp(stepping, ddp))
 
 
 def _inside(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

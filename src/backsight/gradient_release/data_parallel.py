@@ -6,7 +6,6 @@ that. So nothing may be stepped in them, and we step where DDP lets a program in
 
 from __future__ import annotations
 
-import math
 import weakref
 import zlib
 from collections.abc import Iterable, Sequence
@@ -16,11 +15,13 @@ import torch
 from torch import distributed
 
 from backsight.gradient_release._torch import at_end_of_backward, is_sharded
+from backsight.gradient_release.ahead import set_gradient
+from backsight.gradient_release.averaging import Averaging
 from backsight.gradient_release.errors import NotReleasable, ReleaseError
+from backsight.gradient_release.ledger import Entry
 from backsight.tape import in_backward
 
 if TYPE_CHECKING:
-    from backsight.gradient_release.arrival import Slot
     from backsight.gradient_release.stepping import Stepping
 
 
@@ -100,8 +101,8 @@ def expect_ddp(model: object) -> None:
         raise TypeError(f"ddp is the DistributedDataParallel around the model, not a {type(model).__name__}.")
 
 
-class OverDdp:
-    """What a release does with gradients that a DDP has averaged.
+class OverDdp(Averaging):
+    """Has parameters be stepped when a DDP has averaged their gradients.
 
     At the end of a backward pass DDP overwrites all gradients with what it has averaged, or points them to its buckets.
     The first the placeholders let pass, so that no memory is needed; for the second they are away meanwhile.
@@ -110,24 +111,31 @@ class OverDdp:
         NotReleasable: if the DDP holds none of the parameters, or has another hook.
     """
 
-    def __init__(self, release: Stepping, model: Any):
-        ours = {id(each) for group in release.optimizer.param_groups for each in group["params"]}
+    over_ranks = has_buckets = True
+
+    def __init__(self, stepping: Stepping, model: Any):
+        ours = {id(each) for each in stepping.attachments.parameters()}
         if not any(id(each) in ours for each in model.parameters()):
             raise NotReleasable("This DistributedDataParallel holds none of the optimizer's parameters.")
         if model not in _BUCKETS:
             _BUCKETS[model] = DdpBuckets(model)
-        self.model = weakref.ref(model)
-        self._release = weakref.ref(release)
+        self._model = weakref.ref(model)
+        self._stepping = weakref.ref(stepping)
         self._here: set[int] = set()
         """Whose gradients are those in DDP's buckets, averaged or on the way to it."""
         self._averaged: set[int] = set()
-        self._passing: list[Slot] = []
-        release._book.bucket = math.inf  # DDP has buckets of its own
+        self._passing: list[Entry] = []
+        """What was stepped in the backward pass under way."""
         _BUCKETS[model].releases.add(self)
+
+    @property
+    def ddp(self) -> torch.nn.Module | None:
+        """The DDP, if it is still there."""
+        return self._model()
 
     def close(self) -> None:
         """Leave all gradients to the optimizer."""
-        model = self.model()
+        model = self._model()
         if model is not None:
             _BUCKETS[model].releases.discard(self)
 
@@ -139,50 +147,40 @@ class OverDdp:
 
     def free(self, gradients: dict[int, torch.Tensor]) -> None:
         """Free gradients of this rank: DDP has copied them to its bucket, of which this is each one's part by `id`."""
-        release = self._release()
-        if release is None or release._book.idle or release._book.holding:
-            return
-        release._see_peak()
-        for slot, parameter in release._book.pending:
-            if slot.key in gradients and parameter.grad is not None and not parameter.grad.requires_grad:
-                parameter.grad = gradients[slot.key]
-                self._here.add(slot.key)
-        release.leave_out(self._here)
+        stepping = self._stepping()
+        if stepping is not None:
+            self._here |= stepping.move(gradients)
+            stepping.ledger.leave_out(self._here)
 
     def step(self, keys: Iterable[int]) -> None:
         """Step parameters of which the gradients, in DDP's bucket, have been averaged; given by their `id`."""
-        release = self._release()
-        if release is None:
+        stepping = self._stepping()
+        if stepping is None:
             return
         self._averaged.update(self._here.intersection(keys))
-        self._passing += release.step_averaged(self._averaged)
-        release.leave_out(self._here)
+        self._passing += stepping.step_averaged(self._averaged)
+        stepping.ledger.leave_out(self._here)
         self._let_pass(True)
 
     def hide(self) -> None:
         """Take placeholders out of `grad`, where DDP is about to put its own buckets."""
-        for _, parameter in self._stepped():
-            parameter.grad = None
+        for _, parameter in self._passing:
+            set_gradient(parameter, None)
 
     def end(self) -> None:
         """Put placeholders back, after DDP has ended its part of a backward pass."""
-        for slot, parameter in self._stepped():
-            parameter.grad = slot.placeholder
+        for slot, parameter in self._passing:
+            set_gradient(parameter, slot.placeholder)
         self._let_pass(False)
         self._passing = []
 
-    def _stepped(self) -> list[tuple[Slot, torch.Tensor]]:
-        release = self._release()
-        passing = {slot.key for slot in self._passing}
-        return [] if release is None else [each for each in release._book.stepped if each[0].key in passing]
-
     def _let_pass(self, whether: bool) -> None:
-        for slot in self._passing:
+        for slot, _ in self._passing:
             if slot.placeholder is not None:
                 slot.placeholder.overwritable = whether
 
 
-class GroupAverage:
+class GroupAverage(Averaging):
     """Averages gradients over the ranks of a process group, a bucket of the release at a time, without a DDP.
 
     Every rank has to come with the same parameters in the same order. That is compared before each bucket, so that a
@@ -191,6 +189,8 @@ class GroupAverage:
     Raises:
         NotReleasable: if a parameter is sharded (DTensor), or the weights are not the same on all ranks.
     """
+
+    over_ranks = True
 
     def __init__(self, group: distributed.ProcessGroup, parameters: Sequence[torch.Tensor]):
         if any(is_sharded(each) for each in parameters):

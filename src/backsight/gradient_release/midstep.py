@@ -6,15 +6,16 @@ Here that would come too late for a part of the parameters, and nobody would see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from backsight.gradient_release._torch import is_sharded
 from backsight.gradient_release.ahead import Ahead, end
-from backsight.gradient_release.arrival import Book, Slot
+from backsight.gradient_release.arrival import Slot
 from backsight.gradient_release.errors import AlreadyStepped
+from backsight.gradient_release.ledger import Ledger
 from backsight.gradient_release.remedy import listed
 
 _KEEP = "or keep the gradients of such a step: run its backward within `with release.accumulate():`."
@@ -28,13 +29,14 @@ class MidStep:
     ```python
     midstep.note(optimizer.param_groups)     # after a partial step
     midstep.begin(slot, parameter)           # for each parameter that took it
-    midstep.check(book, optimizer.param_groups, name_of)
+    midstep.check(optimizer.param_groups)
     ```
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._settings: list[dict[str, Any]] = []
-        self._ahead = Ahead(book)
+        self._ahead = Ahead(ledger)
 
     def note(self, groups: Groups) -> None:
         """Remember the settings of the groups."""
@@ -45,46 +47,43 @@ class MidStep:
         slot.version, slot.address = parameter._version, _address(parameter)
         self._ahead.begin(parameter)
 
-    def end(self, book: Book) -> None:
+    def end(self) -> None:
         """Leave parameters alone: the optimizer's own step comes, or another state was loaded."""
-        for _, parameter in book.stepped:
-            end(parameter)
+        leave_alone(self._ledger)
 
     def turn(self) -> None:
         """Begin the next step."""
         self._ahead.turn()
 
-    def check(self, book: Book, groups: Groups, name_of: Callable[[Slot], str]) -> None:
+    def check(self, groups: Groups) -> None:
         """Refuse what the ordinary loop would have let count for parameters that were stepped before.
 
         Raises:
             AlreadyStepped: if a setting, a weight or a gradient is not what it was. Where a gradient was taken away, a
                 second call goes through: what has happened is known by then.
         """
-
-        def who(slots: Sequence[Slot]) -> str:
-            return listed(tuple(name_of(slot) for slot in slots))
-
-        stepped = [slot for slot, _ in book.stepped]
-        replaced = [slot for slot, each in book.stepped if each.grad is not None and each.grad is not slot.placeholder]
+        ledger = self._ledger
+        stepped = [slot for slot, _ in ledger.stepped]
+        there = [(slot, each.grad) for slot, each in ledger.stepped if each.grad is not None]
+        replaced = [slot for slot, gradient in there if gradient is not slot.placeholder]
         if replaced:
             raise AlreadyStepped(
-                f"{name_of(replaced[0])} has a new gradient, and was already stepped inside of the backward pass. "
+                f"{replaced[0].name()} has a new gradient, and was already stepped inside of the backward pass. "
                 "Keep gradients that you mean to change within `with release.accumulate():`."
             )
-        self._refuse_settings(groups, who, stepped)
-        moved = [slot for slot, each in book.stepped if self._has_changed(slot, each)]
+        self._refuse_settings(groups, stepped)
+        moved = [slot for slot, each in ledger.stepped if self._has_changed(slot, each)]
         if moved:
             raise AlreadyStepped(
-                f"{who(moved)} changed between backward() and optimizer.step(), after having taken this step inside of "
-                f"backward. Change weights before backward() or after step(), {_KEEP}"
+                f"{_named(moved)} changed between backward() and optimizer.step(), after having taken this step inside "
+                f"of backward. Change weights before backward() or after step(), {_KEEP}"
             )
-        taken = [slot for slot, each in book.stepped if each.grad is None]
-        if taken and not book.passing:
-            book.passing = True
+        taken = [slot for slot, each in ledger.stepped if each.grad is None]
+        if taken and not ledger.passing:
+            ledger.passing = True
             raise AlreadyStepped(
-                f"The gradients of {who(taken)} were taken away between backward() and optimizer.step(), as if to skip "
-                "this step, which they have already taken inside of backward. Freeze parameters before backward() "
+                f"The gradients of {_named(taken)} were taken away between backward() and optimizer.step(), as if to "
+                "skip this step, which they have already taken inside of backward. Freeze parameters before backward() "
                 f"(requires_grad_(False)), {_KEEP} To go on as it is, call optimizer.step() once more."
             )
 
@@ -94,7 +93,7 @@ class MidStep:
             parameter._version != slot.version or _address(parameter) != slot.address or self._ahead.changed(parameter)
         )
 
-    def _refuse_settings(self, groups: Groups, who: Callable[[Sequence[Slot]], str], stepped: Sequence[Slot]) -> None:
+    def _refuse_settings(self, groups: Groups, stepped: Sequence[Slot]) -> None:
         for number, (before, group) in enumerate(zip(self._settings, groups, strict=False)):
             now = _settings(group)
             if now != before:
@@ -102,8 +101,18 @@ class MidStep:
                 was = "" if isinstance(group.get(key), torch.Tensor) else f", from {before.get(key)} to {now.get(key)},"
                 raise AlreadyStepped(
                     f"{key!r} of group {number} changed{was} between backward() and optimizer.step(), after "
-                    f"{who(stepped)} had taken this step inside of backward. Set it before backward(), {_KEEP}"
+                    f"{_named(stepped)} had taken this step inside of backward. Set it before backward(), {_KEEP}"
                 )
+
+
+def leave_alone(ledger: Ledger) -> None:
+    """Watch over no parameter any more."""
+    for _, parameter in ledger.stepped:
+        end(parameter)
+
+
+def _named(slots: Sequence[Slot]) -> str:
+    return listed(tuple(slot.name() for slot in slots))
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:

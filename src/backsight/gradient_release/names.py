@@ -6,6 +6,9 @@ import torch
 
 from backsight.naming import Name, search
 
+_OURS = ("._ledger.", ".ledger.", "._kept", "._without_gradient")
+"""Attributes of a release through which parameters can be reached."""
+
 
 def parameter_names(optimizer: torch.optim.Optimizer) -> dict[int, str]:
     """Return a name for each parameter of an optimizer, by the `id` of the parameter, in the optimizer's order.
@@ -33,4 +36,4 @@ def _given(group: dict[str, list[str]]) -> list[str | None]:
 
 def _is_of_the_program(name: Name) -> bool:
     """Whether a name is one that the program knows, and does not go through what a release holds meanwhile."""
-    return bool(name.exact and name.path) and "._book." not in name.path and "._small" not in name.path
+    return bool(name.exact and name.path) and not any(part in name.path for part in _OURS)

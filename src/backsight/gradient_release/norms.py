@@ -61,6 +61,51 @@ class Norms:
         return self._norms
 
 
+class NormsOfSteps:
+    """The norms of the step under way, and those of the last one.
+
+    Attributes:
+        now: those of the step under way.
+    """
+
+    def __init__(self) -> None:
+        self.now = Norms()
+        self._last = Norms()
+        self._kept: list[Kept] = self._last.small
+
+    @property
+    def last(self) -> Norms:
+        """The norms of the last step."""
+        if self._last.small is not self._kept:
+            self._last = Norms(self._kept)
+        return self._last
+
+    def keep(self, small: list[Kept]) -> list[Kept]:
+        """Keep the few small gradients of a step, whose norms nobody may ask for; return those that were kept before.
+
+        This is all that a small model pays for.
+        """
+        earlier, self._kept = self._kept, small
+        return earlier
+
+    def keep_none(self) -> None:
+        """Take the norms of what is kept, and let it go."""
+        last = self.last
+        last.each()
+        self._kept = last.small = []
+
+    def turn(self, absorbed: bool) -> None:
+        """Begin the next step."""
+        self.now.absorbed = absorbed
+        if not self.now.empty():  # else this is the step of a class that calls its base's, which had hooks as well
+            self._last, self.now = self.now, Norms()
+            self._kept = self._last.small
+
+    def abandon(self) -> None:
+        """Forget the step under way."""
+        self.now = Norms()
+
+
 def norms_of(gradients: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return the 2-norm of each gradient, the same bits that `torch.nn.utils.clip_grad_norm_` begins with."""
     with torch.no_grad():

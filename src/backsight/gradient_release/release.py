@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
 
-from backsight.gradient_release._torch import drop_empty_hooks
-from backsight.gradient_release.accumulation import MomentumAccumulation
+from backsight.gradient_release.attachments import Attachments, Calls
+from backsight.gradient_release.averaging import Averaging
 from backsight.gradient_release.bucket import told
-from backsight.gradient_release.clipping import Method, backward, clip
-from backsight.gradient_release.errors import GradientGone, NotReleasable, ReleaseError
+from backsight.gradient_release.clipping import Clipping, Method, backward, clip
+from backsight.gradient_release.errors import GradientGone, ReleaseError
+from backsight.gradient_release.evidence import Evidence
+from backsight.gradient_release.ledger import Ledger
 from backsight.gradient_release.norms import norms_of, total_norm
 from backsight.gradient_release.own_step import OwnStep
+from backsight.gradient_release.partial_step import PartialStep
 from backsight.gradient_release.placeholder import Placeholder
-from backsight.gradient_release.remedy import listed
+from backsight.gradient_release.stepping import Stepping
 from backsight.surface import require
-from backsight.tape import in_backward
 
 
-class Release(OwnStep):
+class Release:
     """Steps an optimizer inside of the backward pass, a bucket at a time, until it is removed; made by `release`.
 
     An exception inside of a backward pass leaves the parameters named by `stepped` with this step taken, and the others
@@ -36,8 +38,56 @@ class Release(OwnStep):
         optimizer: the optimizer, which stays an ordinary one.
         bucket: bytes of gradients at which they are used and freed.
         evidence: why the steps are taken to be exact.
-        peak_gradient_bytes: the most bytes of its parameters' gradients that were alive at once, of any step so far.
     """
+
+    optimizer: torch.optim.Optimizer
+    bucket: float
+    evidence: Evidence
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        bucket: float,
+        evidence: Evidence,
+        averaging: Callable[[Stepping], Averaging] | None = None,
+    ):
+        self.optimizer = optimizer
+        self.bucket = bucket
+        self.evidence = evidence
+        ledger = Ledger(bucket)
+        calls = Calls(self._before_step, self._after_step, self._loaded, self._storing)  # which keep this object alive
+        partial = PartialStep(optimizer, evidence.layout)
+        attachments = Attachments(optimizer, ledger, calls)
+        self._stepping = Stepping(bucket, partial, attachments, ledger, probing=not evidence.optimizer)
+        self._own_step = OwnStep(self._stepping)
+        self._removed = False
+        self._stepping.survey()
+        if averaging is not None:
+            try:
+                self._stepping.averaged_by(averaging(self._stepping))
+            except BaseException:
+                self.remove()
+                raise
+
+    @property
+    def stepped(self) -> tuple[str, ...]:
+        """The names of the parameters that have already taken the step under way."""
+        return self._stepping.stepped
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """How gradients are clipped, or None; `print(release.clipping)` tells what is kept as factors, and why not."""
+        return self._stepping.clipping
+
+    @property
+    def accumulating(self) -> bool:
+        """Whether gradients are kept: those of earlier micro-batches."""
+        return self._stepping.accumulating
+
+    @property
+    def peak_gradient_bytes(self) -> int:
+        """The most bytes of the parameters' gradients that were alive at once, of any step so far."""
+        return self._stepping.peak_gradient_bytes
 
     def remove(self) -> None:
         """Give the plain training loop back; state, schedulers and weights are what they would be without release.
@@ -45,27 +95,8 @@ class Release(OwnStep):
         Raises:
             ReleaseError: in the middle of a step, when some of the parameters have taken it and others have not.
         """
-        if self._book.stepped:
-            raise ReleaseError(
-                f"remove() in the middle of a step: {listed(self.stepped)} took it inside of the backward pass, and "
-                "the others did not. Call optimizer.step() first."
-            )
+        self._stepping.close()
         self._removed = True
-        self._book.close()
-        if self._ddp is not None:
-            self._ddp.close()
-        if self._clipping is not None:
-            self._clipping.close()
-        for handle in self._handles:
-            handle.remove()
-        slots, self._slots = self._slots, {}
-        for _, handle in slots.values():
-            handle.remove()
-        for parameter in self._parameters():
-            if not in_backward():
-                drop_empty_hooks(parameter)
-            if type(parameter.grad) is Placeholder:
-                parameter.grad = None
 
     @contextmanager
     def accumulate(self, into: Literal["momentum"] | None = None) -> Iterator[None]:
@@ -89,19 +120,10 @@ class Release(OwnStep):
         """
         if into not in (None, "momentum"):
             raise ValueError(f"accumulate(into={into!r}): it is 'momentum', or left out.")
-        before = self._book.holding, self._momentum
-        if into and self._clipping is not None:
-            raise NotReleasable("accumulate(into='momentum') forms no sum whose norm release.clip() could find.")
         if into and self._removed:
             raise ReleaseError("This release was removed: gradients are kept, as in the ordinary loop.")
-        if into:
-            self._momentum = MomentumAccumulation(self.optimizer)
-            self._attach()
-        self._book.holding = True
-        try:
+        with self._stepping.accumulation(into_momentum=into is not None):
             yield
-        finally:
-            self._book.holding, self._momentum = before
 
     def clip(
         self,
@@ -138,7 +160,7 @@ class Release(OwnStep):
         Source: LOMO (arXiv 2306.09782) for two passes.
         """
         require("release of clipped gradients")
-        clip(self, max_norm, norm_type, method, error_if_nonfinite)
+        clip(self._stepping, max_norm, norm_type, method, error_if_nonfinite)
 
     def backward(
         self,
@@ -156,7 +178,7 @@ class Release(OwnStep):
             retain_graph: whether the graph can be used once more afterwards.
             scaler: a GradScaler, whose `unscale_` this calls; if a gradient overflows, no weight moves.
         """
-        backward(self, loss, gradient=gradient, retain_graph=retain_graph, scaler=scaler)
+        backward(self._stepping, loss, gradient=gradient, retain_graph=retain_graph, scaler=scaler)
 
     def grad_norm(self) -> torch.Tensor:
         """Return the 2-norm of all gradients of a step, which is what `clip_grad_norm_` returns.
@@ -167,52 +189,66 @@ class Release(OwnStep):
         Raises:
             GradientGone: if the gradients were never there as a whole, or were overwritten before somebody asked.
         """
-        if self._clipping is not None and self._clipping.total_norm is not None:
-            return self._clipping.total_norm
+        if self.clipping is not None and self.clipping.total_norm is not None:
+            return self.clipping.total_norm
         return total_norm(list(self._norms_by_key().values()))
 
     def grad_norms(self) -> dict[str, torch.Tensor]:
         """Return the 2-norm of each parameter's gradient, by the parameter's name; else as `grad_norm`."""
-        return {self._name(key): norm for key, norm in self._norms_by_key().items()}
+        return {self._stepping.attachments.name(key): norm for key, norm in self._norms_by_key().items()}
 
     def __repr__(self) -> str:
         kind = type(self.optimizer).__name__
         if self._removed:
             return f"<Release of {kind}, removed>"
-        if not self._slots:
-            return f"<Release of {kind}: {told(self._bytes)} of gradients fit into a bucket; nothing is stepped early>"
-        done = f"; {len(self._book.stepped)} have taken the step under way" if self._book.stepped else ""
-        if self._ddp is not None:
+        attachments, taken = self._stepping.attachments, len(self._stepping.ledger.stepped)
+        if not attachments:
+            size = told(attachments.bytes)
+            return f"<Release of {kind}: {size} of gradients fit into a bucket; nothing is stepped early>"
+        done = f"; {taken} have taken the step under way" if taken else ""
+        if self._stepping.averaging.has_buckets:
             return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"
         size = "one at a time" if self.bucket == 0 else f"whenever {told(self.bucket)} of them are there"
         return (
-            f"<Release of {kind}: backward uses the gradients of {len(self._slots)} parameters for their step, {size}, "
+            f"<Release of {kind}: backward uses the gradients of {len(attachments)} parameters for their step, {size}, "
             f"and frees them; optimizer.step() does the rest{done}>"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         return None  # a copy of the optimizer is a plain one
 
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        return self._own_step.before(args, kwargs)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        self._own_step.after()
+
+    def _loaded(self, optimizer: torch.optim.Optimizer) -> None:
+        self._own_step.loaded()
+
+    def _storing(self, optimizer: torch.optim.Optimizer) -> None:
+        self._own_step.storing()
+
     def _norms_by_key(self) -> dict[int, torch.Tensor]:
         """Return the norms of the step under way, if a gradient has come, else of the last."""
-        if self._clipping is not None:
-            return self._clipping.norms
-        there = {id(each): each.grad for each in self._parameters() if type(each.grad) not in (type(None), Placeholder)}
-        book, last = self._book, self._last()
-        if self._slots:
-            under_way = bool(book.stepped or book.pending or book.kept or book.absorbed)
-        else:
+        if self.clipping is not None:
+            return self.clipping.norms
+        stepping, ledger, last = self._stepping, self._stepping.ledger, self._stepping.norms.last
+        parameters = list(stepping.attachments.parameters())
+        there = {id(each): each.grad for each in parameters if type(each.grad) not in (type(None), Placeholder)}
+        under_way = ledger.under_way
+        if not stepping.attachments:
             under_way = any(gradient is not None and not last.keeps(gradient) for gradient in there.values())
         if under_way:
-            taken = dict(self._norms.each())
+            taken = dict(stepping.norms.now.each())
             left = {key: gradient for key, gradient in there.items() if gradient is not None and key not in taken}
             if left:
                 taken.update(zip(left, norms_of(list(left.values())), strict=True))
         else:
             taken = last.each()
-        if book.absorbed if under_way else not last.whole():
+        if ledger.absorbed if under_way else not last.whole():
             raise GradientGone(
                 "The norms of this step are not known: its gradients went into the momentum one after another, or were "
                 "overwritten in place before somebody asked; in the latter case the next ones are taken in time."
             )
-        return {id(each): taken[id(each)] for each in self._parameters() if id(each) in taken}
+        return {id(each): taken[id(each)] for each in parameters if id(each) in taken}

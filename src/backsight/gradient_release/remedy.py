@@ -11,7 +11,8 @@ import torch
 from backsight.tape import alive, backward_number
 
 if TYPE_CHECKING:
-    from backsight.gradient_release.arrival import Book, Slot
+    from backsight.gradient_release.arrival import Slot
+    from backsight.gradient_release.ledger import Ledger
 
 _ACCUMULATE = "run every backward but the last of a step within `with release.accumulate():`"
 _NOT_REENTRANT = "Use checkpoint(..., use_reentrant=False), which gives each parameter one gradient."
@@ -23,39 +24,39 @@ _FREEZE = (
 
 def second_gradient(slot: Slot) -> str:
     """Say that a parameter gets a second gradient after it was stepped with the first."""
-    book, name = slot.book, slot.name()
+    ledger, name = slot.ledger, slot.name()
     what = f"A second gradient came for {name}, which has already been stepped with the first one. "
-    if slot.number != book.number:
+    if slot.number != ledger.number:
         if _another_optimizer(slot):
             return f"{what}{_FREEZE} If not, call zero_grad() after each optimizer.step()."
         return f"{what}Its optimizer.step() is done: call zero_grad() after each optimizer.step()."
-    if _under_reentrant_checkpoint(book):
+    if _under_reentrant_checkpoint(ledger):
         return f"{what}Both came in one backward pass, in which reentrant checkpoints run others. {_NOT_REENTRANT}"
-    return what + _for_another_backward(book)
+    return what + _for_another_backward(ledger)
 
 
-def used_too_early(name: str, book: Book) -> str:
+def used_too_early(name: str, ledger: Ledger) -> str:
     """Say that a parameter is used for a further forward before its optimizer's step."""
     return (
         f"{name} is used in another forward before optimizer.step(), after it took this step inside of backward: "
-        f"{taken_by(book)} took it, and the others did not. {_for_another_backward(book)} To evaluate, call "
+        f"{taken_by(ledger)} took it, and the others did not. {_for_another_backward(ledger)} To evaluate, call "
         "optimizer.step() first."
     )
 
 
-def read_too_early(name: str, book: Book) -> str:
+def read_too_early(name: str, ledger: Ledger) -> str:
     """Say that a parameter is read between backward and step."""
     return (
         f"{name} is read between backward() and optimizer.step(), where the ordinary loop has old weights. Here "
-        f"{taken_by(book)} took this step inside of backward, and the others did not. Read, evaluate, average and "
+        f"{taken_by(ledger)} took this step inside of backward, and the others did not. Read, evaluate, average and "
         "store a model after optimizer.step()."
     )
 
 
-def read_in_backward(name: str, book: Book) -> str:
+def read_in_backward(name: str, ledger: Ledger) -> str:
     """Say that a parameter is read inside of backward after it was stepped there."""
     what = f"{name} is read inside of the backward pass, which has already stepped it"
-    if _under_reentrant_checkpoint(book):
+    if _under_reentrant_checkpoint(ledger):
         return f"{what}: a reentrant checkpoint runs its forward again. {_NOT_REENTRANT}"
     return (
         f"{what}: a function under checkpoint() runs again, or the backward of a custom Function or a hook reads it. "
@@ -75,9 +76,9 @@ def thrown_away(slots: Sequence[Slot]) -> str:
     )
 
 
-def taken_by(book: Book) -> str:
+def taken_by(ledger: Ledger) -> str:
     """Return the names of the parameters that have taken the step under way."""
-    return listed(tuple(slot.name() for slot, _ in book.stepped))
+    return listed(tuple(slot.name() for slot, _ in ledger.stepped))
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -86,14 +87,14 @@ def listed(names: tuple[str, ...]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
-def _for_another_backward(book: Book) -> str:
+def _for_another_backward(ledger: Ledger) -> str:
     """Say what to do if a further backward comes before the step."""
-    if book.passing:
+    if ledger.passing:
         return (
             "An earlier backward was interrupted: optimizer.step() ends its step as it is; release.stepped names the "
             "parameters that have taken it."
         )
-    if book.thrown_away:
+    if ledger.thrown_away:
         return (
             "Since then its gradient was zeroed, without optimizer.step(): the gradients of that backward were not "
             f"wanted. {_FREEZE} To leave a step out, decide before backward()."
@@ -101,12 +102,12 @@ def _for_another_backward(book: Book) -> str:
     return f"For several losses, call backward() once on their sum, or {_ACCUMULATE}. {_FREEZE}"
 
 
-def _under_reentrant_checkpoint(book: Book) -> bool:
+def _under_reentrant_checkpoint(ledger: Ledger) -> bool:
     """Whether the parameter was stepped, or gets its gradient now, in a backward pass within another.
 
     That of a pass within another has the greater number, and is of PyTorch's `CheckpointFunction`.
     """
-    if backward_number() < book.backward:
+    if backward_number() < ledger.backward:
         return True
     return any(
         frame.f_code.co_name == "backward" and frame.f_code.co_filename.endswith("checkpoint.py")

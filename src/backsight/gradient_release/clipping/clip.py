@@ -13,7 +13,7 @@ from backsight.gradient_release.errors import ReleaseError
 from backsight.gradient_release.scaler import Unscaling, refuse_scaled
 
 if TYPE_CHECKING:
-    from backsight.gradient_release.release import Release
+    from backsight.gradient_release.stepping import Stepping
 
 METHODS = ("auto", "two-pass", "factored")
 
@@ -22,7 +22,7 @@ PASS_AGAIN = 0.5
 
 
 def clip(
-    release: Release,
+    stepping: Stepping,
     max_norm: float | None,
     norm_type: float = 2.0,
     method: Method = "auto",
@@ -33,19 +33,19 @@ def clip(
         raise ValueError(f"clip(method={method!r}): it is one of {', '.join(map(repr, METHODS))}.")
     if max_norm is not None and not float(max_norm) >= 0:
         raise ValueError(f"clip(max_norm={max_norm!r}): a norm is 0 or more; None ends clipping.")
-    if release.stepped:
+    if stepping.stepped:
         raise ReleaseError("clip() in the middle of a step: some parameters took it unclipped. Call it after step().")
-    if release.clipping is not None:
-        release.clipping.close()
+    if stepping.clipping is not None:
+        stepping.clipping.close()
     if max_norm is None:
-        release.clipping_with(None)
+        stepping.clipping_with(None)
     else:
         bound = Bound(float(max_norm), float(norm_type), error_if_nonfinite)
-        release.clipping_with(Clipping(release, bound, method))
+        stepping.clipping_with(Clipping(stepping, bound, method))
 
 
 def backward(
-    release: Release,
+    stepping: Stepping,
     loss: torch.Tensor,
     *,
     gradient: torch.Tensor | None = None,
@@ -53,18 +53,18 @@ def backward(
     scaler: Any = None,
 ) -> None:
     """Run a backward pass, or two; see `Release.backward`."""
-    clipping = release.clipping
+    clipping = stepping.clipping
     if scaler is not None and scaler.is_enabled():
         if clipping is None:
             raise ReleaseError("backward(scaler=...) is for clipping: call release.clip(math.inf, method='two-pass').")
     else:
         scaler = None
-    if clipping is None or release.accumulating or not passes_twice(clipping):
+    if clipping is None or stepping.accumulating or not passes_twice(clipping):
         torch.autograd.backward(loss, gradient, retain_graph=retain_graph)
     else:
         if scaler is None:
             refuse_scaled(loss)
-        unscaling = None if scaler is None else Unscaling(scaler, release.optimizer)
+        unscaling = None if scaler is None else Unscaling(scaler, stepping.optimizer)
         two_passes(clipping, loss, gradient, retain_graph, unscaling)
 
 
