@@ -163,11 +163,11 @@ def in_ddp_errors_are_loud():
     optimizer.zero_grad()
     other, hooked = ddp()
     hooked.register_comm_hook(None, lambda state, bucket: bucket)
-    text = refused(
-        gradient_release.NotReleasable,
-        lambda: gradient_release.release(optim.SGD(other.parameters(), lr=0.1), ddp=hooked),
-    )
+    optimizer = optim.SGD(other.parameters(), lr=0.1)
+    text = refused(gradient_release.NotReleasable, lambda: gradient_release.release(optimizer, ddp=hooked))
     assert "communication hook already" in text
+    assert not optimizer._optimizer_step_pre_hooks
+    assert all(not each._post_accumulate_grad_hooks for each in other.parameters())
 
 
 def in_ddp_removed():

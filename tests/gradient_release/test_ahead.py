@@ -293,6 +293,25 @@ def test_reading_weights_between_backward_and_step_warns_once_and_names_the_line
         read(model)
 
 
+@pytest.mark.parametrize("bucket", [0, None])
+def test_a_compiled_model_is_evaluated_between_backward_and_step_with_a_warning(bucket):
+    torch._dynamo.reset()
+    model, optimizer, _ = pair(bucket)
+    for part in (model[0], model[2], model[4]):
+        part.compile(backend="aot_eager")
+    for step in range(3):
+        square(model, step).backward()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            evaluate(model)
+        assert [each.category for each in told] == [ReleaseWarning] * (bucket is not None)
+        optimizer.step()
+        optimizer.zero_grad()
+    expected = pair(None)
+    train(*expected[:2])
+    assert_same((model, optimizer), expected[:2])
+
+
 def test_copies_of_a_parameter_that_is_ahead_are_plain():
     for weight in (nn.Parameter(torch.ones(3)), torch.ones(3, requires_grad=True)):
         weight.kept = "attribute"

@@ -75,7 +75,7 @@ class Backsight(Observing, _pytorch.Callback):  # type: ignore[misc]  # which ma
             # Before those of release, which wants to be the last.
             self._handles += [each.register_step_pre_hook(_without_idle_closure) for each in trainer.optimizers]
         try:
-            self._release(trainer.optimizers)
+            self._release(trainer.optimizers, _ddp(trainer))
             for released in self.releases if pl_module.automatic_optimization else ():
                 _refuse_closure(released)
         except Exception:
@@ -105,11 +105,18 @@ def _refuse(trainer: Any, pl_module: Any) -> None:
             "Trainer(precision='16-mixed') scales the loss, and unscales gradients after backward, which has used them "
             "by then. precision='bf16-mixed' does not scale."
         )
-    if trainer.world_size > 1:
+    if trainer.world_size > 1 and _ddp(trainer) is None:
         raise NotReleasable(
-            f"Lightning trains with {trainer.world_size} processes. Release under Lightning is for one; with several, "
-            "call backsight.release(optimizer, ddp=...) in a training loop of your own."
+            f"Lightning trains with {trainer.world_size} processes by {type(trainer.strategy).__name__}. With several, "
+            "release under Lightning is for Trainer(strategy='ddp'); otherwise call backsight.release(optimizer) in a "
+            "training loop of your own."
         )
+
+
+def _ddp(trainer: Any) -> torch.nn.Module | None:
+    """Return the DistributedDataParallel in which Lightning has wrapped the model, if it has."""
+    model = trainer.strategy.model
+    return model if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
 
 
 def _refuse_closure(release: Any) -> None:

@@ -129,8 +129,8 @@ class Observing:
             failed("the recording is not mirrored", failure)
             return None
 
-    def _release(self, optimizers: Sequence[torch.optim.Optimizer], **options: Any) -> None:
-        """Release the optimizers if that was asked for.
+    def _release(self, optimizers: Sequence[torch.optim.Optimizer], ddp: torch.nn.Module | None = None) -> None:
+        """Release the optimizers if that was asked for; `ddp` is the DistributedDataParallel that the host has made.
 
         Raises:
             NotReleasable: if it would not be exact; then none is released.
@@ -141,7 +141,7 @@ class Observing:
 
         try:
             for optimizer in optimizers:
-                released = release(optimizer, "auto" if self._bucket is True else self._bucket, **options)
+                released = release(optimizer, "auto" if self._bucket is True else self._bucket, ddp=ddp)
                 self.releases += (released,)
                 if self._clip is not None:
                     released.clip(self._clip)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from backsight.extras import needed
 from backsight.gradient_release import NotReleasable
 from backsight.integrations.observing import Observing, guarded
 from backsight.snapshot import stepping
+from backsight.tape import alive
 
 _trainer_callback: Any = needed("transformers.trainer_callback")
 
@@ -42,8 +45,10 @@ class Backsight(Observing, _trainer_callback.TrainerCallback):  # type: ignore[m
         self._end()  # of a training that an error has ended, outside of `with`
         optimizers = [] if optimizer is None else [stepping(optimizer)]
         if self._bucket is not False:
-            _refuse(args)
-            self._release(optimizers)
+            wrapped = alive(torch.nn.parallel.DistributedDataParallel)  # of which a callback is not told
+            ddp = next((each for each in wrapped if each.module is model), None)
+            _refuse(args, ddp)
+            self._release(optimizers, ddp)
         self._begin(model, optimizers, {"host": "transformers"})
 
     @guarded
@@ -67,7 +72,7 @@ class Backsight(Observing, _trainer_callback.TrainerCallback):  # type: ignore[m
         self._end(error)
 
 
-def _refuse(args: Any) -> None:
+def _refuse(args: Any, ddp: Any) -> None:
     """Refuse what the Trainer would do with gradients that are gone by then."""
     if args.max_grad_norm:
         raise NotReleasable(
@@ -84,8 +89,9 @@ def _refuse(args: Any) -> None:
             "TrainingArguments(fp16=True) scales the loss, and unscales gradients after backward, which has used them "
             "by then. bf16=True does not scale."
         )
-    if args.world_size > 1:
+    if args.world_size > 1 and ddp is None:
         raise NotReleasable(
-            f"The Trainer trains with {args.world_size} processes. Release under it is for one; with several, call "
-            "backsight.release(optimizer, ddp=...) in a training loop of your own."
+            f"The Trainer trains with {args.world_size} processes without DistributedDataParallel, which release under "
+            "it is for. Leave TrainingArguments(fsdp=..., deepspeed=...) out, or call backsight.release(optimizer) "
+            "in a training loop of your own."
         )

@@ -1,0 +1,45 @@
+"""Lightning and the Trainer of transformers over two processes: released, the weights are those of DDP alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()), reason="needs gloo"
+)
+
+
+def told_by_two_ranks(host):
+    """Train under a host on two ranks, and return the last line of each, or everything if one failed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    program = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("host_ranks.py")), host, port]
+    ranks = [
+        subprocess.Popen([*program, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    try:
+        told = [rank.communicate(timeout=300) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    return [
+        (out.splitlines() or [""])[-1] if rank.returncode == 0 else err
+        for rank, (out, err) in zip(ranks, told, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("host", ["lightning", "lightning_manual", "transformers"])
+def test_a_released_training_over_two_ranks_has_the_bits_of_ddp(host):
+    package = host.partition("_")[0]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package.upper()} IS NOT TESTED OVER RANKS: pip install {package}")
+    assert told_by_two_ranks(host) == ["done", "done"]
