@@ -44,7 +44,16 @@ _VALUES = frozenset(
 
 def may_be_ahead(parameter: torch.Tensor) -> bool:
     """Whether nobody can reach the values of a parameter but through it; DTensors share their memory with FSDP2."""
-    return type(parameter) not in _SEEN_INTO or parameter.is_sparse or not shares_memory(parameter)
+    return not _is_seen_into(parameter) or not shares_memory(parameter)
+
+
+def address(parameter: torch.Tensor) -> int:
+    """Return where the values of a parameter are, if they are in one place."""
+    return parameter.data_ptr() if _is_seen_into(parameter) else 0
+
+
+def _is_seen_into(parameter: torch.Tensor) -> bool:
+    return type(parameter) in _SEEN_INTO and parameter.layout is torch.strided
 
 
 class Ahead:

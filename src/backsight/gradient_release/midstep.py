@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release._torch import is_sharded
-from backsight.gradient_release.ahead import Ahead, end
+from backsight.gradient_release.ahead import Ahead, address, end
 from backsight.gradient_release.arrival import Slot
 from backsight.gradient_release.errors import AlreadyStepped
 from backsight.gradient_release.ledger import Ledger
@@ -44,7 +43,7 @@ class MidStep:
 
     def begin(self, slot: Slot, parameter: torch.Tensor) -> None:
         """Watch over a parameter that has been stepped."""
-        slot.version, slot.address = parameter._version, _address(parameter)
+        slot.version, slot.address = parameter._version, address(parameter)
         self._ahead.begin(parameter)
 
     def end(self) -> None:
@@ -90,7 +89,7 @@ class MidStep:
     def _has_changed(self, slot: Slot, parameter: torch.Tensor) -> bool:
         """Whether a parameter was written to, or its memory replaced, since it was stepped."""
         return (
-            parameter._version != slot.version or _address(parameter) != slot.address or self._ahead.changed(parameter)
+            parameter._version != slot.version or address(parameter) != slot.address or self._ahead.changed(parameter)
         )
 
     def _refuse_settings(self, groups: Groups, stepped: Sequence[Slot]) -> None:
@@ -128,8 +127,3 @@ def _still(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_still(each) for each in value)
     return None
-
-
-def _address(parameter: torch.Tensor) -> int:
-    """Return where the values of a parameter are; those of a DTensor are no single place."""
-    return 0 if is_sharded(parameter) else parameter.data_ptr()

@@ -236,11 +236,12 @@ class Stepping:
     def _use(self, arrived: list[Entry]) -> None:
         """Step the parameters of gradients that have arrived, but for those that have to wait."""
         ready: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
+        during_backward = in_backward()  # else the optimizer's own step begins, and nobody can come between
         for slot, each in arrived:
             gradient = each.grad
             if gradient is None or slot.key not in self.attachments:
                 slot.number = -1  # taken away since it arrived, or taken out of its group
-            elif gradient.requires_grad or not may_be_ahead(each):
+            elif gradient.requires_grad or (during_backward and not may_be_ahead(each)):
                 slot.state, self.ledger.kept = HELD, self.ledger.kept + slot.bytes
                 if not gradient.requires_grad and slot.key not in self._waiting:
                     self._wait(slot)
