@@ -23,8 +23,9 @@ def said(*args: object, **kwargs: object) -> str:
 
 
 def title(*args: object, **kwargs: object) -> str:
-    """The first finding, without its severity."""
-    return re.search(r"error BS\d+  .*", said(*args, **kwargs))[0].removeprefix("error ")
+    """The code and the title of the first finding, in one line, without the words that all of them begin with."""
+    found = re.search(r"error (BS\d+  .*?)\n  ", said(*args, **kwargs), re.DOTALL)
+    return found[1].replace("\n", " ").replace("The manual backward of ", "")
 
 
 def linear(inputs: int = 3, outputs: int = 2, batch: int = 8) -> tuple[nn.Linear, torch.Tensor, torch.Tensor]:
@@ -95,7 +96,7 @@ def test_several_inputs() -> None:
     w = layer.weight[0]
     check(layer, (a, b), g, input_grad=(g * (b @ w.T), g * (a @ w)), weight_grad=(a.T @ (g * b))[None])
     assert title(layer, (a, b), g, input_grad=(g * (b @ w.T), -g * (a @ w))) == (
-        "BS403  input_grad[1] of Bilinear has the wrong sign."
+        "BS403  Bilinear returns the gradient of `input[1]` with the wrong sign."
     )
 
 
@@ -119,8 +120,8 @@ def test_a_transpose_that_is_missing_in_full() -> None:
     assert said(layer, x, g, weight_grad=x.T @ g, bias_grad=g.sum(0), input_grad=g @ layer.weight) == (
         "backsight: 1 of 3 gradients has a wrong value: weight_grad\n"
         "\n"
-        "error BS405  weight_grad of Linear is transposed.\n"
-        "  Transposed it is right. It has the shape 3×2, and weight has 2×3.\n"
+        "error BS405  The manual backward of Linear returns the gradient of `weight` transposed.\n"
+        "  Transposed it is right. It has the shape 3×2, and `weight` has 2×3.\n"
         "  fix: Exchange the factors, or transpose the result. weight_grad = grad_out.T @ x."
     )
 
@@ -130,9 +131,9 @@ def test_a_sum_that_is_missing_in_full() -> None:
     assert said(layer, x, g, bias_grad=g) == (
         "backsight: 1 of 1 gradient has a wrong value: bias_grad\n"
         "\n"
-        "error BS406  bias_grad of Linear lacks the sum over the batch.\n"
-        "  It has the shape 8×2, and bias has 2: one gradient for each sample. Summed over dimension 0 it is right.\n"
-        "  All of them used the same bias, so all add to its gradient.\n"
+        "error BS406  The manual backward of Linear lacks the sum over the batch in the gradient of `bias`.\n"
+        "  It has the shape 8×2, and `bias` has 2: one gradient for each sample. Summed over dimension 0 it is right.\n"
+        "  An entry that is used many times gets a gradient from each use, and they add up.\n"
         "  fix: Add .sum(0). bias_grad = grad_out.sum(0)."
     )
 
@@ -143,39 +144,57 @@ Wrong = Callable[[torch.nn.Linear, torch.Tensor, torch.Tensor], dict[str, torch.
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        (lambda l, x, g: {"weight_grad": -g.T @ x}, "BS403  weight_grad of Linear has the wrong sign."),
+        (
+            lambda l, x, g: {"weight_grad": -g.T @ x},
+            "BS403  Linear returns the gradient of `weight` with the wrong sign.",
+        ),
         (
             lambda l, x, g: {"weight_grad": g.T @ x / 8},
-            "BS404  weight_grad of Linear is a mean over the batch instead of the sum.",
+            "BS404  Linear returns 1/8 times the right gradient for `weight`.",
         ),
         (
             lambda l, x, g: {"bias_grad": g.sum(0) * 8},
-            "BS404  bias_grad of Linear is larger than right by the size of the batch.",
+            "BS404  Linear returns 8 times the right gradient for `bias`.",
         ),
-        (lambda l, x, g: {"weight_grad": g.T @ x * 2}, "BS404  weight_grad of Linear is 2 times the right one."),
-        (lambda l, x, g: {"bias_grad": g.sum(0, keepdim=True)}, "BS406  bias_grad of Linear has another shape."),
+        (
+            lambda l, x, g: {"weight_grad": g.T @ x * 2},
+            "BS404  Linear returns twice the right gradient for `weight`.",
+        ),
+        (
+            lambda l, x, g: {"bias_grad": g.sum(0, keepdim=True)},
+            "BS406  Linear returns the gradient of `bias` in another shape.",
+        ),
         (
             lambda l, x, g: {"weight_grad": g[:, :, None] * x[:, None]},
-            "BS406  weight_grad of Linear lacks the sum over the batch.",
+            "BS406  Linear lacks the sum over the batch in the gradient of `weight`.",
         ),
         (
             lambda l, x, g: {"weight_grad": torch.outer(g[-1], x[-1])},
-            "BS406  weight_grad of Linear is that of the last sample alone.",
+            "BS406  Linear returns the gradient of the last sample alone for `weight`.",
         ),
         (
             lambda l, x, g: {"weight_grad": torch.ones_like(g).T @ x},
-            "BS401  weight_grad of Linear ignores grad_out.",
+            "BS401  Linear ignores grad_out.",
         ),
-        (lambda l, x, g: {"input_grad": torch.zeros_like(x)}, "BS416  input_grad of Linear is all zero."),
-        (lambda l, x, g: {"input_grad": g}, "BS406  input_grad of Linear has the wrong shape."),
+        (
+            lambda l, x, g: {"input_grad": torch.zeros_like(x)},
+            "BS409  Linear returns zeros for `input`, which needs a gradient.",
+        ),
+        (
+            lambda l, x, g: {"input_grad": g},
+            "BS406  Linear returns a gradient of the wrong shape for `input`.",
+        ),
         (
             lambda l, x, g: {"input_grad": g @ l.weight / 0},
-            "BS400  input_grad of Linear holds 24 values that are NaN or infinite.",
+            "BS419  Linear returns infinite for `input`, where forward is finite.",
         ),
-        (lambda l, x, g: {"input_grad": g @ l.weight * 1.001 + 0.0005}, "BS400  input_grad of Linear is right to"),
+        (
+            lambda l, x, g: {"input_grad": g @ l.weight * 1.001 + 0.0005},
+            "BS400  Linear returns a gradient for `input` that is right to",
+        ),
         (
             lambda l, x, g: {"input_grad": (g @ l.weight).index_fill(1, torch.tensor([2]), 7)},
-            "BS400  input_grad of Linear is wrong in 8 of its 24 entries: all of column 2.",
+            "BS400  Linear returns a wrong gradient for `input`.",
         ),
     ],
 )
@@ -186,9 +205,9 @@ def test_each_kind_of_mistake(wrong: Wrong, expected: str) -> None:
 
 def test_a_square_weight_hides_nothing() -> None:
     layer, x, g = linear(3, 3)
-    assert title(layer, x, g, weight_grad=x.T @ g) == "BS405  weight_grad of Linear is transposed."
+    assert title(layer, x, g, weight_grad=x.T @ g) == "BS405  Linear lacks a transpose in the gradient of `weight`."
     wrong = title(layer, x, g, input_grad=g @ layer.weight.T)
-    assert wrong == "BS405  input_grad of Linear leaves out the transpose."
+    assert wrong == "BS405  Linear lacks a transpose in the gradient of `input`."
 
 
 def test_two_that_are_exchanged() -> None:
@@ -196,7 +215,7 @@ def test_two_that_are_exchanged() -> None:
     layer, a, b, g = nn.Bilinear(3, 3, 1), torch.randn(4, 3), torch.randn(4, 3), torch.randn(4, 1)
     w = layer.weight[0]
     assert title(layer, (a, b), g, input_grad=(g * (a @ w), g * (b @ w.T))) == (
-        "BS407  input_grad[0] of Bilinear is the input_grad[1]."
+        "BS407  Bilinear returns the gradients of `input[0]` and `input[1]` in the wrong order."
     )
 
 
@@ -208,40 +227,56 @@ def activated(activation: nn.Module) -> tuple[nn.Sequential, torch.Tensor, torch
 @pytest.mark.parametrize("activation", [nn.Sigmoid(), nn.Tanh(), nn.ReLU(), nn.GELU()], ids=lambda a: type(a).__name__)
 def test_the_derivative_of_an_activation_that_was_left_out(activation: nn.Module) -> None:
     layer, x, g = activated(activation)
-    kind = type(activation).__name__
     assert title(layer, x, g, weight_grad=g.T @ x) == (
-        f"BS416  weight_grad of Sequential lacks the derivative of {kind}."
+        f"BS416  Sequential leaves out the derivative of {type(activation).__name__.lower()}, in "
+        "the gradient of `0.weight`."
     )
-    assert title(activation, x, g[:, :3], input_grad=g[:, :3]) == (
-        f"BS416  input_grad of {kind} lacks the derivative of {kind}."
-    )
+
+
+@pytest.mark.parametrize(
+    ("activation", "expected"),
+    [
+        (
+            nn.Sigmoid(),
+            "BS416  Sigmoid leaves out the derivative of sigmoid, in the gradient of",
+        ),
+        (nn.Tanh(), "BS416  Tanh lacks the factor (1 - output²) in the gradient of"),
+        (nn.ReLU(), "BS408  ReLU masks the gradient of"),
+    ],
+)
+def test_an_activation_whose_backward_hands_on_what_it_gets(activation: nn.Module, expected: str) -> None:
+    _, x, g = activated(activation)
+    assert title(activation, x, g[:, :3], input_grad=g[:, :3]).startswith(expected)
 
 
 def test_the_derivative_of_an_activation_in_the_wrong_place() -> None:
     layer, x, g = activated(nn.Sigmoid())
     y = layer(x).sigmoid()
     wrong = said(layer, x, g, bias_grad=(g * y * (1 - y)).sum(0))
-    assert "BS400  bias_grad of Sequential takes the derivative of Sigmoid in the wrong place." in wrong
-    assert "at the output of Sigmoid; it has to be taken at its input." in " ".join(wrong.split())
+    assert "takes the output of sigmoid where its input belongs" in " ".join(wrong.split())
+    assert "for the derivative of sigmoid at its output; it must be taken at its input." in " ".join(wrong.split())
 
 
 def test_repeated_indices_of_an_embedding() -> None:
     layer, x, g = nn.Embedding(5, 3), torch.tensor([1, 1, 4]), torch.randn(3, 3)
     grad = torch.zeros(5, 3)
     grad[x] = g
-    assert title(layer, x, g, weight_grad=grad) == "BS406  weight_grad of Embedding lacks a sum over repeated indices."
+    assert (
+        title(layer, x, g, weight_grad=grad)
+        == "BS406  Embedding lacks a sum over repeated indices of embedding, in the gradient of `weight`."
+    )
 
 
 def test_mean_and_variance_taken_for_constants() -> None:
     layer, x, g, std, _ = layer_norm()
     assert title(layer, x, g, input_grad=g * layer.weight / std) == (
-        "BS415  input_grad of LayerNorm takes the mean and the variance of LayerNorm for constants."
+        "BS415  LayerNorm takes mean and sqrt for constants, in the gradient of `input`."
     )
     torch.manual_seed(0)
     batch = nn.BatchNorm2d(3)
     images, signal = torch.randn(4, 3, 2, 2), torch.randn(4, 3, 2, 2)
     scale = (images.var((0, 2, 3), correction=0, keepdim=True) + batch.eps).rsqrt()
-    assert "mean and the variance of BatchNorm2d" in title(batch, images, signal, input_grad=signal * scale)
+    assert "takes mean and sqrt for constants" in title(batch, images, signal, input_grad=signal * scale)
     assert int(batch.num_batches_tracked) == 0
 
 
@@ -251,7 +286,7 @@ def test_the_cross_terms_of_a_softmax() -> None:
     y = x.softmax(-1)
     check(nn.Softmax(-1), x, g, input_grad=y * (g - (g * y).sum(-1, keepdim=True)))
     assert title(nn.Softmax(-1), x, g, input_grad=g * y * (1 - y)) == (
-        "BS415  input_grad of Softmax lacks the cross terms of Softmax."
+        "BS415  Softmax leaves out the cross terms in the gradient of `input`."
     )
 
 
@@ -260,8 +295,14 @@ def test_a_kernel_that_is_turned_round_and_a_sum_over_places() -> None:
     layer, x = nn.Conv2d(2, 3, 3), torch.randn(4, 2, 6, 6)
     g = torch.randn_like(layer(x))
     right = nn.grad.conv2d_weight(x, layer.weight.shape, g)
-    assert title(layer, x, g, weight_grad=right.flip(-1, -2)) == "BS400  weight_grad of Conv2d is turned round."
-    assert title(layer, x, g, bias_grad=g) == "BS406  bias_grad of Conv2d lacks a sum over dimensions 0, 2 and 3."
+    assert (
+        title(layer, x, g, weight_grad=right.flip(-1, -2))
+        == "BS405  Conv2d has the kernel of conv2d the wrong way round, in the gradient of `weight`."
+    )
+    assert (
+        title(layer, x, g, bias_grad=g)
+        == "BS406  Conv2d lacks a sum over dimensions 0, 2 and 3 in the gradient of `bias`."
+    )
 
 
 def test_every_wrong_gradient_is_told_of() -> None:
@@ -295,7 +336,7 @@ def test_the_modules_of_pytorch_are_right_and_every_fault_in_them_is_found() -> 
                 fault = {"input_grad": -right} if name == "input" else {"grads": {name: -right}}
                 check(layer, x, g, **given)
                 if right.abs().max() > 0:
-                    assert "has the wrong sign" in title(layer, x, g, **fault)
+                    assert "with the wrong sign" in title(layer, x, g, **fault)
                 compared += 1
     assert compared > 100
 

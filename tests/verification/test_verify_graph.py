@@ -19,26 +19,26 @@ def x_of(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.randn(*shape, dtype=dtype).requires_grad_()
 
 
-def without_places(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if not line.startswith(("  forward ", "  backward ")))
+def said(loss: torch.Tensor) -> str:
+    """What is found, in one line, without the places."""
+    lines = str(bs.verify_graph(loss)).split("\n")
+    return " ".join(" ".join(each for each in lines if not each.startswith(("  forward ", "  backward "))).split())
 
 
 # ---- what is found
 
 
 def test_a_term_outside_of_the_product() -> None:
-    report = bs.verify_graph(wrong.Poly.apply(x_of(3)).sum())
-    assert without_places(str(report)) == (
-        "backsight: 1 of 2 nodes has a wrong backward: Poly\n"
-        "\n"
-        "error BS402  The backward of Poly adds 2 to the gradient, outside of the product with grad_output.\n"
-        "  With grad_output = 0 it returns 2 for input, and backward must make 0 of 0: it multiplies what arrives by\n"
-        "  the derivative, and nothing else.\n"
-        "  In `grad_output * 6 * input + 2` the term `2` stands outside of the product: * binds stronger than +.\n"
-        "  fix: If it belongs to the derivative, put it in parentheses: grad_output * (6 * input + 2). If it does "
-        "not,\n  leave it out."
+    loss = wrong.Poly.apply(x_of(3)).sum()
+    assert said(loss) == (
+        "backsight: 1 of 2 nodes has a wrong backward: Poly "
+        "error BS402 The backward of Poly adds 2 that is not multiplied by grad_output. "
+        "For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0, since where no gradient "
+        "arrives, none may leave. "
+        "fix: If it belongs to the derivative: put the sum in brackets: `grad_output * (6 * input + 2)`. If it does "
+        "not, leave it out."
     )
-    (finding,) = report
+    (finding,) = bs.verify_graph(loss)
     assert (finding.operation, finding.input) == ("Poly", "input")
     assert finding.forward.text == "def forward(ctx: Any, input: torch.Tensor) -> torch.Tensor:"
     assert finding.backward.text == "def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:"
@@ -46,17 +46,14 @@ def test_a_term_outside_of_the_product() -> None:
 
 
 def test_ones_instead_of_grad_output() -> None:
-    report = bs.verify_graph(wrong.BadReLU.apply(x_of(4, 3)).sum())
-    assert without_places(str(report)) == (
-        "backsight: 1 of 2 nodes has a wrong backward: BadReLU\n"
-        "\n"
-        "error BS401  The backward of BadReLU ignores grad_output.\n"
-        "  What it returns for input is 1 in 5 of 12 entries, whatever arrives.\n"
-        "  Backward multiplies what arrives by the derivative (the chain rule). Where the derivative is 1 the result "
-        "is\n"
-        "  grad_output itself, not 1. With loss = output.sum() all of grad_output is 1, so a test with sum() cannot\n"
-        "  tell.\n"
-        "  fix: Multiply the derivative by grad_output: for a mask, grad_output * mask."
+    assert said(wrong.BadReLU.apply(x_of(4, 3)).sum()) == (
+        "backsight: 1 of 2 nodes has a wrong backward: BadReLU "
+        "error BS401 The backward of BadReLU ignores grad_output. "
+        "5 of 12 entries of the gradient that it returns for `input` stay the same, whatever grad_output is (the first "
+        "stays 1). "
+        "By the chain rule each entry is grad_output times the derivative of forward, d loss/d input = d loss/d output "
+        "· d output/d input; the first factor is missing. "
+        "fix: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
     )
 
 
@@ -72,13 +69,16 @@ def found(loss: torch.Tensor) -> list[tuple[str, str, str]]:
         (misbehaving.Noisy, ("error", "BS411", "The backward of Noisy is not deterministic.")),
         (
             misbehaving.ChangingSaved,
-            ("error", "BS412", "The backward of ChangingSaved changes what forward saved for it: ctx.derivative."),
+            ("error", "BS412", "The backward of ChangingSaved changes a tensor that forward saved: `ctx.derivative`."),
         ),
         (misbehaving.Squares, ("error", "BS418", "The backward of Squares is not linear in grad.")),
         (misbehaving.Clipped, ("error", "BS418", "The backward of Clipped is not linear in grad_output.")),
         (misbehaving.Normalises, ("error", "BS418", "The backward of Normalises is not linear in grad.")),
         (misbehaving.WrongShape, ("error", "BS406", "The backward of WrongShape returns what autograd refuses.")),
-        (misbehaving.Single, ("warning", "BS413", "The backward of Single returns float32 for x, which is float64.")),
+        (
+            misbehaving.Single,
+            ("warning", "BS413", "The backward of Single computes the gradient of `x` in float32, forward in float64."),
+        ),
     ],
     ids=lambda each: each.__name__ if isinstance(each, type) else "",
 )
@@ -101,7 +101,7 @@ def test_a_saved_tensor_that_is_changed_is_put_back_so_that_backward_does_not_ra
     x = x_of(4)
     loss = Cosine.apply(x).sum()
     (finding,) = bs.verify_graph(loss)
-    assert finding.title == "The backward of Cosine changes what forward saved for it: saved_tensors[0]."
+    assert finding.title == "The backward of Cosine changes a tensor that forward saved: `saved_tensors[0]`."
     loss.backward()
     torch.testing.assert_close(x.grad, x.detach().cos())
 
@@ -119,7 +119,7 @@ def test_a_gradient_that_is_missing() -> None:
         ("error", "BS406", "The backward of Raising returns what autograd refuses.")
     ]
     assert found(wrong.Nothing.apply(x, w).sum()) == [
-        ("warning", "BS409", "The backward of Nothing returns None for weight, which needs a gradient.")
+        ("warning", "BS409", "The backward of Nothing returns None for `weight`, which needs a gradient.")
     ]
 
 

@@ -1,40 +1,42 @@
 """`Case`: one wrong gradient, with what is needed to find out how it is wrong.
 
 Every hypothesis proposes what the gradient would have to be if it were true, and the case says whether that fits what
-the forward says, for two independent draws of grad_output: with one draw, a gradient of a single entry would be a
-constant factor of anything.
+is known of it. Three sources make cases: `verify` knows the forward and can call the backward, `verify_graph` can call
+the backward alone, and `assert_manual_backward` knows the forward and one gradient that somebody derived.
 """
 
 from __future__ import annotations
 
 import ast
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Flag, auto
 from functools import cached_property
+from typing import Any
 
 import torch
 
 from backsight.source import Place
-from backsight.verification.directions import asked, drawn, inner
+from backsight.verification.definition import Definition
 from backsight.verification.operation import Operation
 from backsight.verification.point import Point
-from backsight.verification.trial import Pull, Wrong, pulled
-from backsight.verification.written import Written, argument_number, written
+from backsight.verification.written import Written, written
 
-ENTRIES = 256
-"""So many entries of a gradient are compared with the right ones, each of which costs two calls of the forward."""
 
-SECONDS, FEWEST = 1.0, 4
-"""And no more of them than fit into this time, but a few in any case."""
+class Known(Flag):
+    """What can be asked of a case: what its forward does, and what its backward makes of another grad_output."""
 
-CLOSE = 1e-4
-"""Entries this close, relative to the largest, are equal."""
+    FORWARD = auto()
+    BACKWARD = auto()
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One draw of grad_output, the gradient that backward returned, and the right one at the positions looked at."""
+    """One draw of grad_output, the gradient that backward returned, and the right one at the positions looked at.
+
+    Where the forward is not known, `right` is what a backward that is linear in grad_output would return, as far as
+    the other draws tell.
+    """
 
     us: list[torch.Tensor]
     got: torch.Tensor
@@ -55,48 +57,79 @@ class Case:
     ```python
     case.fits(lambda draw: -draw.got)       # would the gradient be right with the other sign?
     ```
+
+    `subject` is what the backward is called, as the first words of a finding, and `argument` the input whose gradient
+    it is; `grad_output` what the author calls the gradient that comes in. `outputs` are the numbers of the outputs that
+    are looked at.
     """
 
-    def __init__(self, wrong: Wrong, generator: torch.Generator):
-        self.wrong = wrong
-        self.number = wrong.number
-        self.point: Point = wrong.pull.point
-        self.operation: Operation = self.point.operation
-        self.returned_none = wrong.pull.gradients[self.number] is None
-        self.positions = self._positions(generator)
-        self.outputs = tuple(range(len(wrong.pull.us)))
-        other = pulled(self.point, [drawn(u, generator).where(u != 0, 0.0) for u in wrong.pull.us])
-        self._draw(wrong.pull, other)
-        if len(self.outputs) > 1:
-            self._narrow()
+    known: Known
+    subject: str
+    argument: str
+    grad_output: str = "grad_output"
+    definition: Definition | None = None
+    number: int
+    outputs: tuple[int, ...]
+    positions: torch.Tensor
+    draws: list[Draw]
+    returned_none = False
+    through = ""
+    """` through output 1` where an operation has several outputs and one part of the gradient is wrong."""
 
-    def _draw(self, *pulls: Pull) -> None:
-        self.pulls = pulls
-        self._rights: dict[int, list[torch.Tensor]] = {}
-        rights = self.rights_of(self.number)
-        self.draws = [Draw(self._seen(p.us), self._gradient(p), right) for p, right in zip(pulls, rights, strict=True)]
+    point: Point
+    """The operation at the values it was tested at, where the forward is known."""
 
-    def _narrow(self) -> None:
-        """Of several outputs look at the first one whose part of the gradient is wrong, with no gradient to others."""
-        everything = self.pulls
-        for only in range(len(everything[0].us)):
-            us = [[u if k == only else torch.zeros_like(u) for k, u in enumerate(pull.us)] for pull in everything]
-            self.outputs = (only,)
-            self._draw(*[pulled(self.point, each) for each in us])
-            if bool(self.is_wrong.any()):
-                return
-        self.outputs = tuple(range(len(everything[0].us)))
-        self._draw(*everything)
+    # ---- what a source says
 
-    def _seen(self, us: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [us[k] for k in self.outputs]
+    def equal(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """Which entries are equal, as closely as can be told."""
+        raise NotImplementedError
 
-    def whole(self, us: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Return a grad_output for every output, zeros for those that are not looked at."""
-        full = [torch.zeros_like(u) for u in self.wrong.pull.us]
-        for k, u in zip(self.outputs, us, strict=True):
-            full[k] = u
-        return full
+    def rights_of(self, number: int) -> list[torch.Tensor]:
+        """The right gradients of wanted input `number`, one for each draw, at the positions looked at.
+
+        The input must have the shape of this one.
+        """
+        raise NotImplementedError
+
+    def right_for(self, us: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The right gradient of this input for another grad_output."""
+        raise NotImplementedError
+
+    def diagonal(self) -> torch.Tensor:
+        """d output / d input at the same place; the one output must have the shape of this input."""
+        raise NotImplementedError
+
+    def returned_for(self, number: int) -> list[torch.Tensor | None]:
+        """What was returned for another input, one for each draw."""
+        raise NotImplementedError
+
+    def backward(self, us: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        """Return the gradient that backward returns for these, one for each output that is looked at.
+
+        None where it raises, or cannot be called.
+        """
+        raise NotImplementedError
+
+    def run(self, x: torch.Tensor) -> Sequence[torch.Tensor] | None:
+        """Run the forward as autograd would see it, with `x` for the input; None where it cannot be."""
+        raise NotImplementedError
+
+    def unfitting(self) -> str:
+        """Say how the gradient is seen to be wrong where the entries looked at are right."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Which of the arguments of a custom forward this input is, and how many there are."""
+        return None
+
+    # ---- what hypotheses ask
+
+    @property
+    def operation(self) -> Operation:
+        """The operation whose gradient is wrong, where the forward is known."""
+        return self.point.operation
 
     @property
     def input(self) -> torch.Tensor:
@@ -105,34 +138,18 @@ class Case:
         return found
 
     @property
-    def argument(self) -> str:
-        """What the input is called in the signature of the operation."""
-        return self.argument_of(self.number)
+    def output(self) -> torch.Tensor:
+        """The values of the one output."""
+        return self.point.outputs[self.outputs[0]]
 
     def argument_of(self, number: int) -> str:
         """What wanted input `number` is called."""
         return self.operation.argument(self.point.wanted[number])
 
     @property
-    def through(self) -> str:
-        """` through output 1` where an operation has several outputs and one part of the gradient is wrong."""
-        several = len(self.wrong.pull.us) > 1 and self.single
-        return f" through output {self.outputs[0]}" if several else ""
-
-    @property
-    def output(self) -> torch.Tensor:
-        """The values of the one output."""
-        return self.point.outputs[self.outputs[0]]
-
-    @property
-    def subject(self) -> str:
-        """What the backward is called, as the first words of a finding."""
-        return self.operation.backward
-
-    @cached_property
-    def written(self) -> Written | None:
-        """The source of the backward, if it is at hand."""
-        return written(self.operation)
+    def shape(self) -> torch.Size:
+        """The shape of the input."""
+        return self.input.shape
 
     @property
     def single(self) -> bool:
@@ -142,67 +159,37 @@ class Case:
     @property
     def elementwise(self) -> bool:
         """Whether the one output has the shape of this input."""
-        return self.single and self.draws[0].u.shape == self.input.shape
-
-    @cached_property
-    def at_zero(self) -> torch.Tensor:
-        """The gradient that backward returns for a grad_output of zeros. The right one is zero."""
-        us = [torch.zeros_like(u) for u in self.wrong.pull.us]
-        gradient = self.point.pulled(us)[self.number]
-        return torch.zeros_like(self.input) if gradient is None else gradient
-
-    def backward(self, us: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the gradient that backward returns for these, one for each output that is looked at."""
-        gradient = self.point.pulled(self.whole(us))[self.number]
-        return torch.zeros_like(self.input) if gradient is None else gradient
-
-    def returned(self) -> ast.expr | None:
-        """The expression that backward returns for this input, where the source is plain."""
-        place = self._in_source()
-        return place[1] if place else None
-
-    def source_of_gradient(self) -> str:
-        """That expression as text, if it is short; "" where it is not known."""
-        expression = self.returned()
-        text = ast.unparse(expression) if expression is not None else ""
-        return text if len(text) <= 60 else ""
-
-    def place_of(self, statement: ast.stmt | None) -> Place | None:
-        """Where a statement of backward stands."""
-        return self.written.body.place(statement) if self.written and statement is not None else None
+        return self.single and self.draws[0].u.shape == self.shape
 
     @property
-    def line(self) -> Place | None:
-        """Where backward makes the gradient of this input."""
-        if self.written is None:
-            return None
-        which = argument_number(self.operation, self.point.wanted[self.number])
-        return self.written.line_of(*which) if which else self.written.backward
+    def misshapen(self) -> bool:
+        """Whether the gradient has not the shape of its input. The engine refuses such a one."""
+        return self.draws[0].got.shape != self.shape
 
-    def _in_source(self) -> tuple[Place, ast.expr] | None:
-        which = argument_number(self.operation, self.point.wanted[self.number])
-        return self.written.returned(*which) if self.written and which else None
+    @cached_property
+    def at_zero(self) -> torch.Tensor | None:
+        """The gradient that backward returns for a grad_output of zeros. The right one is zero."""
+        return self.backward([torch.zeros_like(u) for u in self.draws[0].us])
+
+    @cached_property
+    def together(self) -> torch.Tensor | None:
+        """The gradient that backward returns for the sum of the two grad_outputs."""
+        return self.backward([a + b for a, b in zip(self.draws[0].us, self.draws[1].us, strict=True)])
 
     def at(self, tensor: torch.Tensor) -> torch.Tensor:
         """The values of a tensor of the input's shape at the positions looked at."""
-        return tensor.expand(self.input.shape).reshape(-1)[self.positions]
+        return tensor.expand(self.shape).reshape(-1)[self.positions]
 
     def fits(self, candidate: Candidate, number: int | None = None) -> bool:
-        """Whether a candidate is the right gradient in both draws: of this input, or of wanted input `number`."""
+        """Whether a candidate is the right gradient in every draw: of this input, or of wanted input `number`."""
         rights = [draw.right for draw in self.draws] if number is None else self.rights_of(number)
         for draw, right in zip(self.draws, rights, strict=True):
             proposed = candidate(draw)
-            if proposed is None or proposed.numel() != self.input.numel():
+            if proposed is None or proposed.numel() != self.shape.numel():
                 return False
             if not bool(self.equal(proposed.reshape(-1)[self.positions], right).all()):
                 return False
         return True
-
-    def equal(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """Which entries are equal, as closely as can be told."""
-        scale = max(float(b.abs().max()), 1e-12) if b.numel() else 1.0
-        noise = 10 * self.wrong.slope.error / max(self.wrong.slope.size, 1e-300)
-        return (a - b).abs() <= max(CLOSE, min(noise, self.wrong.slope.enough)) * scale
 
     @property
     def is_wrong(self) -> torch.Tensor:
@@ -211,7 +198,7 @@ class Case:
 
     def counted(self, entries: torch.Tensor) -> str:
         """`19 of 36 entries`, of those looked at."""
-        looked = "" if self.positions.numel() == self.input.numel() else " looked at"
+        looked = "" if self.positions.numel() == self.shape.numel() else " looked at"
         every = entries.numel()
         return (
             f"all {every} entries{looked}"
@@ -219,65 +206,31 @@ class Case:
             else f"{int(entries.sum())} of {every} entries{looked}"
         )
 
-    def rights_of(self, number: int) -> list[torch.Tensor]:
-        """The right gradients of wanted input `number`, one for each draw, at the positions looked at.
+    # ---- where it is written
 
-        The input must have the shape of this one. Each entry is a central difference of its own.
-        """
-        if number not in self._rights:
-            self._rights[number] = self._measured(number, [pull.us for pull in self.pulls])
-        return self._rights[number]
+    @cached_property
+    def written(self) -> Written | None:
+        """The source of the backward, if it is at hand."""
+        return written(self.definition)
 
-    def right_for(self, us: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The right gradient of this input for another grad_output."""
-        return self._measured(self.number, [self.whole(us)])[0]
+    @property
+    def returned(self) -> ast.expr | None:
+        """The expression that backward returns for this input, where the source is plain."""
+        found = self.written.returned(*self.place) if self.written and self.place else None
+        return found[1] if found else None
 
-    def diagonal(self) -> torch.Tensor:
-        """d output / d input at the same place; the one output must have the shape of this input."""
-        entries = []
-        for position in self.positions.tolist():
-            ahead, behind, step = self._around(self.number, position, self.wrong.slope.step)
-            change = ahead[self.outputs[0]] - behind[self.outputs[0]]
-            entries.append(change.reshape(-1)[position] / (2 * step))
-        return torch.stack(entries)
+    @property
+    def line(self) -> Place | None:
+        """Where backward makes the gradient of this input."""
+        if self.written is None:
+            return None
+        return self.written.line_of(*self.place) if self.place else self.written.backward
 
-    def _measured(self, number: int, draws: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        step = self.wrong.slope.step
-        found: list[list[torch.Tensor]] = []
-        for position in self.positions.tolist():
-            entry = self._entry(number, position, step, draws)
-            if self.point.inputs[number].is_complex():
-                imaginary = self._entry(number, position, step * 1j, draws)
-                entry = [torch.complex(a, b) for a, b in zip(entry, imaginary, strict=True)]
-            found.append(entry)
-        return [torch.stack(each) for each in zip(*found, strict=True)]
 
-    def _entry(
-        self, number: int, position: int, step: complex, draws: Sequence[Sequence[torch.Tensor]]
-    ) -> list[torch.Tensor]:
-        ahead, behind, _ = self._around(number, position, step)
-        changes = [a - b for a, b in zip(ahead, behind, strict=True)]
-        sums = [sum(inner(u, asked(u, change)) for u, change in zip(us, changes, strict=True)) for us in draws]
-        like = self.wrong.pull.us[0]
-        return [torch.tensor(each / (2 * abs(step)), dtype=torch.float64, device=like.device) for each in sums]
-
-    def _around(
-        self, number: int, position: int, step: complex
-    ) -> tuple[list[torch.Tensor], list[torch.Tensor], complex]:
-        """The outputs with one entry of an input moved ahead and behind."""
-        by = torch.zeros_like(self.point.inputs[number], memory_format=torch.contiguous_format)
-        by.view(-1)[position] = torch.tensor(step, dtype=by.dtype)
-        return self.point.moved(number, by), self.point.moved(number, -by), step
-
-    def _positions(self, generator: torch.Generator) -> torch.Tensor:
-        count = self.input.numel()
-        began = time.perf_counter()
-        self._entry(self.number, 0, self.wrong.slope.step, [self.wrong.pull.us])
-        most = max(FEWEST, min(ENTRIES, int(SECONDS / (time.perf_counter() - began + 1e-9))))
-        if count <= most:
-            return torch.arange(count)
-        return torch.randperm(count, generator=generator)[:most].sort().values
-
-    def _gradient(self, pull: Pull) -> torch.Tensor:
-        gradient = pull.gradients[self.number]
-        return torch.zeros_like(self.input) if gradient is None else gradient.reshape(self.input.shape)
+def own_forward(point: Point, number: int, x: torch.Tensor, call: Callable[[list[Any]], Any]) -> Any:
+    """Call a forward at a point with `x` for wanted input `number`, and the others such that autograd records them."""
+    values = [each.clone() if isinstance(each, torch.Tensor) else each for each in point.values]
+    for k in point.wanted:  # a step of another input may be the one that is left out
+        values[k] = values[k].requires_grad_().clone()
+    values[point.wanted[number]] = x
+    return call(values)

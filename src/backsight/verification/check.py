@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from backsight.source import Place
-from backsight.verification.case import Case
-from backsight.verification.conduct import HABITS, difference, of_error
+from backsight.verification.conduct import of_error, told
 from backsight.verification.custom import place_of
 from backsight.verification.documented import documented
 from backsight.verification.errors import CannotTest, OutOfTime, raised
-from backsight.verification.hypotheses import Explanation, as_declared, explained, out_of_time
+from backsight.verification.hypotheses import Explanation, as_declared, certain, out_of_time
+from backsight.verification.measured import Measured
+from backsight.verification.noted import difference, noted
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
@@ -72,26 +73,24 @@ def checked(
         if operation.definition is None:  # PyTorch refuses, as for eigenvectors, whose phase no gradient may depend on
             raise CannotTest(f"its backward refuses a random grad_output: {raised(trial.error)}")
         return Outcome((_finding(operation, *of_error(operation, trial.error)),), judged=True)
-    findings = [
-        _finding(operation, code, explanation) for code, find in HABITS.items() for explanation in find(trial.pull)
-    ]
+    findings = [_finding(operation, code, explanation) for code, explanation in told(noted(trial.pull))]
     unsteady = bool(difference(trial.pull))
     point.only_once |= unsteady
     kind = declared(operation.custom, surrogates)
-    told = [_told(wrong, wrong.pull.point is not point, kind, generator) for wrong in trial.wrong]
+    explained = [_explained(wrong, wrong.pull.point is not point, kind, generator) for wrong in trial.wrong]
     # What differs from call to call is wrong for that reason.
-    findings += [each for each in told if each.code not in ("BS400", "BS418") or not unsteady]
+    findings += [each for each in explained if each.code not in ("BS400", "BS418") or not unsteady]
     unclear = "; ".join(sorted(set(trial.unclear.values())))
     judged = bool(findings) or len(trial.unclear) < len(point.inputs)
     return Outcome(tuple(findings), judged, trial.how, unclear)
 
 
-def _told(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> WrongGradient:
+def _explained(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> WrongGradient:
     """Find out how a gradient is wrong, and say so; `kind` is what it is declared to be."""
     operation = wrong.pull.point.operation
     try:
-        case = Case(wrong, generator)
-        code, explanation = explained(case)
+        case = Measured(wrong, generator)
+        code, explanation = certain(case)
         if kind is not None and code != UNINTENDED:
             code, explanation = "BS417", as_declared(case, kind, explanation)
     except OutOfTime as over:
@@ -101,8 +100,8 @@ def _told(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generat
     return _finding(operation, code, explanation, case)
 
 
-def _finding(operation: Operation, code: str, explanation: Explanation, case: Case | None = None) -> WrongGradient:
-    source: Written | None = written(operation)
+def _finding(operation: Operation, code: str, explanation: Explanation, case: Measured | None = None) -> WrongGradient:
+    source: Written | None = written(operation.definition)
     backward = explanation.line or (case.line if case else None) or (_line(source, code) if source else None)
     called = operation.place
     forward = _forward(operation)

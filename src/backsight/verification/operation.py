@@ -39,7 +39,8 @@ class Operation:
     nested; None where each is a positional argument of its own. `custom` is the `torch.autograd.Function`, if it is
     one's `apply`; `definition` tells where that, or an operator of `torch.library`, is written, and is None for
     PyTorch's own. `generators` are states of the random generators among the arguments. `differentiates` says that it
-    may call autograd itself, and so needs inputs that require a gradient.
+    may call autograd itself, and so needs inputs that require a gradient. `names` are those of the arguments, where the
+    function does not tell.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Operation:
     generators: tuple[tuple[torch.Generator, torch.Tensor], ...] = ()
     definition: Definition | None = None
     differentiates: bool = False
+    names: tuple[str, ...] = ()
 
     def call(self, arguments: list[Any]) -> Any:
         """Call the function with these leaves in the place of those recorded."""
@@ -68,6 +70,8 @@ class Operation:
 
     def argument(self, position: int) -> str:
         """What an argument is called: `weight`, `tensors[2]`, or `argument 1` where the function does not tell."""
+        if self.names:
+            return self.names[position]
         path = self.paths()[position]
         head, *inner = path
         named = head if isinstance(head, str) else self._parameter(head)

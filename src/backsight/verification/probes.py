@@ -1,6 +1,6 @@
 """Random vectors to call a backward with, and how exactly what it returns can be compared.
 
-Probes are multiples of 1/16 between -2 and 2. So `2 u - 3 v` has no rounding error in any dtype, bfloat16 included,
+Probes are multiples of 1/16 between -2 and 2. So `u + v` has no rounding error in any dtype, bfloat16 included,
 and whatever is not linear in it is the backward's own doing.
 """
 

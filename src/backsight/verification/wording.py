@@ -24,6 +24,8 @@ def number(value: Any) -> str:
 def times(factor: float, *, words: bool = True) -> str:
     """Return `half`, `twice` or `1.01 times`; without words the number alone, `1/2`."""
     fraction = Fraction(factor).limit_denominator(12)
+    if factor and abs(inverse := round(1 / factor)) > 12:
+        fraction = Fraction(1, inverse)
     if abs(float(fraction) - factor) < 1e-5 * abs(factor):
         if fraction in _WORDS and words:
             return _WORDS[fraction]

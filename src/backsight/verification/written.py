@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from backsight.source import Body, Place
 from backsight.source.body import dotted, expressions, statements
 from backsight.verification.custom import body_of, place_of
+from backsight.verification.definition import Definition
 from backsight.verification.operation import Operation
 
 
@@ -84,9 +85,8 @@ class Written:
                 yield statement
 
 
-def written(operation: Operation) -> Written | None:
-    """Return the source behind an operation; None for PyTorch's own, and where there is none."""
-    definition = operation.definition
+def written(definition: Definition | None) -> Written | None:
+    """Return the source of a backward; None for PyTorch's own, and where there is none."""
     body = body_of(definition.backward) if definition else None
     if definition is None or body is None or not isinstance(body.node, ast.FunctionDef):
         return None

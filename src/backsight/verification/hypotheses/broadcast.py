@@ -8,7 +8,7 @@ from itertools import combinations
 import torch
 
 from backsight.tape.rows import dimensions
-from backsight.verification.case import Case
+from backsight.verification.case import Case, Known
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.wording import ADDED_UP
 
@@ -72,7 +72,8 @@ def _only(case: Case, dimension: int, index: int) -> bool:
     """Whether backward looks at one slice of grad_output alone, and is right about it."""
     kept = [torch.zeros_like(u) for u in case.draws[0].us]
     kept[0].select(dimension, index).copy_(case.draws[0].u.select(dimension, index))
-    if not torch.equal(case.backward(kept), case.draws[0].got):
+    alone = case.backward(kept) if Known.BACKWARD in case.known else case.draws[0].got
+    if alone is None or not torch.equal(alone, case.draws[0].got):
         return False
     return bool(case.equal(case.at(case.draws[0].got), case.right_for(kept)).all())
 

@@ -6,27 +6,29 @@ import ast
 
 import torch
 
-from backsight.verification.case import Case
+from backsight.verification.case import Case, Known
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.wording import number
 
 
 def constant_added(case: Case) -> Explanation | None:
     """A grad_output of zeros does not give zero, and the rest is linear in grad_output."""
-    added = case.at_zero
+    added, together = case.at_zero, case.together
+    if added is None or together is None:
+        return None
     here = case.at(added)
     scale = float(case.at(case.draws[0].got).abs().max())
     if not float(here.abs().max()) > 1e-9 * max(scale, 1e-12):
         return None
     first, second = (draw.got for draw in case.draws)
-    together = case.backward([a + b for a, b in zip(case.draws[0].us, case.draws[1].us, strict=True)])
     if not bool(case.equal(case.at(together), case.at(first + second - added)).all()):
         return None
-    bracketed = case.elementwise and case.fits(lambda draw: draw.got - added + draw.u * added)
-    surplus = not bracketed and case.fits(lambda draw: draw.got - added)
+    judged = Known.FORWARD in case.known
+    bracketed = judged and case.elementwise and case.fits(lambda draw: draw.got - added + draw.u * added)
+    surplus = judged and not bracketed and case.fits(lambda draw: draw.got - added)
     what = number(here[0]) if bool((here == here[0]).all()) else "a term"
     evidence = [
-        f"For a grad_output of zeros it returns {_amount(case, here)} for `{case.argument}`; it must return 0, "
+        f"For a {case.grad_output} of zeros it returns {_amount(case, here)} for `{case.argument}`; it must return 0, "
         "since where no gradient arrives, none may leave."
     ]
     fix = "Multiply every term of the derivative by grad_output."
@@ -39,6 +41,8 @@ def constant_added(case: Case) -> Explanation | None:
     elif surplus:
         evidence.append("Without it every entry is right.")
         fix = "Leave the added term out."
+    elif not judged and (brackets := _brackets(case)):
+        fix = f"If it belongs to the derivative: {brackets[:1].lower()}{brackets[1:]} If it does not, leave it out."
     return Explanation(f"{case.subject} adds {what} that is not multiplied by grad_output.", tuple(evidence), fix)
 
 
@@ -50,10 +54,10 @@ def _amount(case: Case, here: torch.Tensor) -> str:
 
 def _brackets(case: Case) -> str:
     """Return the fix in the user's own symbols: `grad_output * (6 * input + 2)`."""
-    found = case.returned()
+    found = case.returned
     if found is None or case.written is None:
         return ""
-    name = case.written.grad_output
+    name = case.grad_output
     match found:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as sign, right=right):
             pass

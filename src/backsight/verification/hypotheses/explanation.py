@@ -13,13 +13,17 @@ from backsight.verification.case import Case
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is wrong in one sentence, how we know, and what to do. `line` is where in backward, if that is known."""
+    """What is wrong in one sentence, how we know, and what to do.
+
+    `line` is where in backward, if that is known; `code` is that of the mistake where a hypothesis knows several.
+    """
 
     title: str
     evidence: tuple[str, ...]
     fix: str
     line: Place | None = None
     severity: Severity = "error"
+    code: str = ""
 
 
 Hypothesis: TypeAlias = Callable[[Case], Explanation | None]

@@ -7,25 +7,28 @@ import ast
 import torch
 
 from backsight.source.body import statements
-from backsight.verification.case import Case, Draw
+from backsight.verification.case import Case, Draw, Known
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.wording import number
 
 
 def ignores_grad_output(case: Case) -> Explanation | None:
     """Some entries are the same whatever grad_output is, and are not zero."""
+    if case.together is None:
+        return None
     first, second = (draw.got for draw in case.draws)
-    same = (first == second) & (first != 0) & (first == case.at_zero)
+    same = (first == second) & (first != 0) & (first == case.together)
     here = case.at(same)
     if not bool((here & case.is_wrong).any()):
         return None
-    fixed = case.elementwise and case.fits(lambda draw: _multiplied(draw, same))
-    if not fixed and not bool(here.all()):
+    judged = Known.FORWARD in case.known
+    fixed = judged and case.elementwise and case.fits(lambda draw: _multiplied(draw, same))
+    if not fixed and not bool((here | ~case.is_wrong if not judged else here).all()):
         return None
     example = number(case.at(first)[here][0])
     evidence = [
         f"{case.counted(here).capitalize()} of the gradient that it returns for `{case.argument}` stay the same, "
-        f"whatever grad_output is (the first stays {example}).",
+        f"whatever {case.grad_output} is (the first stays {example}).",
         "By the chain rule each entry is grad_output times the derivative of forward, "
         "d loss/d input = d loss/d output · d output/d input; the first factor is missing.",
     ]
@@ -35,8 +38,9 @@ def ignores_grad_output(case: Case) -> Explanation | None:
             "is 1 there."
         )
     statement, fix = _constant_written(case)
-    title = f"{case.subject} ignores grad_output."
-    return Explanation(title, tuple(evidence), fix, case.place_of(statement))
+    title = f"{case.subject} ignores {case.grad_output}."
+    line = case.written.body.place(statement) if case.written and statement is not None else None
+    return Explanation(title, tuple(evidence), fix, line)
 
 
 def _multiplied(draw: Draw, entries: torch.Tensor) -> torch.Tensor:

@@ -23,8 +23,11 @@ def missing_last_step(case: Case) -> Explanation | None:
         if not bool(torch.isfinite(derivative).all()) or bool((derivative == 1).all()):
             continue
         passed = [case.backward([draw.u * derivative]) for draw in case.draws]
-        if all(bool(case.equal(case.at(g), draw.right).all()) for g, draw in zip(passed, case.draws, strict=True)):
-            name = case.written.grad_output if case.written else "grad_output"
+        if all(
+            g is not None and bool(case.equal(case.at(g), draw.right).all())
+            for g, draw in zip(passed, case.draws, strict=True)
+        ):
+            name = case.grad_output
             return Explanation(
                 f"{case.subject} leaves out the derivative of the last step, {activation}, for `{case.argument}`.",
                 (

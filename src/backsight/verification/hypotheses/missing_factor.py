@@ -8,7 +8,6 @@ import torch
 
 from backsight.verification.case import Candidate, Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.last_step import missing_last_step
 
 
 def missing_factor(case: Case) -> Explanation | None:
@@ -20,7 +19,7 @@ def missing_factor(case: Case) -> Explanation | None:
                 (f"Every entry that it returns for `{case.argument}` would be right {fix}.",),
                 "Multiply the derivatives of all steps of forward, from its output back to this input: the chain rule.",
             )
-    return missing_last_step(case)
+    return None
 
 
 def _candidates(case: Case) -> Iterator[tuple[str, Candidate, str]]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from backsight.verification.case import Case
+from backsight.verification.case import Case, Known
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.wording import number
 
 
 def nothing_returned(case: Case) -> Explanation | None:
-    """The gradient is None or zero everywhere, and the forward does depend on the input."""
+    """The gradient is None or zero everywhere, and the forward, where it is known, does depend on the input."""
+    if Known.FORWARD not in case.known:
+        return _none(case, "No gradient goes on from here: whatever was computed before it learns nothing through it.")
     if not case.returned_none and any(bool((draw.got != 0).any()) for draw in case.draws):
         return None
     path = case.operation.paths()[case.point.wanted[case.number]]
-    largest = number(case.draws[0].right.abs().max())
     if case.operation.custom is not None and len(path) > 1:
         name = case.argument.partition("[")[0]
         return Explanation(
@@ -24,12 +25,25 @@ def nothing_returned(case: Case) -> Explanation | None:
             "Pass each tensor as an argument of its own, as in apply(*tensors), and return a gradient for each.",
         )
     what = "None" if case.returned_none else "zeros"
+    largest = number(case.draws[0].right.abs().max())
     return Explanation(
         f"{case.subject} returns {what} for `{case.argument}`, which needs a gradient.",
         (
             f"forward depends on `{case.argument}`: the right gradient reaches {largest}. As it is, `{case.argument}` "
             "never learns, and nothing says so.",
         ),
-        f"Return grad_output times the derivative of forward with respect to `{case.argument}`; None is only for "
-        "arguments that ctx.needs_input_grad does not ask for.",
+        f"Return {case.grad_output} times the derivative of forward with respect to `{case.argument}`; None is only "
+        "for arguments that ctx.needs_input_grad does not ask for.",
+    )
+
+
+def _none(case: Case, why: str) -> Explanation | None:
+    """Whether there should be a gradient nothing tells without the forward."""
+    if not case.returned_none:
+        return None
+    return Explanation(
+        f"{case.subject} returns None for `{case.argument}`, which needs a gradient.",
+        (why,),
+        "Return its gradient. If there is none on purpose, detach the input before apply().",
+        severity="warning",
     )

@@ -28,13 +28,12 @@ def wrong_order(case: Case) -> Explanation | None:
 
 
 def _fits_mine(case: Case, other: int) -> bool:
-    returned = [pull.gradients[other] for pull in case.pulls]
     return all(
         gradient is not None and bool(case.equal(case.at(gradient), draw.right).all())
-        for gradient, draw in zip(returned, case.draws, strict=True)
+        for gradient, draw in zip(case.returned_for(other), case.draws, strict=True)
     )
 
 
 def _parameters(case: Case) -> list[str]:
-    definition, count = case.operation.definition, len(case.point.values)
+    definition, count = case.definition, len(case.point.values)
     return definition.parameters(count) if definition and case.operation.spec is None else []

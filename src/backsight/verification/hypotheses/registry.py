@@ -4,56 +4,76 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backsight.verification.case import Case
+from backsight.verification.case import Case, Known
 from backsight.verification.hypotheses.broadcast import missing_sum
 from backsight.verification.hypotheses.constant_added import constant_added
 from backsight.verification.hypotheses.cross_terms import missing_cross_terms
 from backsight.verification.hypotheses.explanation import Explanation, Hypothesis
 from backsight.verification.hypotheses.factor import constant_factor
 from backsight.verification.hypotheses.ignores_grad_output import ignores_grad_output
+from backsight.verification.hypotheses.last_step import missing_last_step
 from backsight.verification.hypotheses.mask import wrong_mask
 from backsight.verification.hypotheses.missing_factor import missing_factor
 from backsight.verification.hypotheses.none import nothing_returned
 from backsight.verification.hypotheses.not_finite import not_finite
 from backsight.verification.hypotheses.not_linear import not_linear
+from backsight.verification.hypotheses.one_sample import of_one_sample
+from backsight.verification.hypotheses.ones import for_ones
 from backsight.verification.hypotheses.order import wrong_order
+from backsight.verification.hypotheses.shape import wrong_shape
 from backsight.verification.hypotheses.sign import wrong_sign
 from backsight.verification.hypotheses.surrogate import surrogate
 from backsight.verification.hypotheses.transpose import missing_transpose
-from backsight.verification.hypotheses.unexplained import unexplained
+from backsight.verification.hypotheses.unexplained import nearly_right, unexplained
 from backsight.verification.hypotheses.wrong_step import wrong_step
 
-HYPOTHESES: dict[str, Hypothesis] = {
-    "BS419": not_finite,  # nothing can be computed with NaN
-    "BS417": surrogate,  # where the right gradient is zero nothing else can be said; others look like mistakes
-    "BS401": ignores_grad_output,
-    "BS402": constant_added,
-    "BS403": wrong_sign,
-    "BS404": constant_factor,
-    "BS405": missing_transpose,
-    "BS406": missing_sum,
-    "BS407": wrong_order,
-    "BS408": wrong_mask,
-    "BS409": nothing_returned,
-    "BS415": missing_cross_terms,
-    "BS416": missing_factor,
-    "BS418": not_linear,
-}
-"""By code: the first that fits explains the gradient."""
+FORWARD, BACKWARD, BOTH = Known.FORWARD, Known.BACKWARD, Known.FORWARD | Known.BACKWARD
+
+HYPOTHESES: tuple[tuple[str, Hypothesis, Known], ...] = (
+    ("BS406", wrong_shape, FORWARD),  # nothing else can be said of such a one
+    ("BS409", nothing_returned, Known(0)),
+    ("BS419", not_finite, FORWARD),  # nothing can be computed with NaN
+    ("BS417", surrogate, BOTH),  # where the right gradient is zero nothing else can be said; others look like mistakes
+    ("BS401", ignores_grad_output, BACKWARD),
+    ("BS401", for_ones, FORWARD),
+    ("BS402", constant_added, BACKWARD),
+    ("BS403", wrong_sign, FORWARD),
+    ("BS404", constant_factor, FORWARD),
+    ("BS405", missing_transpose, FORWARD),
+    ("BS406", missing_sum, FORWARD),
+    ("BS406", of_one_sample, FORWARD),
+    ("BS407", wrong_order, FORWARD),
+    ("BS408", wrong_mask, FORWARD),
+    ("BS415", missing_cross_terms, FORWARD),
+    ("BS416", missing_factor, FORWARD),
+    ("BS416", missing_last_step, BOTH),
+    ("BS418", not_linear, BACKWARD),
+    ("BS416", wrong_step, FORWARD),
+    ("BS400", nearly_right, FORWARD),
+    ("BS400", unexplained, FORWARD),
+)
+"""Code, function, and what it has to know of the case: the first that fits explains the gradient.
+
+What explains the gradient as a whole comes first, then what is wrong in one step of forward.
+"""
 
 
-def explained(case: Case) -> tuple[str, Explanation]:
-    """Return the code and the words of the first hypothesis that fits; BS400 where none does.
+def explained(case: Case) -> tuple[str, Explanation] | None:
+    """Return the code and the words of the first hypothesis that fits.
 
-    What explains the gradient as a whole comes first, then what is wrong in one step of forward.
+    None where the forward is not known, and nothing is wrong that can be told without it.
     """
-    for code, hypothesis in HYPOTHESES.items():
-        found = hypothesis(case)
-        if found is not None:
-            return code, _through(case, found)
-    if (step := wrong_step(case)) is not None:
-        return step[0], _through(case, step[1])
-    return "BS400", _through(case, unexplained(case))
+    for code, hypothesis, needed in HYPOTHESES:
+        if needed in case.known and (found := hypothesis(case)) is not None:
+            return found.code or code, _through(case, found)
+    return None
+
+
+def certain(case: Case) -> tuple[str, Explanation]:
+    """Return them for a gradient that the forward shows to be wrong: at least which of its entries are."""
+    found = explained(case)
+    assert found is not None and Known.FORWARD in case.known
+    return found
 
 
 def _through(case: Case, explanation: Explanation) -> Explanation:

@@ -9,6 +9,9 @@ from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.wording import number
 
+LONG = 60
+"""A longer expression is not written out again."""
+
 
 def wrong_sign(case: Case) -> Explanation | None:
     """The gradient is minus the right one."""
@@ -21,10 +24,10 @@ def wrong_sign(case: Case) -> Explanation | None:
         f"the largest is {number(got)} and must be {number(right)}.",
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )
-    expression = case.returned()
+    expression = case.returned
     fix = (
         f"Negate it: `{_negated(expression)}`."
-        if expression and case.source_of_gradient() and not case.through
+        if expression and len(ast.unparse(expression)) <= LONG and not case.through
         else "Negate it."
     )
     return Explanation(f"{case.subject} returns the gradient of `{case.argument}` with the wrong sign.", evidence, fix)

@@ -80,7 +80,7 @@ def _title(case: Case) -> str:
 
 def _products(case: Case) -> Iterator[tuple[str, Candidate]]:
     """Every product of grad_output and another argument, each transposed or not, in both orders."""
-    name = case.written.grad_output if case.written else "grad_output"
+    name = case.grad_output
     for position, other in enumerate(case.point.values):
         if not isinstance(other, torch.Tensor) or other.dim() < 2 or other.dtype != case.input.dtype:
             continue

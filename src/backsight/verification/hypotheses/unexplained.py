@@ -9,30 +9,36 @@ from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.trial import Wrong
 from backsight.verification.wording import number
 
-_SHOWN = 3
+WORST, PLACES = 3, 6
+"""So many wrong entries are shown, and so many rows or columns of them named."""
+
+NEARLY = 1e-2
+
+
+def nearly_right(case: Case) -> Explanation | None:
+    """Right to a few digits."""
+    got, right = case.at(case.draws[0].got), case.draws[0].right
+    error = float((got - right).abs().max() / right.abs().max().clamp_min(1e-300))
+    if not bool(case.is_wrong.any()) or not error < NEARLY:
+        return None
+    return Explanation(
+        f"{case.subject} returns a gradient for `{case.argument}` that is right to {error:.1g} only.",
+        ("That is the largest difference, relative to the largest entry. The worst:", *_worst(case)),
+        "Such a difference comes from a term such as eps that was left out, from numerical differentiation, or from a "
+        "coarser dtype.",
+    )
 
 
 def unexplained(case: Case) -> Explanation:
     """Show the worst entries beside the right ones."""
-    got, right = case.at(case.draws[0].got), case.draws[0].right
     wrong = case.is_wrong
-    off = (got - right).abs()
-    worst = off.topk(min(_SHOWN, off.numel())).indices.tolist() if off.numel() else []
-    shown = [_entry(case, k, got, right) for k in worst if bool(off[k] > 0)]
-    evidence = []
-    if bool(wrong.any()):
-        evidence.append(f"{case.counted(wrong).capitalize()} are wrong. The worst:")
-        evidence += [f"  {line}" for line in shown]
-    else:
-        evidence.append(
-            f"Along a random direction it says {number(case.wrong.found)} where forward changes by "
-            f"{number(case.wrong.slope.value)}; the entries looked at are right."
-        )
+    counted = f"{case.counted(wrong).capitalize()} are wrong{_where(case, wrong)}. The worst:"
+    evidence = [counted, *_worst(case)] if bool(wrong.any()) else [case.unfitting()]
     return Explanation(
         f"{case.subject} returns a wrong gradient for `{case.argument}`.",
         tuple(evidence),
-        "Derive it anew from forward: the gradient of an input is the sum over outputs of grad_output times the "
-        "derivative of that output with respect to the input.",
+        f"Derive it anew from forward: the gradient of an input is the sum over outputs of {case.grad_output} times "
+        "the derivative of that output with respect to the input.",
     )
 
 
@@ -50,8 +56,32 @@ def out_of_time(wrong: Wrong, why: Exception) -> Explanation:
     )
 
 
+def _worst(case: Case) -> list[str]:
+    """The entries that are most wrong, a line each."""
+    got, right = case.at(case.draws[0].got), case.draws[0].right
+    off = (got - right).abs()
+    worst = off.topk(min(WORST, off.numel())).indices.tolist() if off.numel() else []
+    return [f"  {_entry(case, k, got, right)}" for k in worst if bool(off[k] > 0)]
+
+
 def _entry(case: Case, k: int, got: torch.Tensor, right: torch.Tensor) -> str:
-    at = torch.unravel_index(case.positions[k], case.input.shape)
+    at = torch.unravel_index(case.positions[k], case.shape)
     index = ", ".join(str(int(each)) for each in at)
     value = number(case.at(case.input)[k])
     return f"{case.argument}[{index}] = {value}: returned {number(got[k])}, right {number(right[k])}"
+
+
+def _where(case: Case, wrong: torch.Tensor) -> str:
+    """Say along which rows or columns the wrong entries lie, if they lie along few."""
+    if wrong.numel() != case.shape.numel() or len(case.shape) < 2:
+        return ""
+    entries = wrong.reshape(case.shape)
+    for dim, size in enumerate(case.shape):
+        others = tuple(k for k in range(entries.dim()) if k != dim)
+        hit, whole = entries.any(others), entries.all(others)
+        places = hit.nonzero().flatten().tolist()
+        if len(places) < size and bool((hit == whole).all()):
+            kind = {0: "row", 1: "column"}.get(dim, f"place in dimension {dim}")
+            listed = ", ".join(map(str, places[:PLACES])) + ", …" * (len(places) > PLACES)
+            return f", all of {kind}{'s' * (len(places) > 1)} {listed}"
+    return ""

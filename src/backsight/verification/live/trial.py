@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +17,6 @@ from backsight.verification.errors import raised
 from backsight.verification.live.operations import definition_of, inputs_of, name_of
 from backsight.verification.live.safety import restored
 from backsight.verification.probes import Generators, can_be_probed, probe, tolerance
-
-ALPHA, BETA = 2, -3
-"""The third gradient is `2 u - 3 v`: not a sum to one, so that a constant that is added shows."""
 
 CLOSELY, ROUGHLY = 1e-3, 8.0
 """How large a result has to be, in units of what came in, to be measured by itself: a custom Function's, PyTorch's."""
@@ -36,7 +33,7 @@ class NotTried(Exception):
 
 @dataclass
 class Trial:
-    """What the backward of a live node returned for gradients `u`, `v`, `2 u - 3 v`, and for `u` again.
+    """What the backward of a live node returned for gradients `u`, `v`, `u + v`, and for `u` again.
 
     Results are dense, and None where they cannot be compared; `raw` is that of `u` as it was returned.
     `inputs` names what stands behind each result. `overwritten` holds the outputs whose gradient the backward changed
@@ -49,6 +46,7 @@ class Trial:
     cls: type | None
     inputs: tuple[str, ...]
     u: Results
+    v: Results
     raw: Results
     of_u: Results
     of_v: Results
@@ -57,18 +55,14 @@ class Trial:
     overwritten: tuple[int, ...]
     changed: tuple[str, ...]
     refused: str = ""
-    _more: dict[float, Results] = field(default_factory=dict)
 
-    def times(self, factor: float) -> Results:
-        """Return what the backward makes of `factor * u`; nothing where it raises at that."""
-        if factor not in self._more:
-            scaled = [None if g is None else g * factor for g in self.u]
-            with restored(self.live):
-                try:
-                    self._more[factor] = _dense(call(self.live, scaled))
-                except Exception:  # of the user's backward: that of u did not raise, and says enough
-                    self._more[factor] = (None,) * len(self.inputs)
-        return self._more[factor]
+    def called(self, gradients: Sequence[torch.Tensor | None]) -> Results:
+        """Return what the backward makes of other gradients; nothing where it raises at them."""
+        with restored(self.live):
+            try:
+                return _dense(call(self.live, gradients))
+            except Exception:  # of the user's backward: that of u did not raise, and says enough
+                return (None,) * len(self.inputs)
 
     @cached_property
     def definition(self) -> Definition | None:
@@ -96,19 +90,47 @@ class Trial:
         made = [t.dtype for t in (*self.u, *self.of_u) if t is not None]
         return tolerance([*saved, *made])
 
-    def violation(self, k: int) -> torch.Tensor | None:
-        """Return by how much result `k` is not linear, in units of its largest value; None where it cannot be told."""
-        parts = self.of_u[k], self.of_v[k], self.of_both[k]
-        if any(part is None for part in parts):
-            return None
-        first, second, both = (part for part in parts if part is not None)
-        terms = ALPHA * first, BETA * second, both
-        return _relative(terms[0] + terms[1] - both, terms, self.floor)
+    @property
+    def subject(self) -> str:
+        """`The backward of Poly (in encoder.0)`."""
+        module = f" (in {self.node.module})" if self.node.module else ""
+        return f"The backward of {self.name}{module}"
 
-    def unsteadiness(self, k: int) -> torch.Tensor | None:
-        """Return by how much result `k` differs when `u` comes again, in units of its largest value."""
-        first, again = self.of_u[k], self.again[k]
-        return None if first is None or again is None else _relative(first - again, (first,), self.floor)
+    @cached_property
+    def grad_output(self) -> str:
+        """What the backward calls the gradient that comes in, `grad_output` where nothing tells."""
+        function = self.definition.backward if self.definition is not None else None
+        code = function.__code__ if function is not None else None
+        if code is None or code.co_argcount < 2:
+            return "grad_output"
+        came = code.co_varnames[1 : code.co_argcount]
+        real = [name for name, g in zip(came, self.u, strict=False) if g is not None and g.dtype.is_floating_point]
+        touched = [name for k, name in enumerate(came) if k in self.overwritten]
+        return next(iter([*touched, *real, *came]))
+
+    def place_of(self, number: int) -> tuple[int, int] | None:
+        """Which argument of a custom forward stands behind a result, and how many there are."""
+        if self.cls is None:
+            return None
+        behind = [k for k, needed in enumerate(self.live.needs_input_grad) if needed]
+        edges = [k for k, (producer, _) in enumerate(self.live.next_functions) if producer is not None]
+        place = edges.index(number) if number in edges else len(behind)
+        return (behind[place], len(self.live.needs_input_grad)) if place < len(behind) else None
+
+    def apart(self, a: torch.Tensor, b: torch.Tensor, beside: Sequence[torch.Tensor] = ()) -> torch.Tensor:
+        """Return by how much results differ, in units of the largest among them and those `beside`, or of `floor`.
+
+        Zero where something is not finite.
+        """
+        known = torch.isfinite(a) & torch.isfinite(b)
+        gap = torch.where(known, a - b, torch.zeros_like(a)).abs()
+        largest = max(_largest(each) for each in (a, b, *beside))
+        return gap / max(largest, self.floor)
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    finite = tensor[torch.isfinite(tensor)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def attempt(node: Node, live: Any, generators: Generators) -> Trial:
@@ -118,7 +140,7 @@ def attempt(node: Node, live: Any, generators: Generators) -> Trial:
         NotTried: if its gradients cannot be made up, or if it raises.
     """
     u, v = _gradients(live, generators), _gradients(live, generators)
-    both = [None if a is None or b is None else _mixed(a, b) for a, b in zip(u, v, strict=True)]
+    both = [None if a is None or b is None else _sum(a, b) for a, b in zip(u, v, strict=True)]
     given = _copies(u)
     overwritten: tuple[int, ...] = ()
     refused, changed = "", list[str]()
@@ -143,7 +165,20 @@ def attempt(node: Node, live: Any, generators: Generators) -> Trial:
     cls, inputs = forward_class(type(live)), inputs_of(live)
     of_u, of_v, of_both, again = made
     return Trial(
-        node, live, cls, inputs, tuple(u), raw, of_u, of_v, of_both, again, overwritten, tuple(changed), refused
+        node,
+        live,
+        cls,
+        inputs,
+        tuple(u),
+        tuple(v),
+        raw,
+        of_u,
+        of_v,
+        of_both,
+        again,
+        overwritten,
+        tuple(changed),
+        refused,
     )
 
 
@@ -173,8 +208,8 @@ def _gradient(expected: Any, generators: Generators, zeros: bool) -> torch.Tenso
     return torch.zeros(shape, dtype=expected.dtype, device=expected.device) if zeros else None
 
 
-def _mixed(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return ALPHA * u + BETA * v if can_be_probed(u.dtype) else u
+def _sum(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return u + v if can_be_probed(u.dtype) else u
 
 
 def _refused(live: Any, results: Results) -> str:
@@ -203,15 +238,3 @@ def _one_dense(result: torch.Tensor) -> torch.Tensor | None:
     if result.layout == torch.strided:
         return result
     return result.to_dense() if result.numel() <= MOST_SPARSE else None
-
-
-def _relative(difference: torch.Tensor, terms: Sequence[torch.Tensor], floor: float) -> torch.Tensor:
-    """Return the absolute difference in units of the largest term or `floor`; zero where something is not finite."""
-    sizes = [term.detach().abs() for term in terms]
-    finite = torch.stack([torch.isfinite(size).all() for size in sizes]).all()
-    if not bool(finite):
-        known = torch.stack([torch.isfinite(size) for size in sizes]).all(0)
-        difference = torch.where(known, difference, torch.zeros_like(difference))
-        sizes = [torch.where(known, size, torch.zeros_like(size)) for size in sizes]
-    largest = max((float(size.max()) for size in sizes if size.numel()), default=0.0)
-    return difference.abs() / max(largest, floor)

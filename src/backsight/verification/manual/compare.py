@@ -8,19 +8,18 @@ from typing import Any
 import torch
 from torch import nn
 
+from backsight.verification.directions import wide
+from backsight.verification.hypotheses import certain
 from backsight.verification.manual.formulas import formula
-from backsight.verification.manual.hypotheses import explained
-from backsight.verification.manual.mistake import Mistake, close
-from backsight.verification.manual.reference import Reference
+from backsight.verification.manual.given import Given, close
+from backsight.verification.manual.layer import gradients, point_of
 from backsight.verification.probes import tolerance as of_rounding
 from backsight.verification.report import Checked, Verification, WrongGradient
 from backsight.verification.state import kept
 
-Given = Mapping[str, Any]
-
 
 def manual_backward(
-    layer: nn.Module, x: Any, grad_out: Any, given: Given, tolerance: float | None = None
+    layer: nn.Module, x: Any, grad_out: Any, given: Mapping[str, Any], tolerance: float | None = None
 ) -> Verification:
     """Compare `given` gradients, by names such as `weight_grad` and `input_grad`, with those of autograd.
 
@@ -31,30 +30,36 @@ def manual_backward(
     if not isinstance(layer, nn.Module):
         raise TypeError(f"the layer has to be a torch.nn.Module, not a {type(layer).__name__}.")
     inputs = tuple(_tensor("x", each) for each in (x if isinstance(x, tuple) else (x,)))
-    with kept(layer), torch.no_grad():
-        reference = Reference.of(layer, inputs, _tensor("grad_out", grad_out), frozenset(given))
-        right = reference.gradients()
+    with kept(layer):
+        signal = _tensor("grad_out", grad_out)
+        point, u = point_of(layer, inputs, signal, frozenset(given)), wide(signal)
+        right = gradients(point, u)
+        numbers = {name: k for k, name in enumerate(right)}
+        names = {asked: _name(asked, right) for asked in given}
+        all_given = {numbers[name]: _tensor(asked, given[asked]).to(right[name].dtype) for asked, name in names.items()}
         findings: list[WrongGradient] = []
         checked: list[Checked] = []
-        for asked, value in given.items():
-            name = _name(asked, right)
-            each = _tensor(asked, value)
-            allowed = _allowed(each, layer, inputs) if tolerance is None else tolerance
-            mistake = Mistake(name, each.to(right[name].dtype), right[name], allowed, reference)
-            fine = close(mistake.given, mistake.right, allowed)
+        for asked, name in names.items():
+            mine, number = all_given[numbers[name]], numbers[name]
+            allowed = _allowed(_tensor(asked, given[asked]), layer, inputs) if tolerance is None else tolerance
+            fine = close(mine, right[name], allowed)
             checked.append(Checked(asked, fine, how="autograd in double precision"))
             if not fine:
-                findings.append(_finding(asked, mistake))
+                findings.append(_finding(asked, layer, Given(point, number, u, all_given, right[name], allowed)))
     return Verification(tuple(findings), tuple(checked), subject="gradient", claim="value")
 
 
-def _finding(asked: str, mistake: Mistake) -> WrongGradient:
-    code, told = explained(mistake)
-    fix = " ".join(filter(None, [told.fix, formula(mistake)]))
-    name = f"{asked} of {type(mistake.layer).__name__}"
-    evidence = tuple(filter(None, told.evidence.split("\n")))
+def _finding(asked: str, layer: nn.Module, case: Given) -> WrongGradient:
+    code, explanation = certain(case)
+    fix = " ".join(filter(None, [explanation.fix, formula(layer, case.argument)]))
     return WrongGradient(
-        code, "error", f"{name} {told.title}.", evidence, fix, operation=asked, input=mistake.parameter
+        code,
+        explanation.severity,
+        explanation.title,
+        explanation.evidence,
+        fix,
+        operation=asked,
+        input=case.argument,
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-from backsight.verification.manual.mistake import Mistake
-
 FORMULAS: dict[type[nn.Module], dict[str, str]] = {
     nn.Linear: {
         "weight": "grad_out.T @ x",
@@ -36,7 +34,7 @@ FORMULAS: dict[type[nn.Module], dict[str, str]] = {
 """What is right for an input of one batch dimension: the error signal times what forward multiplied it with."""
 
 
-def formula(mistake: Mistake) -> str:
+def formula(layer: nn.Module, argument: str) -> str:
     """Return the formula of a gradient as a sentence; "" for a layer that has none here."""
-    text = FORMULAS.get(type(mistake.layer), {}).get(mistake.parameter)
-    return f"{mistake.name} = {text}." if text else ""
+    text = FORMULAS.get(type(layer), {}).get(argument)
+    return f"{argument}_grad = {text}." if text else ""

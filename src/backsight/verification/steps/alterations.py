@@ -13,7 +13,8 @@ from backsight.verification.steps.step import Step
 class Alteration(NamedTuple):
     """A mistake in one operand of a step, with the words for it.
 
-    In the words `{step}` is the step, and `{operand}` which of its operands, or its input where it has one.
+    In the words `{step}` is the step, and `{operand}` which of its operands, or its input where it has one;
+    `{constant}` is "a constant", or "constants" where there are two steps.
     """
 
     code: str
@@ -369,7 +370,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
     Alteration(
         "BS415",
         constant,
-        "takes {step} for a constant",
+        "takes {step} for {constant}",
         "It is right if {step} did not change with `{argument}`; but it does, and the output with it.",
         "Add the gradient that comes through {step}.",
     ),

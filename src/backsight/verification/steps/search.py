@@ -50,7 +50,8 @@ class Found:
     def told(self, argument: str) -> tuple[str, str, str]:
         """Return title, evidence and fix."""
         step = _spelt(self.step) + (f" and {_spelt(self.beside)}" if self.beside else "")
-        given = {"step": step, "operand": _operand(self.operand), "argument": argument, **self.words}
+        given = {"step": step, "operand": _operand(self.step, self.operand), "argument": argument, **self.words}
+        given["constant"] = "constants" if self.beside else "a constant"
         alteration = self.alteration
         return tuple(text.format(**given) for text in (alteration.title, alteration.evidence, alteration.fix))  # type: ignore[return-value]  # three
 
@@ -223,7 +224,9 @@ def _without(step: Step, _: int, numbers: Mapping[Hashable, int]) -> torch.Tenso
     return without(step, numbers[step.key])
 
 
-def _operand(number: int) -> str:
+def _operand(step: Step, number: int) -> str:
+    if sum(isinstance(each, torch.Tensor) for each in step.args) == 1:
+        return "its input"
     return ("the first operand", "the second operand", "the third operand")[number]
 
 

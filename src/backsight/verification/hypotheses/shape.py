@@ -1,0 +1,87 @@
+"""BS405, BS406: a gradient that was derived by hand has another shape than its input."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+
+from backsight.tape.rows import dimensions
+from backsight.verification.case import Case
+from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.wording import ADDED_UP
+
+MOST_DIMENSIONS = 6
+
+
+def wrong_shape(case: Case) -> Explanation | None:
+    """Transposed, before a sum, with a dimension too many; or nothing that a shape explains."""
+    if not case.misshapen:
+        return None
+    return _transposed(case) or _not_summed(case) or _reshaped(case) or _another(case)
+
+
+def _transposed(case: Case) -> Explanation | None:
+    got = case.draws[0].got
+    if got.dim() < 2 or got.mT.shape != case.shape or not case.fits(lambda draw: draw.got.mT):
+        return None
+    return Explanation(
+        f"{case.subject} returns the gradient of `{case.argument}` transposed.",
+        (f"Transposed it is right. {_shapes(case)}",),
+        "Exchange the factors, or transpose the result.",
+        code="BS405",
+    )
+
+
+def _not_summed(case: Case) -> Explanation | None:
+    """The right values before a sum: over the batch, or over the places where a weight was used."""
+    got = case.draws[0].got
+    if got.dim() > MOST_DIMENSIONS or got.numel() <= case.shape.numel():
+        return None
+    for count in range(1, got.dim() + 1):
+        for over in combinations(range(got.dim()), count):
+            if case.fits(lambda draw, over=over: draw.got.sum(over)):  # type: ignore[misc]
+                return _unsummed(case, over)
+    return None
+
+
+def _unsummed(case: Case, over: tuple[int, ...]) -> Explanation:
+    got = case.draws[0].got
+    batch = over == (0,) and got.shape[0] == case.output.shape[:1].numel()
+    what = "the sum over the batch" if batch else f"a sum over {_dims(over)}"
+    uses = dimensions([got.shape[k] for k in over])
+    per = "one gradient for each sample" if batch else f"a gradient for each of {uses} uses"
+    return Explanation(
+        f"{case.subject} lacks {what} in the gradient of `{case.argument}`.",
+        (f"{_shapes(case)[:-1]}: {per}. Summed over {_dims(over)} it is right.", ADDED_UP),
+        f"Add .sum({over[0] if len(over) == 1 else over}).",
+    )
+
+
+def _reshaped(case: Case) -> Explanation | None:
+    """The right values in a shape with other dimensions: (1, n) for n, or flat."""
+    if not case.fits(lambda draw: draw.got):
+        return None
+    return Explanation(
+        f"{case.subject} returns the gradient of `{case.argument}` in another shape.",
+        (f"Its values are right. {_shapes(case)}",),
+        f"Reshape it to {tuple(case.shape)}; a sum with keepdim=True keeps a dimension too many.",
+    )
+
+
+def _another(case: Case) -> Explanation:
+    return Explanation(
+        f"{case.subject} returns a gradient of the wrong shape for `{case.argument}`.",
+        (f"{_shapes(case)} A gradient has one entry for each entry of what it belongs to.",),
+        "",
+    )
+
+
+def _shapes(case: Case) -> str:
+    got: torch.Tensor = case.draws[0].got
+    return f"It has the shape {dimensions(got.shape)}, and `{case.argument}` has {dimensions(case.shape)}."
+
+
+def _dims(over: tuple[int, ...]) -> str:
+    *first, last = map(str, over)
+    return f"dimensions {', '.join(first)} and {last}" if first else f"dimension {last}"
