@@ -292,7 +292,7 @@ def test_a_wrong_gradient_is_told_also_when_the_time_is_over_before_it_is_explai
     def explained(case: Any) -> Any:
         raise OutOfTime("the 60 s given to verify were over; give it more with seconds=")
 
-    monkeypatch.setattr("backsight.verification.check.explained", explained)
+    monkeypatch.setattr("backsight.verification.check.certain", explained)
     (finding,) = bs.verify(wrong.Square, torch.ones(3)).findings
     assert (finding.code, finding.title) == ("BS400", "Square.backward returns a wrong gradient for `x`.")
     assert finding.evidence[0].endswith(

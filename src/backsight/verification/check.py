@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
+from backsight.findings import SEVERITIES
 from backsight.source import Place
 from backsight.verification.conduct import of_error, told
 from backsight.verification.custom import place_of
@@ -19,6 +21,7 @@ from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
 from backsight.verification.surrogates import declared
 from backsight.verification.trial import Wrong, tried
+from backsight.verification.variations import Variation, marked, variations
 from backsight.verification.written import Written, written
 
 UNTESTABLE = {
@@ -49,11 +52,16 @@ UNINTENDED = "BS419"
 
 
 def checked(
-    operation: Operation, clock: Clock, generator: torch.Generator, surrogates: frozenset[type] = frozenset()
+    operation: Operation,
+    clock: Clock,
+    generator: torch.Generator,
+    surrogates: frozenset[type] = frozenset(),
+    varied: set[Any] | None = None,
 ) -> Outcome | None:
     """Test the backward of one operation; None if it has nothing to differentiate.
 
-    The gradients of `surrogates`, and of Functions that are declared so, may differ from the derivative.
+    The gradients of `surrogates`, and of Functions that are declared so, may differ from the derivative. One that is
+    the program's own and right is tested in other circumstances, too: once, of those that are in `varied`.
 
     Raises:
         CannotTest: if it cannot be tested.
@@ -80,9 +88,68 @@ def checked(
     explained = [_explained(wrong, wrong.pull.point is not point, kind, generator) for wrong in trial.wrong]
     # What differs from call to call is wrong for that reason.
     findings += [each for each in explained if each.code not in ("BS400", "BS418") or not unsteady]
+    if operation.own and not findings and kind is None and (variable := _kind(operation)) not in (varied or ()):
+        if varied is not None:
+            varied.add(variable)
+        try:
+            findings += _varied(point, generator) or _marked(point, generator)
+        except OutOfTime as over:
+            trial = replace(trial, how=f"{trial.how}; in other circumstances: {over}")
     unclear = "; ".join(sorted(set(trial.unclear.values())))
     judged = bool(findings) or len(trial.unclear) < len(point.inputs)
     return Outcome(tuple(findings), judged, trial.how, unclear)
+
+
+def _kind(operation: Operation) -> Any:
+    """What calls of one Function have in common that are right or wrong in the same circumstances."""
+    return operation.custom or operation.definition, operation.wanted
+
+
+def _varied(point: Point, generator: torch.Generator) -> list[WrongGradient]:
+    """Test an operation in other circumstances, up to the first in which it is wrong."""
+    for variation in variations(point, generator):
+        trial = tried(variation.point, generator)
+        if trial.error is not None and not isinstance(trial.error, OutOfTime):
+            code, explanation = of_error(point.operation, trial.error)
+            found = [_finding(point.operation, code, replace(explanation, severity="warning"))]
+        else:
+            asked = [each for each in trial.wrong if variation.point.wanted[each.number] in point.wanted]
+            found = [_explained(each, False, None, generator) for each in asked]
+        if found:
+            return [_where(each, variation) for each in found]
+    return []
+
+
+def _marked(point: Point, generator: torch.Generator) -> list[WrongGradient]:
+    """Mention outputs that have no gradient on purpose, as ctx.mark_non_differentiable says, and could have one."""
+    try:
+        found = list(marked(point, generator))
+    except OutOfTime:
+        raise
+    except Exception:  # the function leaves its domain
+        return []
+    name = point.operation.name
+    return [
+        _finding(
+            point.operation,
+            "BS409",
+            Explanation(
+                f"{name} marks an output as not differentiable that changes with `{argument}`.",
+                ("What is computed from it passes no gradient on.",),
+                "Nothing, where it is meant, as for statistics; else leave out ctx.mark_non_differentiable.",
+                severity="note",
+            ),
+        )
+        for _, argument in found
+    ]
+
+
+def _where(finding: WrongGradient, variation: Variation) -> WrongGradient:
+    """Say in which circumstances a gradient is wrong."""
+    title = f"{finding.title.removesuffix('.')}, where {variation.where}."
+    severity = max(finding.severity, variation.severity, key=SEVERITIES.index)
+    known = "As it was called it is right. A test that calls it in one way alone does not see this."
+    return replace(finding, title=title, severity=severity, evidence=(known, *finding.evidence))
 
 
 def _explained(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> WrongGradient:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,6 +19,16 @@ FORWARD_SEED = 0
 BACKWARD_SEED = 1000
 """Random numbers drawn in a forward are the same at each call, so that dropout drops the same entries; those drawn in
 a backward differ from call to call, so that a backward that draws them is seen to differ."""
+
+
+class Way(NamedTuple):
+    """How a backward is called: with gradients that are `strided`, not contiguous, or for output `only` alone.
+
+    The others then get no gradient at all, which a Function sees as None or zeros.
+    """
+
+    strided: bool = False
+    only: int | None = None
 
 
 class Clock:
@@ -49,8 +60,9 @@ class Point:
     backward spoils its graph: each then gets a new one.
     """
 
-    def __init__(self, operation: Operation, values: list[Any], clock: Clock):
+    def __init__(self, operation: Operation, values: list[Any], clock: Clock, way: Way = Way()):  # noqa: B008  # frozen
         self.operation = operation
+        self.way = way
         self.values = values
         self.clock = clock
         self.wanted = operation.wanted
@@ -89,8 +101,14 @@ class Point:
         values = list(self.values)
         for k, each in zip(self.wanted, inputs, strict=True):
             values[k] = each
-        point = Point(self.operation, values, self.clock)
+        point = Point(self.operation, values, self.clock, self.way)
         point._calls = self._calls  # its backwards get seeds that were not used yet
+        return point
+
+    def passive(self) -> Point:
+        """Return the point with those outputs for its own that carry no gradient, and could: only to be moved."""
+        point = copy(self)
+        point._carrying = self._passive
         return point
 
     @property
@@ -110,7 +128,7 @@ class Point:
             self._run()
         self._calls += 1
         seed(BACKWARD_SEED + self._calls, self.devices)
-        given = [u.clone() for u in us]
+        given = [strided(u) if self.way.strided else u.clone() for u in us]
         found = torch.autograd.grad(self._live, self._leaves, given, retain_graph=True, allow_unused=True)
         self.changed_grad_output |= not all(equal(a, b) for a, b in zip(given, us, strict=True))
         return [g if g is None else self._own(g) for g in found]
@@ -177,7 +195,9 @@ class Point:
         self.changed_inputs = tuple(k for k in silently if k in self.wanted) if self.operation.custom else ()
         self._written = () if self.operation.custom else silently
         found = self._outputs(result, given)
-        self._carrying = [k for k, each in enumerate(found) if each.requires_grad and _is_differentiable(each)]
+        carrying = [k for k, each in enumerate(found) if each.requires_grad and _is_differentiable(each)]
+        self._carrying = carrying if self.way.only is None else carrying[self.way.only : self.way.only + 1]
+        self._passive = [k for k, each in enumerate(found) if not each.requires_grad and _is_differentiable(each)]
         self._live = [found[k] for k in self._carrying]
         self.outputs = [each.detach() for each in self._live]
 
@@ -188,6 +208,13 @@ class Point:
         if not self._copy:
             return list(self.values)
         return [each.clone() if isinstance(each, torch.Tensor) else each for each in self.values]
+
+
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy that is not contiguous: turned in memory, or with other entries between its own."""
+    if tensor.dim() > 1 and tensor.shape[-1] > 1 < tensor.shape[-2]:
+        return tensor.detach().mT.clone(memory_format=torch.contiguous_format).mT
+    return torch.stack([tensor.detach(), tensor.detach() + 1], dim=-1)[..., 0]
 
 
 def _values(operation: Operation, cast: Any) -> list[Any]:

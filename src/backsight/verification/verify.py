@@ -54,4 +54,4 @@ def verify(
         Exception: what the function itself raises.
     """
     options = Options("verify", seconds, seed, progress, surrogates)
-    return tested(partial(checked, surrogates=functions(surrogates)), function, inputs, keywords, options)
+    return tested(partial(checked, surrogates=functions(surrogates), varied=set()), function, inputs, keywords, options)
