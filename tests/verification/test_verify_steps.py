@@ -74,6 +74,21 @@ def gelu_slope(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t))
 
 
+def carried(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    h = torch.zeros_like(x[0])
+    for row in x:
+        h = torch.tanh(row + w * h)
+    return h
+
+
+def last_step(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
+    before, h = carried(x[:-1], w), carried(x, w)
+    of_x = torch.zeros_like(x)
+    of_x[-1] = g * (1 - h * h)
+    return of_x, g * (1 - h * h) * before
+
+
+MATRIX = normal(5, 5)
 KERNEL = torch.tensor([[[1.0, -2.0, 0.5]]])
 AT = torch.tensor([0, 2, 2, 4, 2, 0])
 x = normal(4, 6)
@@ -146,6 +161,36 @@ CASES = [
         (x,),
         "has the wrong sign in",
     ),
+    (
+        "BS416",
+        lambda x, t: (x - (0.8 * t + 0.1)).square(),
+        lambda g, x, t: 2 * g * (x - t),
+        (x.clone().requires_grad_(), normal(4, 6, seed=4)),
+        "where forward has the result of the sum",
+    ),
+    (
+        "BS415",
+        lambda x: x @ MATRIX.to(x) @ x,
+        lambda g, x: 2 * g * (MATRIX.to(x) @ x),
+        (normal(5),),
+        "counts the paths through the matrix product",
+    ),
+    (
+        "BS408",
+        lambda x, a: torch.where(x < 0, a * x, x),
+        lambda g, x, a: (torch.where(x < 0, a * g, g), (g * x * (x >= 0)).sum().reshape(1)),
+        (x, torch.tensor([0.3])),
+        "takes the other side of where",
+    ),
+    (
+        "BS416",
+        lambda x: torch.view_as_real(torch.fft.rfft(x)),
+        lambda g, x: 6 * torch.fft.irfft(torch.view_as_complex(g), n=6),
+        (x,),
+        "as if its spectrum were two-sided",
+    ),
+    ("BS415", carried, last_step, (normal(4, 3), normal(3)), "takes the product in"),
+    ("BS405", lambda x: F.pad(x, (1, 0)), lambda g, x: g[:, :-1], (x,), "shifted by one along dimension 1"),
     ("BS404", lambda x: x.sin() + x**2, lambda g, x: g * (x.cos() + 0.6 * x), (x,), "has 3/10 times the derivative of"),
 ]
 
@@ -153,8 +198,80 @@ CASES = [
 @pytest.mark.parametrize(("code", "forward", "backward", "inputs", "title"), CASES, ids=[row[4] for row in CASES])
 def test_a_mistake_in_one_step_is_told(code: str, forward: Any, backward: Any, inputs: Any, title: str) -> None:
     findings = bs.verify(made(forward, backward), *inputs).findings
-    assert [each.code for each in findings] == [code]
+    assert {each.code for each in findings} == {code}
     assert title in findings[0].title
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "inputs", "told"),
+    [
+        (lambda x: x.sin() / 3.7, lambda g, x: g * x.cos(), (x,), "That is the divisor of the quotient"),
+        (lambda x: 3.7 * x.sin(), lambda g, x: g * x.cos(), (x,), "That is one over the number in the product"),
+        (
+            lambda x, s: x * s * s,
+            lambda g, x, s: (g, 2 * s * (g * x).sum()),
+            (x, torch.tensor(1.7)),
+            "That is one over the square of `s`, which is 1.7.",
+        ),
+    ],
+)
+def test_where_a_factor_comes_from(forward: Any, backward: Any, inputs: Any, told: str) -> None:
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, s: torch.Tensor | None = None) -> Any:
+            ctx.given = (x,) if s is None else (x, s)
+            return forward(*ctx.given)
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> Any:
+            found = backward(grad_output, *ctx.given)
+            return found if isinstance(found, tuple) else (found, None)[: len(ctx.needs_input_grad)]
+
+    (finding,) = bs.verify(Scaled, *inputs).findings
+    assert finding.code == "BS404"
+    assert any(each.startswith(told) for each in finding.evidence)
+
+
+def test_an_argument_of_one_entry_is_named_as_a_factor() -> None:
+    class Width(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, width: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x, width)
+            return (x * x / width).exp()
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> Any:
+            x, width = ctx.saved_tensors
+            y = (x * x / width).exp()
+            return grad_output * y * 2 * x / width, -(grad_output * y * x * x).sum() / width
+
+    (finding,) = bs.verify(Width, normal(3).double(), torch.tensor(1.7)).findings
+    assert (finding.code, finding.title) == (
+        "BS416",
+        "Width.backward has `width` as a factor too many in the gradient of `width`.",
+    )
+
+
+def test_a_path_that_is_left_out_through_one_of_several_outputs_is_no_mask() -> None:
+    class Cell(Function):
+        @staticmethod
+        def forward(ctx: Any, c: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            i, o = z.chunk(2, -1)
+            ctx.save_for_backward(c, i, o)
+            new = c + i.sigmoid()
+            return o.sigmoid() * new.tanh(), new
+
+        @staticmethod
+        def backward(ctx: Any, of_h: torch.Tensor, of_c: torch.Tensor) -> Any:
+            c, i, o = ctx.saved_tensors
+            new, i, o = c + i.sigmoid(), i.sigmoid(), o.sigmoid()
+            of_c = of_c + of_h * o * (1 - new.tanh() ** 2)
+            skipped = of_c - of_h * o * (1 - new.tanh() ** 2)
+            return of_c, torch.cat([skipped * i * (1 - i), of_h * new.tanh() * o * (1 - o)], -1)
+
+    (finding,) = bs.verify(Cell, normal(3, 4), normal(3, 8)).findings
+    assert finding.code == "BS415"
+    assert "takes tanh in `return o.sigmoid() * new.tanh(), new` for a constant" in finding.title
 
 
 def test_what_no_step_explains_is_not_explained() -> None:

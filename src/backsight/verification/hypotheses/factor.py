@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+
+import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.steps import numbers_in
 from backsight.verification.wording import number, times
 
 
@@ -14,6 +18,10 @@ def constant_factor(case: Case) -> Explanation | None:
     """The gradient is the right one times a number, in every entry and for every grad_output."""
     factor = factor_of(case)
     if factor is None or abs(factor * copies(case) - 1) < 1e-4:  # a mean over copies is a missing sum
+        return None
+    if any(
+        _is(factor, value, power) for _, value in _arguments(case) for power in (1, -1)
+    ):  # named as a missing factor
         return None
     largest = case.draws[0].right.abs().argmax()
     got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
@@ -47,6 +55,8 @@ def factor_of(case: Case) -> float | None:
 
 
 def _hint(case: Case, factor: float) -> str:
+    if own := _of_forward(case, factor):
+        return own
     if abs(factor - 0.5) < 1e-5:
         return "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten."
     if abs(factor - 2) < 1e-5:
@@ -61,3 +71,31 @@ def _hint(case: Case, factor: float) -> str:
         if count > 1 and abs(factor / count - 1) < 1e-4:
             return f"It is multiplied by {count}, the number of {what}: a sum where the mean belongs?"
     return ""
+
+
+def _of_forward(case: Case, factor: float) -> str:
+    """Say that a factor is a number that forward computes with, or the value of an argument of one entry."""
+    try:
+        known = [*_arguments(case), *numbers_in(case.run, case.input)]
+    except Exception:  # the user's forward, outside of its Function
+        return ""
+    for power, text in _POWERS.items():
+        for name, value in known:
+            if _is(factor, value, power):
+                return f"That is {text.format(name)}, which is {number(value)}."
+    return ""
+
+
+_POWERS = {1: "{}", -1: "one over {}", 2: "the square of {}", -2: "one over the square of {}"}
+
+
+def _arguments(case: Case) -> Iterator[tuple[str, float]]:
+    """The arguments of one entry, but for values that much else may be."""
+    for position, each in enumerate(case.point.values):
+        single = isinstance(each, torch.Tensor) and each.numel() == 1 and each.is_floating_point()
+        if single and abs(float(each)) not in (0.0, 0.5, 1.0, 2.0):
+            yield f"`{case.operation.argument(position)}`", float(each)
+
+
+def _is(factor: float, value: float, power: int) -> bool:
+    return bool(value) and abs(value) != 1 and abs(factor / value**power - 1) < 1e-5

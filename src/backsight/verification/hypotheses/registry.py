@@ -21,6 +21,7 @@ from backsight.verification.hypotheses.one_sample import of_one_sample
 from backsight.verification.hypotheses.ones import for_ones
 from backsight.verification.hypotheses.order import wrong_order
 from backsight.verification.hypotheses.shape import wrong_shape
+from backsight.verification.hypotheses.shifted import shifted
 from backsight.verification.hypotheses.sign import wrong_sign
 from backsight.verification.hypotheses.surrogate import surrogate
 from backsight.verification.hypotheses.transpose import missing_transpose
@@ -40,6 +41,7 @@ HYPOTHESES: tuple[tuple[str, Hypothesis, Known], ...] = (
     ("BS403", wrong_sign, FORWARD),
     ("BS404", constant_factor, FORWARD),
     ("BS405", missing_transpose, FORWARD),
+    ("BS405", shifted, FORWARD),
     ("BS406", missing_sum, FORWARD),
     ("BS406", of_one_sample, FORWARD),
     ("BS407", wrong_order, FORWARD),

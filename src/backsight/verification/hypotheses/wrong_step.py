@@ -11,12 +11,12 @@ from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.steps import found
 
 FEWEST = 4
-"""Of fewer entries in all draws many a mistake is the right one by chance."""
+"""Of fewer entries in a single draw many a mistake is the right one by chance."""
 
 
 def wrong_step(case: Case) -> Explanation | None:
     """A step can be wrong in all the ways in which a whole backward can, and so has the code of its mistake."""
-    if sum(draw.got.numel() for draw in case.draws) < min(FEWEST, 2 * len(case.draws)):
+    if len(case.draws) == 1 and case.shape.numel() < FEWEST:
         return None
 
     def forward(x: torch.Tensor) -> Sequence[torch.Tensor]:

@@ -1,27 +1,13 @@
-"""`ALTERATIONS`: how a step may be differentiated wrongly. A new mistake is one function and one row."""
+"""How a step may be differentiated wrongly: each makes another result of it, of the same values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from backsight.verification.steps.step import Step
-
-
-class Alteration(NamedTuple):
-    """A mistake in one operand of a step, with the words for it.
-
-    In the words `{step}` is the step, and `{operand}` which of its operands, or its input where it has one;
-    `{constant}` is "a constant", or "constants" where there are two steps.
-    """
-
-    code: str
-    alter: Callable[[Step, int], torch.Tensor | None]
-    title: str
-    evidence: str
-    fix: str
 
 
 def constant(step: Step, number: int) -> torch.Tensor | None:
@@ -83,8 +69,8 @@ def of_transposed(step: Step, number: int) -> torch.Tensor | None:
     x, y = step.operand(number), step.result
     if x is None or step.name not in ("matmul", "mm", "bmm") or y.dim() < 2 or y.shape[-1] != y.shape[-2]:
         return None
-    pull: Any = torch.func.vjp(lambda t: step.with_operand(number, t), x.detach())[1]
-    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.mT)[0])
+    pull = _Pull(step, number, x)
+    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.mT))
 
 
 def not_arranged(step: Step, number: int) -> torch.Tensor | None:
@@ -190,9 +176,8 @@ def not_transposed(step: Step, number: int) -> torch.Tensor | None:
     x = step.operand(number)
     if x is None or x.shape != step.result.shape or x.dtype != step.result.dtype or step.name in _ELEMENTWISE:
         return None
-    pull: Any = torch.func.vjp(lambda t: step.with_operand(number, t), x.detach())[1]
-    push: Any = torch.func.vjp(lambda u: pull(u)[0], torch.zeros_like(x))[1]  # the transpose of a transpose
-    return _pulled(step.with_operand(number, x.detach()), x, lambda u: push(u.contiguous())[0])
+    pull = _Pull(step, number, x)
+    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull.push(u.contiguous()))
 
 
 def unconjugated(step: Step, number: int) -> torch.Tensor | None:
@@ -200,8 +185,8 @@ def unconjugated(step: Step, number: int) -> torch.Tensor | None:
     x = step.operand(number)
     if x is None or not x.is_complex():
         return None
-    pull: Any = torch.func.vjp(lambda t: step.with_operand(number, t), x.detach())[1]
-    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.conj())[0].conj())
+    pull = _Pull(step, number, x)
+    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.conj()).conj())
 
 
 def flipped(step: Step, number: int) -> torch.Tensor | None:
@@ -229,8 +214,8 @@ def _flipped(step: Step, number: int, which: slice) -> torch.Tensor | None:
     turned = (step.args[0], weight.detach().flip(dims)) if number == 0 else (step.args[0].detach(), weight)
     rest = step.args[2:]
     if number == 1:
-        pull: Any = torch.func.vjp(lambda w: step.with_operand(1, w), weight.detach())[1]
-        return _pulled(step.with_operand(1, weight.detach()), weight, lambda u: pull(u)[0].flip(dims))
+        pull = _Pull(step, 1, weight)
+        return _pulled(step.with_operand(1, weight.detach()), weight, lambda u: pull(u).flip(dims))
     other: torch.Tensor = step.function(turned[0], turned[1], *rest, **step.kwargs)
     plain = step.with_operand(0, x.detach())
     return plain + (other - other.detach())
@@ -262,8 +247,8 @@ def along_another_dimension(step: Step, number: int) -> torch.Tensor | None:
     y = step.result
     if y.numel() != x.shape[0] or x.shape[0] != x.shape[1]:
         return None
-    pull: Any = torch.func.vjp(lambda t: step.with_operand(0, t), x.detach())[1]
-    return _pulled(y.detach(), x, lambda u: pull(u)[0].mT)
+    pull = _Pull(step, 0, x)
+    return _pulled(y.detach(), x, lambda u: pull(u).mT)
 
 
 def exchanged(step: Step, number: int) -> torch.Tensor | None:
@@ -275,6 +260,32 @@ def exchanged(step: Step, number: int) -> torch.Tensor | None:
     apply: Any = _Exchanged.apply
     made: torch.Tensor = step.function(*step.args[:first], *apply(a, b), *step.args[first + 2 :], **step.kwargs)
     return made
+
+
+def on_the_other_condition(step: Step, number: int) -> torch.Tensor | None:
+    """The gradient goes where the condition of a torch.where does not hold."""
+    a, b = step.operand(1), step.operand(2)
+    if number or step.name != "where" or (a is None and b is None):
+        return None
+    turned: torch.Tensor = step.function(~step.args[0], step.args[1], step.args[2], **step.kwargs)
+    return step.result.detach() + (turned - turned.detach())
+
+
+def two_sided(step: Step, number: int) -> torch.Tensor | None:
+    """The one-sided spectrum of a real signal, differentiated as if it were the whole."""
+    x, n = step.operand(0), step.result.shape[-1]
+    if (
+        number
+        or x is None
+        or step.name not in ("fft_rfft", "fft_irfft")
+        or len(step.args) > 1
+        or set(step.kwargs) - {"n"}
+    ):
+        return None
+    if step.name == "fft_rfft":
+        size = x.shape[-1]
+        return _pulled(step.result.detach(), x, lambda u: torch.fft.irfft(u, n=size) * size)
+    return _pulled(step.result.detach(), x, lambda u: torch.fft.rfft(u) / n)
 
 
 class _Exchanged(torch.autograd.Function):
@@ -305,6 +316,27 @@ def _pulled(values: torch.Tensor, x: torch.Tensor, pull: Callable[[torch.Tensor]
     apply: Any = _Pulled.apply
     made: torch.Tensor = apply(values, x, pull)
     return made
+
+
+class _Pull:
+    """Jᵀ u of one operand of a step, and J v; torch.func, which has both, takes seconds to be imported."""
+
+    def __init__(self, step: Step, number: int, x: torch.Tensor):
+        with torch.enable_grad():
+            self._x = x.detach().requires_grad_()
+            self._y = step.with_operand(number, self._x)
+
+    def __call__(self, u: torch.Tensor) -> torch.Tensor:
+        (found,) = torch.autograd.grad(self._y, self._x, u, retain_graph=True)
+        return found
+
+    def push(self, v: torch.Tensor) -> torch.Tensor:
+        """The transpose of the transpose."""
+        with torch.enable_grad():
+            u = torch.zeros_like(self._y).requires_grad_()
+            (pulled,) = torch.autograd.grad(self._y, self._x, u, create_graph=True)
+            (found,) = torch.autograd.grad(pulled, u, v)
+        return found
 
 
 def _times(step: Step, number: int, factor: float) -> torch.Tensor | None:
@@ -364,256 +396,6 @@ _OF_OUTPUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "softplus": lambda y: 1 - (-y).exp(),
     "tan": lambda y: 1 + y * y,
 }
-
-
-ALTERATIONS: tuple[Alteration, ...] = (
-    Alteration(
-        "BS415",
-        constant,
-        "takes {step} for {constant}",
-        "It is right if {step} did not change with `{argument}`; but it does, and the output with it.",
-        "Add the gradient that comes through {step}.",
-    ),
-    Alteration(
-        "BS415",
-        left_out,
-        "leaves out the path through {operand} of {step}",
-        "It is right if {operand} of {step} did not change with `{argument}`. The gradient is the sum over all paths.",
-        "Add the gradient that comes through {operand}: the product rule.",
-    ),
-    Alteration(
-        "BS416",
-        passed_on,
-        "leaves out the derivative of {step}",
-        "It is right if the derivative of {step} with respect to {operand} were 1.",
-        "Multiply by that derivative: the chain rule.",
-    ),
-    Alteration(
-        "BS416",
-        input_for_output,
-        "takes the input of {step} where its output belongs",
-        "The derivative is written in terms of the output of {step}, and computed with its input.",
-        "Save the output of {step} in forward, and use it in backward.",
-    ),
-    Alteration(
-        "BS416",
-        output_for_input,
-        "takes the output of {step} where its input belongs",
-        "It is right for the derivative of {step} at its output; it must be taken at its input.",
-        "Save the input of {step} in forward, and use it in backward.",
-    ),
-    Alteration(
-        "BS403",
-        negated,
-        "has the wrong sign in the part through {step}",
-        "It is right if the derivative of {step} with respect to {operand} had the other sign.",
-        "Negate that part.",
-    ),
-    Alteration(
-        "BS404",
-        summed,
-        "differentiates {step} as if it were a sum",
-        "It is right without the division in {step}.",
-        "Divide by the number of entries that {step} averages.",
-    ),
-    Alteration(
-        "BS404",
-        averaged,
-        "differentiates {step} as if it were a mean",
-        "It is right with a division by the number of entries in {step}.",
-        "Do not divide: each entry of a sum has the derivative 1.",
-    ),
-    Alteration(
-        "BS416",
-        exponent_left_out,
-        "leaves out the exponent in the derivative of {step}",
-        "The derivative of xⁿ is n xⁿ⁻¹; the factor n is missing.",
-        "Multiply that part by n.",
-    ),
-    Alteration(
-        "BS416",
-        exponent_kept,
-        "does not lower the exponent in the derivative of {step}",
-        "The derivative of xⁿ is n xⁿ⁻¹, and n xⁿ is computed.",
-        "Lower the exponent by one.",
-    ),
-    Alteration(
-        "BS416",
-        on_the_other_side,
-        "exchanges the sides of {step}",
-        "It is right for the derivative of {step} at minus its input.",
-        "Turn the comparison round.",
-    ),
-    Alteration(
-        "BS416",
-        squared,
-        "squares the derivative of {step}",
-        "It is right with the square of the derivative of {step}.",
-        "Derive {step} anew: a power is one too high.",
-    ),
-    Alteration(
-        "BS416",
-        inverted,
-        "divides by the derivative of {step}",
-        "It is right with one over the derivative of {step}.",
-        "Multiply by the derivative.",
-    ),
-    Alteration(
-        "BS416",
-        skipped,
-        "computes with the values before {step}",
-        "It is the gradient of a forward without {step}.",
-        "Save what {step} returned, and go through it in backward.",
-    ),
-    Alteration(
-        "BS416",
-        value_skipped,
-        "takes derivatives at the values before {step}",
-        "What comes after {step} is differentiated at the values before it; the derivative of {step} itself is right.",
-        "Use what {step} returned.",
-    ),
-    Alteration(
-        "BS405",
-        of_transposed,
-        "lacks a transpose of the gradient that arrives at {step}",
-        "It is right with that gradient transposed; the sizes are equal, so nothing complains.",
-        "Transpose it: for c = a @ b the gradients are dc @ b.T and a.T @ dc.",
-    ),
-    Alteration(
-        "BS405",
-        not_arranged,
-        "leaves out {step}",
-        "It is the gradient of a forward without {step}; the sizes are equal, so nothing complains.",
-        "Put it in: forward used the tensor turned.",
-    ),
-    Alteration(
-        "BS416",
-        divisor_not_squared,
-        "does not square the divisor in the derivative of {step}",
-        "The derivative of a / b with respect to b is -a / b², and -a / b is computed.",
-        "Divide by b once more.",
-    ),
-    Alteration(
-        "BS405",
-        reshaped,
-        "reshapes where it must undo {step}",
-        "It is grad_output in the shape of the input of {step}, its entries in another order.",
-        "Exchange the dimensions back, and do not reshape.",
-    ),
-    Alteration(
-        "BS406",
-        softmax_along_another_dimension,
-        "sums over the wrong dimension in the derivative of {step}",
-        "The sum in y * (grad_output - (grad_output * y).sum(dim)) must run over the dimension of {step}.",
-        "Use the same dim in backward as in forward.",
-    ),
-    Alteration(
-        "BS405",
-        flipped,
-        "has the kernel of {step} the wrong way round",
-        "It is right with the kernel flipped in its spatial dimensions.",
-        "The input's gradient is a convolution with the flipped kernel: use conv_transpose, or torch.nn.grad. "
-        "The weight's is not flipped.",
-    ),
-    *(
-        Alteration(
-            "BS405",
-            alter,
-            "turns the kernel of {step} in some of its dimensions only",
-            f"It is right with the kernel flipped in the {which} spatial dimension alone; all or none are flipped.",
-            "Flip all spatial dimensions, or use conv_transpose or torch.nn.grad.",
-        )
-        for alter, which in ((flipped_in_the_last_dimension, "last"), (flipped_in_the_first_dimension, "first"))
-    ),
-    Alteration(
-        "BS405",
-        unconjugated,
-        "lacks a conjugate in the derivative of {step}",
-        "It is right for a real {operand}; for complex numbers the derivative must be conjugated.",
-        "Multiply by the conjugate, as in other.conj().",
-    ),
-    Alteration(
-        "BS405",
-        not_transposed,
-        "applies {step} again, and not its transpose",
-        "What it computes is the derivative of {step} times grad_output; right is the transpose of that derivative: a "
-        "shift back, a sum from the other end, a flipped kernel, a transposed matrix, a conjugate.",
-        "Apply the transpose: what sends each output entry back to the inputs it came from.",
-    ),
-    Alteration(
-        "BS406",
-        overwritten,
-        "lacks a sum over repeated indices of {step}",
-        "Where an index occurs more than once, only the last gradient is kept.",
-        "grad[index] = grad_output overwrites; grad.index_add_(0, index, grad_output), or scatter_add_, adds.",
-    ),
-    Alteration(
-        "BS406",
-        along_another_dimension,
-        "spreads the gradient of {step} along the wrong dimension",
-        "It is right transposed: the dimensions have one size, so nothing complains.",
-        "Unsqueeze grad_output in the dimension that {step} reduced.",
-    ),
-    Alteration(
-        "BS407",
-        exchanged,
-        "exchanges the derivatives of the two operands of {step}",
-        "It is right with the derivative of the first operand for the second, and the other way round.",
-        "Exchange them.",
-    ),
-)
-
-
-SCALED = Alteration(
-    "BS404",
-    left_out,
-    "has {factor} the derivative of {step}",
-    "It is right if the derivative of {step} with respect to {operand} were {factor} what it is.",
-    "Multiply that part by {inverse}.",
-)
-"""A derivative that is off by a factor: the factor follows from the gradients with that derivative and without it."""
-
-PASSED_SCALED = Alteration(
-    "BS416",
-    passed_on,
-    "has a number in the place of the derivative of {step}",
-    "It is right if the derivative of {step} with respect to {operand} were {factor} 1 everywhere.",
-    "Multiply by that derivative: the chain rule.",
-)
-
-FACTOR = Alteration(
-    "BS416",
-    passed_on,
-    "{has} the factor {step}",
-    "Every entry would be right if it were {changed} by {step}.",
-    "Multiply the derivatives of all steps of forward, from its output back to this input.",
-)
-
-WHOLE = Alteration(
-    "BS405",
-    not_transposed,
-    "applies the derivative of forward, and not its transpose",
-    "What it returns is J @ grad_output, and must be Jᵀ @ grad_output: what forward rotates, shifts or sums one way "
-    "goes back the other way.",
-    "Apply the transpose: what sends each output entry back to the inputs it came from.",
-)
-
-UP_TO = Alteration(
-    "BS416",
-    passed_on,
-    "leaves out the derivative of everything up to {step}",
-    "It is right if {step} had the derivative 1 with respect to `{argument}`.",
-    "Multiply by the derivative of what stands inside: the chain rule.",
-)
-
-STAND_IN = Alteration(
-    "BS416",
-    skipped,
-    "computes the derivative of {step} with another tensor",
-    "It is right with {stand_in} in the place of {operand} of {step}.",
-    "Save the tensor that {step} got.",
-)
-"""A derivative computed from the wrong saved tensor."""
 
 
 def without(step: Step, number: int) -> torch.Tensor | None:

@@ -10,28 +10,28 @@ from typing import Any
 
 import torch
 
-from backsight.verification.steps.alterations import (
+from backsight.verification.steps.alterations import constant, left_out, passed_on, with_stand_in, without
+from backsight.verification.steps.step import Step, Stepping
+from backsight.verification.steps.table import (
     ALTERATIONS,
+    EARLIER,
     FACTOR,
     PASSED_SCALED,
+    PATHS,
     SCALED,
     STAND_IN,
     UP_TO,
     WHOLE,
     Alteration,
-    constant,
-    left_out,
-    passed_on,
-    with_stand_in,
-    without,
 )
-from backsight.verification.steps.step import Step, Stepping
 from backsight.verification.wording import times
 
 Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]
 """Runs a forward with one input given; returns its outputs."""
 
-SECONDS = 3.0
+SECONDS = 1.5
+"""Processor time for all of it: what explains most, and costs least, is tried first."""
+
 MOST_STEPS = 60
 MOST_PAIRED = 20
 OPERANDS = 3
@@ -78,7 +78,9 @@ def found(
         search.as_a_whole,
         search.up_to,
         search.by_factor,
+        search.by_paths,
         search.by_intermediate,
+        search.by_constant,
         search.in_two_steps,
         search.by_stand_in,
     )
@@ -99,12 +101,13 @@ class _Search:
         self._right = [_gradient(outputs, leaf, us) for us in draws]
         # The last ones first: what is computed from others is nearer to what somebody calls a step.
         self._steps = dict(reversed(list(plain.steps.items())[-MOST_STEPS:]))
+        self._constants = dict(list(plain.constants.items())[-MOST_STEPS:])
 
     def by_table(self) -> Found | None:
         """One step, with a mistake of the table."""
         for alteration in ALTERATIONS:
             for key, number in self._operands():
-                if self._fits(self._gradients((key,), alteration.alter, number)):
+                if self._applies(alteration, key, number) and self._fits_altered((key,), alteration.alter, number):
                     return Found(alteration, self._steps[key], number)
         return None
 
@@ -118,6 +121,22 @@ class _Search:
                 if self._fits([a + factor * (b - a) for a, b in zip(lacking, whole, strict=True)]):
                     words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
                     return Found(told, self._steps[key], number, words=words)
+        return None
+
+    def by_paths(self) -> Found | None:
+        """Two operands of one step, each path counted a number of times."""
+        for key, step in self._steps.items():
+            if step.operand(0) is None or step.operand(1) is None:
+                continue
+            lacking = [self._gradients((key,), without, number) for number in (0, 1)]
+            if lacking[0] is None or lacking[1] is None:
+                continue
+            parts = [[a - b for a, b in zip(self._right, each, strict=True)] for each in lacking if each is not None]
+            rest = [a - b - c for a, b, c in zip(self._right, *parts, strict=True)]
+            first, second = _counted(self._given - rest[0], parts[0][0], parts[1][0])
+            whole = abs(first - round(first)) < 1e-5 and abs(second - round(second)) < 1e-5
+            if whole and self._fits([r + first * a + second * b for r, a, b in zip(rest, *parts, strict=True)]):
+                return Found(PATHS, step, 0, words={"first": str(round(first)), "second": str(round(second))})
         return None
 
     def by_intermediate(self) -> Found | None:
@@ -155,7 +174,7 @@ class _Search:
         for key, step in self._steps.items():
             if step.result.shape != self._x.shape or step.result.dtype != self._x.dtype:
                 continue
-            if self._fits(self._gradients((key,), constant, 0, of_input=True)):
+            if self._fits_altered((key,), constant, 0, of_input=True):
                 return Found(UP_TO, step, 0)
         return None
 
@@ -163,49 +182,87 @@ class _Search:
         """Two steps, each with an operand that is taken for a constant, as mean and deviation."""
         alone = next(each for each in ALTERATIONS if each.alter is constant)
         for pair in combinations(list(self._steps)[:MOST_PAIRED], 2):
-            if self._fits(self._gradients(pair, constant, 0)):
+            if self._fits_altered(pair, constant, 0):
                 return Found(alone, self._steps[pair[1]], 0, beside=self._steps[pair[0]])
         operands = [(k, n) for k, n in self._operands() if self._steps[k].operand(n) is not None][:MOST_PAIRED]
         for (a, first), (b, second) in combinations(operands, 2):
             numbers = {a: first, b: second}
-            if a != b and self._fits(
-                self._gradients((a, b), lambda step, _, at=numbers: without(step, at[step.key]), 0)
-            ):
+            if a != b and self._fits_altered((a, b), lambda step, _, at=numbers: without(step, at[step.key]), 0):
                 return Found(LEFT_OUT, self._steps[b], second, beside=self._steps[a])
         return None
 
     def by_stand_in(self) -> Found | None:
         """One step, differentiated with another tensor of the same shape."""
-        known = {"what is given": self._x} | {
-            f"the result of {_spelt(each)}": each.result for each in self._steps.values()
-        }
         for key, number in self._operands():
-            for name, other in known.items():
-                if self._fits(
-                    self._gradients((key,), lambda step, k, other=other: with_stand_in(step, k, other), number)
-                ):
+            for name, other in self._known():
+                if self._fits_altered((key,), lambda step, k, other=other: with_stand_in(step, k, other), number):
                     return Found(STAND_IN, self._steps[key], number, words={"stand_in": name})
+        return None
+
+    def _known(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """What a backward may have at hand: the input and the results of steps."""
+        yield "what is given", self._x
+        for step in self._steps.values():
+            yield f"the result of {_spelt(step)}", step.result
+
+    def by_constant(self) -> Found | None:
+        """Something that forward computes without the input, such as a target, in the form that it had before."""
+        for key, step in self._constants.items():
+            earlier = [(f"the result of {_spelt(each)}", each.result) for each in self._constants.values()]
+            operands = enumerate(step.args[:OPERANDS])
+            own = [(f"{_operand(step, k)} of it", each) for k, each in operands if isinstance(each, torch.Tensor)]
+            for name, other in (*own, *earlier):
+                if other is step.result or other.shape != step.result.shape or other.dtype != step.result.dtype:
+                    continue
+                if self._fits_altered((key,), lambda *_, other=other: other.detach(), 0):
+                    return Found(EARLIER, step, 0, words={"stand_in": name})
         return None
 
     def _operands(self) -> Iterator[tuple[Hashable, int]]:
         for key, step in self._steps.items():
             for number in range(min(OPERANDS, max(1, len(step.args)))):
-                if time.thread_time() > self._end:
-                    return
                 yield key, number
 
-    def _gradients(
+    def _gradients(self, keys: Sequence[Hashable], alter: Any, number: int) -> list[torch.Tensor] | None:
+        """Return the gradients with some steps altered; None where they cannot be."""
+        if time.thread_time() > self._end:
+            return None
+        try:
+            return list(self._altered(keys, alter, number))
+        except Exception:  # an operation may refuse what it is altered to
+            return None
+
+    def _altered(
         self, keys: Sequence[Hashable], alter: Any, number: int, of_input: bool = False
-    ) -> list[torch.Tensor] | None:
-        """Return the gradients with some steps altered, or what these steps are given: the input itself."""
+    ) -> Iterator[torch.Tensor]:
+        """Yield the gradients with some steps altered, or what these steps are given: the input itself."""
         leaf = self._x.detach().clone().requires_grad_()
         beside = (leaf - leaf.detach()) if of_input else 0
         stepping = Stepping(frozenset(keys), lambda step: _plus(alter(step, number), beside))
+        outputs, leaf = _run_stepwise(stepping, self._forward, self._x, leaf)
+        if not stepping.altered:
+            raise ValueError("the alteration applies to none of these steps")
+        yield from (_gradient(outputs, leaf, us) for us in self._draws)
+
+    def _applies(self, alteration: Alteration, key: Hashable, number: int) -> bool:
+        """Whether a step can be altered so: that costs less than another forward."""
+        if time.thread_time() > self._end:
+            return False
         try:
-            outputs, leaf = _run_stepwise(stepping, self._forward, self._x, leaf)
-            return [_gradient(outputs, leaf, us) for us in self._draws] if stepping.altered else None
+            with torch.enable_grad():
+                return alteration.alter(self._steps[key], number) is not None
         except Exception:  # an operation may refuse what it is altered to
-            return None
+            return False
+
+    def _fits_altered(self, keys: Sequence[Hashable], alter: Any, number: int, of_input: bool = False) -> bool:
+        """Whether some steps altered give what is given; the second draw is only asked for if the first fits."""
+        if time.thread_time() > self._end:
+            return False
+        try:
+            found = self._altered(keys, alter, number, of_input)
+            return all(self._is_given(k, each) for k, each in enumerate(found))
+        except Exception:  # an operation may refuse what it is altered to
+            return False
 
     def _fits(self, gradients: list[torch.Tensor] | None) -> bool:
         return gradients is not None and all(self._is_given(k, each) for k, each in enumerate(gradients))
@@ -222,6 +279,14 @@ class _Search:
 
 def _without(step: Step, _: int, numbers: Mapping[Hashable, int]) -> torch.Tensor | None:
     return without(step, numbers[step.key])
+
+
+def _counted(given: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[float, float]:
+    """How many times each of two parts is in what is given, as least squares tell."""
+    parts = torch.stack([torch.view_as_real(x).reshape(-1) if x.is_complex() else x.reshape(-1) for x in (a, b)], 1)
+    given = torch.view_as_real(given).reshape(-1) if given.is_complex() else given.reshape(-1)
+    first, second = torch.linalg.lstsq(parts, given[:, None]).solution[:, 0].tolist()
+    return first, second
 
 
 def _operand(step: Step, number: int) -> str:
@@ -250,6 +315,27 @@ def _gradient(outputs: Sequence[torch.Tensor], x: torch.Tensor, us: Sequence[tor
         [y for y, _ in pairs], x, [u for _, u in pairs], retain_graph=True, allow_unused=True
     )
     return torch.zeros_like(x) if gradient is None else gradient
+
+
+def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[tuple[str, float]]:
+    """Return the numbers that a forward multiplies and divides by, each with what it does."""
+    stepping = Stepping()
+    _run_stepwise(stepping, forward, x)
+    found = []
+    for step in reversed(stepping.steps.values()):
+        if (says := _SCALING.get(step.name)) is not None:
+            numbers = (each for each in step.args if isinstance(each, int | float) and not isinstance(each, bool))
+            found += [(f"{says} {_spelt(step)}", float(each)) for each in numbers]
+    return found
+
+
+_SCALING = {
+    "mul": "the number in",
+    "rmul": "the number in",
+    "div": "the divisor of",
+    "truediv": "the divisor of",
+    "true_divide": "the divisor of",
+}
 
 
 def _spelt(step: Step) -> str:

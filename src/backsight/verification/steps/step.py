@@ -53,7 +53,9 @@ Alter: TypeAlias = Callable[[Step], torch.Tensor | None]
 
 
 class Stepping(TorchFunctionMode):
-    """Runs the steps of a forward, those with some `keys` altered; `steps` are the first ones with each key.
+    """Runs the steps of a forward, those with some `keys` altered; `steps` are the last ones with each key.
+
+    `constants` are those whose result carries no gradient, such as a target in another form.
 
     Common compositions, such as a softmax, are run in the steps that they stand for.
     """
@@ -61,6 +63,7 @@ class Stepping(TorchFunctionMode):
     def __init__(self, keys: frozenset[Hashable] = frozenset(), alter: Alter | None = None):
         super().__init__()
         self.steps: dict[Hashable, Step] = {}
+        self.constants: dict[Hashable, Step] = {}
         self.altered = 0
         self._keys = keys
         self._alter = alter
@@ -71,11 +74,14 @@ class Stepping(TorchFunctionMode):
         kwargs = kwargs or {}
         name = _name(func)
         result = self._made(func, COMPOSED.get(name), args, kwargs)
-        if not isinstance(result, torch.Tensor) or not result.requires_grad or _in_place(func, args, result):
+        if not isinstance(result, torch.Tensor) or _in_place(func, args, result):
+            return result
+        if not result.requires_grad and not result.is_floating_point():
             return result
         key, line = _place(sys._getframe(1), name)
         step = Step(name, func, args, kwargs, result, key, line)
-        self.steps.setdefault(key, step)
+        known = self.steps if result.requires_grad else self.constants
+        known[key] = step  # of a loop the last run: in the first one there is nothing before it
         if self._alter is None or key not in self._keys:
             return result
         other = self._alter(step)

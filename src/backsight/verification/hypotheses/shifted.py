@@ -1,0 +1,34 @@
+"""BS405, in particular: the gradient is shifted along a dimension, as by padding that is cut off on the wrong side."""
+
+from __future__ import annotations
+
+import torch
+
+from backsight.verification.case import Case, Draw
+from backsight.verification.hypotheses.explanation import Explanation
+
+FEWEST = 3
+"""Of fewer entries along a dimension nothing remains to be compared."""
+
+
+def shifted(case: Case) -> Explanation | None:
+    """Every entry is the right one of its neighbor, up to the border."""
+    if case.positions.numel() != case.shape.numel():
+        return None
+    for dim, size in enumerate(case.shape):
+        for by in (1, -1):
+            if size >= FEWEST and all(_is_shifted(case, draw, dim, by) for draw in case.draws):
+                where = "before" if by < 0 else "behind"
+                return Explanation(
+                    f"{case.subject} returns the gradient of `{case.argument}` shifted by one along dimension {dim}.",
+                    (f"Every entry is the right one for the entry {where} it.",),
+                    "Look at what is cut off or padded: forward's padding in front is the offset of its gradient.",
+                )
+    return None
+
+
+def _is_shifted(case: Case, draw: Draw, dim: int, by: int) -> bool:
+    got, right = draw.got, draw.right.reshape(case.shape)
+    count = case.shape[dim] - 1
+    mine, other = got.narrow(dim, 0 if by > 0 else 1, count), right.narrow(dim, 1 if by > 0 else 0, count)
+    return bool(torch.any(other != 0)) and bool(case.equal(mine, other).all())
