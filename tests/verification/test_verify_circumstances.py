@@ -326,12 +326,43 @@ class Several(Function):
         return of_x, of_w
 
 
+class Scores(Function):
+    """A loss that saturates: far away both the loss and its gradient vanish, and only one of them to the last bit."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(logits, label)
+        return torch.nn.functional.cross_entropy(logits, label)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        logits, label = ctx.saved_tensors
+        return grad * (logits.softmax(1) - torch.nn.functional.one_hot(label, 3)) / len(label), None
+
+
+class Affine(Function):
+    """As many channels as samples: the scale must not be cut with the batch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        assert len(scale) == x.shape[1]
+        ctx.save_for_backward(x, scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        x, scale = ctx.saved_tensors
+        return grad * scale, (grad * x).sum(0)
+
+
 @pytest.mark.parametrize(
     "call",
     [
         (Permuted, normal(5, 3), torch.tensor([3, 0, 4, 1, 2])),
         (Loss, torch.rand(6, dtype=torch.float64).clamp(0.1, 0.9), torch.tensor([0.0, 1, 1, 0, 1, 0]).double()),
         (Several, normal(4, 3), normal(3, 2)),
+        (Scores, 40 * torch.eye(3).double(), torch.arange(3)),
+        (Affine, normal(3, 3), normal(3)),
     ],
     ids=lambda call: call[0].__name__,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
 from backsight.verification.surrogates import declared
-from backsight.verification.trial import Wrong, tried
+from backsight.verification.trial import Pull, Wrong, tried
 from backsight.verification.variations import Variation, marked, variations
 from backsight.verification.written import Written, written
 
@@ -92,7 +93,7 @@ def checked(
         if varied is not None:
             varied.add(variable)
         try:
-            findings += _varied(point, generator) or _marked(point, generator)
+            findings += _varied(trial.pull, generator) or _marked(point, generator)
         except OutOfTime as over:
             trial = replace(trial, how=f"{trial.how}; in other circumstances: {over}")
     unclear = "; ".join(sorted(set(trial.unclear.values())))
@@ -105,15 +106,22 @@ def _kind(operation: Operation) -> Any:
     return operation.custom or operation.definition, operation.wanted
 
 
-def _varied(point: Point, generator: torch.Generator) -> list[WrongGradient]:
+SMALL = 1e-6
+"""In other circumstances a mistake is told from this part of the gradient on: where a function saturates both are 0."""
+
+
+def _varied(pull: Pull, generator: torch.Generator) -> list[WrongGradient]:
     """Test an operation in other circumstances, up to the first in which it is wrong."""
+    point = pull.point
+    sizes = {k: 0.0 if g is None else float(g.norm()) for k, g in zip(point.wanted, pull.gradients, strict=True)}
     for variation in variations(point, generator):
         trial = tried(variation.point, generator)
         if trial.error is not None and not isinstance(trial.error, OutOfTime):
             code, explanation = of_error(point.operation, trial.error)
             found = [_finding(point.operation, code, replace(explanation, severity="warning"))]
         else:
-            asked = [each for each in trial.wrong if variation.point.wanted[each.number] in point.wanted]
+            positions = variation.point.wanted
+            asked = [each for each in trial.wrong if each.off > SMALL * sizes.get(positions[each.number], math.inf)]
             found = [_explained(each, False, None, generator) for each in asked]
         if found:
             return [_where(each, variation) for each in found]

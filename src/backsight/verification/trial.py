@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -70,6 +71,12 @@ class Wrong:
     pull: Pull
     found: float
     slope: Slope
+
+    @property
+    def off(self) -> float:
+        """By how much the two differ; infinitely where what it gives is not finite."""
+        gap = abs(self.found - self.slope.value)
+        return gap if gap == gap else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,9 +217,16 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
     scale = max(known.size, abs(known.value))
     if off <= min(NOISE * known.error, MOST * scale) + allowed * scale + FAINT * known.natural:
         return None
+    if not known.size and off * known.step <= _unseen(pull, number):
+        return None
     if known.kink:
         return "its forward has a kink at these values"
     return Wrong(number, pull, found, known)
+
+
+def _unseen(pull: Pull, number: int) -> float:
+    """What a forward that saturates does not show: it is smaller than the rounding of numbers of its input's size."""
+    return pull.point.eps * size_of(pull.point.inputs[number]) * max(float(u.norm()) for u in pull.us)
 
 
 def _is_unsteady(point: Point) -> bool:

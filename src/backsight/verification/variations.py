@@ -119,9 +119,16 @@ def _strided(point: Point) -> Point | None:
 
 
 def _first(point: Point) -> Point | None:
-    """The first sample, where forward treats each for itself."""
+    """The first sample, where forward treats each for itself.
+
+    A vector of as many numbers as there are samples may be a parameter, such as the statistics of a batch norm: cut to
+    one it would be too short for a kernel that does not look.
+    """
     sizes = {each.shape[:1] for each in point.outputs}
     if len(sizes) != 1 or (size := sizes.pop()) in (torch.Size(), torch.Size([1])) or not size.numel():
+        return None
+    given = [each for each in point.values if isinstance(each, torch.Tensor) and each.shape[:1] == size]
+    if any(each.dim() > 1 for each in given) and any(each.dim() == 1 and not _is_integer(each) for each in given):
         return None
     values = [each[:1] if isinstance(each, torch.Tensor) and each.shape[:1] == size else each for each in point.values]
     varied = _again(point, values)
@@ -146,10 +153,12 @@ def _repeated(point: Point) -> Point | None:
 
 
 def _enlarged(point: Point) -> Point | None:
-    """In double precision, where large values do not hide in rounding."""
+    """In double precision, where large values do not hide in rounding, and where the outputs do not explode."""
     if point.eps > FINE:
         return None
-    return point.at([each * FAR for each in point.inputs])
+    far = point.at([each * FAR for each in point.inputs])
+    tame = all(size_of(a) <= FAR**3 * size_of(b) for a, b in zip(far.outputs, point.outputs, strict=True))
+    return far if tame else None
 
 
 def marked(point: Point, generator: torch.Generator) -> Iterator[tuple[int, str]]:
@@ -165,10 +174,14 @@ def marked(point: Point, generator: torch.Generator) -> Iterator[tuple[int, str]
 
 
 def _is_index(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or value.numel() < 2 or value.dtype not in (torch.int64, torch.int32):
+    if not isinstance(value, torch.Tensor) or value.numel() < 2 or not _is_integer(value):
         return False
     values = value.reshape(-1).sort().values
     return not torch.equal(values, torch.arange(values.numel(), device=value.device, dtype=value.dtype))
+
+
+def _is_integer(value: torch.Tensor) -> bool:
+    return value.dtype in (torch.int64, torch.int32)
 
 
 def _is_dense(value: Any) -> bool:
