@@ -233,6 +233,14 @@ def test_the_derivative_of_an_activation_that_was_left_out(activation: nn.Module
     )
 
 
+def test_a_gradient_of_two_entries_is_enough() -> None:
+    torch.manual_seed(0)
+    layer, x, g = nn.Sequential(nn.Linear(3, 2), nn.Sigmoid()), torch.randn(8, 3), torch.randn(8, 2)
+    assert title(layer, x, g, bias_grad=g.sum(0)) == (
+        "BS416  Sequential leaves out the derivative of sigmoid, in the gradient of `0.bias`."
+    )
+
+
 @pytest.mark.parametrize(
     ("activation", "expected"),
     [

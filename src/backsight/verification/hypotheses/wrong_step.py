@@ -10,8 +10,8 @@ from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.steps import found
 
-FEWEST = 4
-"""Of fewer entries in a single draw many a mistake is the right one by chance."""
+FEWEST = 2
+"""A single entry in a single draw is a factor of anything."""
 
 
 def wrong_step(case: Case) -> Explanation | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from backsight.verification.steps.pull import Pull, pulled
 from backsight.verification.steps.step import Step
 
 
@@ -69,8 +70,8 @@ def of_transposed(step: Step, number: int) -> torch.Tensor | None:
     x, y = step.operand(number), step.result
     if x is None or step.name not in ("matmul", "mm", "bmm") or y.dim() < 2 or y.shape[-1] != y.shape[-2]:
         return None
-    pull = _Pull(step, number, x)
-    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.mT))
+    pull = Pull(step, number, x)
+    return pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.mT))
 
 
 def not_arranged(step: Step, number: int) -> torch.Tensor | None:
@@ -93,7 +94,7 @@ def reshaped(step: Step, number: int) -> torch.Tensor | None:
     x = step.operand(0)
     if number or x is None or x.numel() != step.result.numel() or step.name not in _ARRANGING:
         return None
-    return _pulled(step.result.detach(), x, lambda u: u.reshape(x.shape))
+    return pulled(step.result.detach(), x, lambda u: u.reshape(x.shape))
 
 
 def softmax_along_another_dimension(step: Step, number: int) -> torch.Tensor | None:
@@ -105,8 +106,8 @@ def softmax_along_another_dimension(step: Step, number: int) -> torch.Tensor | N
         return None
     other = others[number]
     if step.name == "softmax":
-        return _pulled(y, x, lambda u: y * (u - (u * y).sum(other, keepdim=True)))
-    return _pulled(y, x, lambda u: u - y.exp() * u.sum(other, keepdim=True))
+        return pulled(y, x, lambda u: y * (u - (u * y).sum(other, keepdim=True)))
+    return pulled(y, x, lambda u: u - y.exp() * u.sum(other, keepdim=True))
 
 
 def input_for_output(step: Step, number: int) -> torch.Tensor | None:
@@ -114,7 +115,7 @@ def input_for_output(step: Step, number: int) -> torch.Tensor | None:
     slope, x = _OF_OUTPUT.get(step.name), step.operand(0)
     if step.name == "softmax" and x is not None and not number:
         dim, values = step.args[1] if len(step.args) > 1 else step.kwargs["dim"], x.detach()
-        return _pulled(step.result.detach(), x, lambda u: values * (u - (u * values).sum(dim, keepdim=True)))
+        return pulled(step.result.detach(), x, lambda u: values * (u - (u * values).sum(dim, keepdim=True)))
     return None if number or slope is None or x is None else _with_slope(step, x, slope(x.detach()))
 
 
@@ -176,8 +177,8 @@ def not_transposed(step: Step, number: int) -> torch.Tensor | None:
     x = step.operand(number)
     if x is None or x.shape != step.result.shape or x.dtype != step.result.dtype or step.name in _ELEMENTWISE:
         return None
-    pull = _Pull(step, number, x)
-    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull.push(u.contiguous()))
+    pull = Pull(step, number, x)
+    return pulled(step.with_operand(number, x.detach()), x, lambda u: pull.push(u.contiguous()))
 
 
 def unconjugated(step: Step, number: int) -> torch.Tensor | None:
@@ -185,8 +186,8 @@ def unconjugated(step: Step, number: int) -> torch.Tensor | None:
     x = step.operand(number)
     if x is None or not x.is_complex():
         return None
-    pull = _Pull(step, number, x)
-    return _pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.conj()).conj())
+    pull = Pull(step, number, x)
+    return pulled(step.with_operand(number, x.detach()), x, lambda u: pull(u.conj()).conj())
 
 
 def flipped(step: Step, number: int) -> torch.Tensor | None:
@@ -214,8 +215,8 @@ def _flipped(step: Step, number: int, which: slice) -> torch.Tensor | None:
     turned = (step.args[0], weight.detach().flip(dims)) if number == 0 else (step.args[0].detach(), weight)
     rest = step.args[2:]
     if number == 1:
-        pull = _Pull(step, 1, weight)
-        return _pulled(step.with_operand(1, weight.detach()), weight, lambda u: pull(u).flip(dims))
+        pull = Pull(step, 1, weight)
+        return pulled(step.with_operand(1, weight.detach()), weight, lambda u: pull(u).flip(dims))
     other: torch.Tensor = step.function(turned[0], turned[1], *rest, **step.kwargs)
     plain = step.with_operand(0, x.detach())
     return plain + (other - other.detach())
@@ -236,7 +237,7 @@ def overwritten(step: Step, number: int) -> torch.Tensor | None:
         last[chosen.reshape(-1)] = u.reshape(-1)
         return last.reshape(x.shape)
 
-    return _pulled(step.result.detach(), x, pull)
+    return pulled(step.result.detach(), x, pull)
 
 
 def along_another_dimension(step: Step, number: int) -> torch.Tensor | None:
@@ -247,8 +248,8 @@ def along_another_dimension(step: Step, number: int) -> torch.Tensor | None:
     y = step.result
     if y.numel() != x.shape[0] or x.shape[0] != x.shape[1]:
         return None
-    pull = _Pull(step, 0, x)
-    return _pulled(y.detach(), x, lambda u: pull(u).mT)
+    pull = Pull(step, 0, x)
+    return pulled(y.detach(), x, lambda u: pull(u).mT)
 
 
 def exchanged(step: Step, number: int) -> torch.Tensor | None:
@@ -284,8 +285,8 @@ def two_sided(step: Step, number: int) -> torch.Tensor | None:
         return None
     if step.name == "fft_rfft":
         size = x.shape[-1]
-        return _pulled(step.result.detach(), x, lambda u: torch.fft.irfft(u, n=size) * size)
-    return _pulled(step.result.detach(), x, lambda u: torch.fft.rfft(u) / n)
+        return pulled(step.result.detach(), x, lambda u: torch.fft.irfft(u, n=size) * size)
+    return pulled(step.result.detach(), x, lambda u: torch.fft.rfft(u) / n)
 
 
 class _Exchanged(torch.autograd.Function):
@@ -296,47 +297,6 @@ class _Exchanged(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         return grads[1], grads[0]
-
-
-class _Pulled(torch.autograd.Function):
-    """Values whose gradient is computed by a function of ours."""
-
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor, x: torch.Tensor, pull: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-        ctx.pull = pull
-        return values.clone()
-
-    @staticmethod
-    def backward(ctx: Any, u: torch.Tensor) -> Any:
-        return u, ctx.pull(u), None
-
-
-def _pulled(values: torch.Tensor, x: torch.Tensor, pull: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Return these values, with a gradient of x that `pull` makes of grad_output, beside the one that they carry."""
-    apply: Any = _Pulled.apply
-    made: torch.Tensor = apply(values, x, pull)
-    return made
-
-
-class _Pull:
-    """Jᵀ u of one operand of a step, and J v; torch.func, which has both, takes seconds to be imported."""
-
-    def __init__(self, step: Step, number: int, x: torch.Tensor):
-        with torch.enable_grad():
-            self._x = x.detach().requires_grad_()
-            self._y = step.with_operand(number, self._x)
-
-    def __call__(self, u: torch.Tensor) -> torch.Tensor:
-        (found,) = torch.autograd.grad(self._y, self._x, u, retain_graph=True)
-        return found
-
-    def push(self, v: torch.Tensor) -> torch.Tensor:
-        """The transpose of the transpose."""
-        with torch.enable_grad():
-            u = torch.zeros_like(self._y).requires_grad_()
-            (pulled,) = torch.autograd.grad(self._y, self._x, u, create_graph=True)
-            (found,) = torch.autograd.grad(pulled, u, v)
-        return found
 
 
 def _times(step: Step, number: int, factor: float) -> torch.Tensor | None:
