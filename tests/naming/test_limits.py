@@ -71,6 +71,19 @@ def test_a_thousand_nested_modules() -> None:
     assert search([target()]).names[0][0].path.startswith("net.inner.inner")
 
 
+def test_the_tests_that_pytest_has_collected_are_not_looked_through(request: pytest.FixtureRequest) -> None:
+    def unnamed(holder: Any) -> bool:
+        holder.kept = torch.ones(1)
+        try:
+            (names,) = search([holder.kept]).names
+            return not names
+        finally:
+            del holder.kept
+
+    assert all(map(unnamed, (request.node, request.node.parent, request.session)))
+    assert not unnamed(types.SimpleNamespace())  # what is no test is looked into
+
+
 def test_what_imported_a_module_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     def imported() -> weakref.ref[torch.Tensor]:
         module = types.ModuleType("made_up")

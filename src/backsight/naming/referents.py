@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import contextvars
 import gc
+import sys
 from collections.abc import Callable, Iterable
 from types import (
     BuiltinFunctionType,
@@ -28,7 +29,7 @@ import numpy as np
 
 from . import _torch, plain
 from .frames import locals_of
-from .roots import is_user_class
+from .roots import is_user_class, module_dict
 
 Expand = Callable[[Any], list[Any]]
 
@@ -97,6 +98,13 @@ def of_class(cls: type) -> list[Any]:
     return list(plain.class_dict(cls).values())
 
 
+def _tests() -> tuple[type, ...]:
+    """The class of what pytest has collected: a test leads to all others, and what it is given lies in its frames."""
+    nodes = sys.modules.get("_pytest.nodes")
+    node = module_dict(nodes).get("Node") if issubclass(type(nodes), ModuleType) else None
+    return (node,) if isinstance(node, type) else ()
+
+
 _BY_BASE: tuple[tuple[type, Expand], ...] = (
     (_torch.Tensor, of_tensor),
     (_torch.Module, of_module),
@@ -117,6 +125,7 @@ class Referents:
         self.local: set[int] = set()  # classes made inside a function, which may be reachable by their objects only
         self._collect = tuple(collect)
         self._deep = deep
+        self._nothing = (ModuleType, np.generic, *_tests())
         self._types: list[type] = []  # keeps the types alive while their ids are keys
 
     def learn(self, cls: type) -> Expand | None:
@@ -133,7 +142,7 @@ class Referents:
         return expand
 
     def _expander(self, cls: type) -> Expand | None:
-        if plain.inherits(cls, (ModuleType, np.generic)):
+        if plain.inherits(cls, self._nothing):
             return None
         if plain.inherits(cls, (type,)):
             return self._of_class
