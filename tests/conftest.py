@@ -18,6 +18,12 @@ from backsight.tables import doctor
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # the processes already share the cores
 
+# Hundreds of processes import torch: each would compile it anew where bytecode may not be kept. Those that keep theirs
+# are as a user's, whose output is buffered too.
+for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+    os.environ.pop(name, None)
+sys.dont_write_bytecode = False
+
 hypothesis.settings.register_profile("no deadline", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("no deadline")
 

@@ -156,7 +156,10 @@ def _run(command: Sequence[str], what: str, **around: str) -> None:
 
 
 def surroundings() -> dict[str, str]:
-    """Return what a process in an environment finds around it: nothing that points to another one."""
-    foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_CONSTRAINT", "UV_CONSTRAINT")
+    """Return what a process in an environment finds around it: nothing that points to another one.
+
+    And nothing that has each of them compile torch anew: uv installs without bytecode.
+    """
+    foreign = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_CONSTRAINT", "UV_CONSTRAINT")
     kept = {name: value for name, value in os.environ.items() if name not in foreign}
     return kept | {"NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1"}
