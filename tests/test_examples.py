@@ -1,13 +1,13 @@
 """The examples do what they say: digits learns, each broken program fails as its docstring tells, its fix fixes."""
 
 import ast
-import os
 import random
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -117,13 +117,7 @@ FIXES = {
 
 def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script under plain Python; the timeout only keeps a hanging one from blocking the suite."""
-    return subprocess.run(
-        [sys.executable, str(script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    return fresh.run([sys.executable, str(script), *arguments], timeout=120)
 
 
 def final_error(stderr: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 
 NOTEBOOKS = Path(__file__).parent / "notebooks"
@@ -23,11 +23,8 @@ Cells = dict[str, Any]
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Cells:
     """What the notebook's cells showed."""
     home = tmp_path_factory.mktemp("home")
-    done = subprocess.run(
-        [sys.executable, str(NOTEBOOKS / "ember.py")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HOME": str(home), "USERPROFILE": str(home)},
+    done = fresh.run(
+        [sys.executable, str(NOTEBOOKS / "ember.py")], env={**os.environ, "HOME": str(home), "USERPROFILE": str(home)}
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

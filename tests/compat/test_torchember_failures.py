@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from torch import nn
@@ -98,6 +98,6 @@ def test_what_a_program_has_recorded_is_there_after_its_end(home: Path) -> None:
         model[0](torch.ones(1, 3))      # no pass of the model, so nothing but the end writes it
         print(te.fname)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
+    done = fresh.run([sys.executable, "-c", textwrap.dedent(program)])
     assert done.returncode == 0, done.stderr
     assert len(emberTracker(done.stdout.strip()).lines()) == 4

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import json
-import subprocess
 import sys
 import weakref
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 
@@ -36,7 +36,7 @@ class SimpleModel(torch.nn.Module):
 
 
 def replay(notebook: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, str(NOTEBOOKS / notebook)], capture_output=True, text=True)
+    done = fresh.run([sys.executable, str(NOTEBOOKS / notebook)])
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

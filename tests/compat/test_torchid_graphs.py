@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from hypothesis import given
@@ -122,7 +122,7 @@ for order in (["root", "paths"], ["paths", "root"]):
         del held[name]
 print("alive")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = fresh.run([sys.executable, "-c", program])
     assert (done.returncode, done.stdout) == (0, "alive\n")
 
 

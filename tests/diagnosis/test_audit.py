@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import gc
 import linecache
-import subprocess
 import sys
 import threading
 import warnings
 import weakref
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from audits import codes, mlp, one
@@ -238,7 +238,7 @@ with ThreadPoolExecutor(4) as pool:
 
 def test_many_threads_that_audit_and_train_at_one_line() -> None:
     # A gradient read while another thread's backward replaces it would crash the process.
-    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=300, check=False)
+    done = fresh.run([sys.executable, "-c", THREADS], timeout=300)
     assert (done.returncode, done.stdout.strip()) == (0, str([[]] * 8)), done.stderr
 
 

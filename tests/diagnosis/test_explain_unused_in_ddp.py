@@ -1,9 +1,9 @@
 """BS211: which parameters DistributedDataParallel waits for, and where their result is lost."""
 
 import os
-import subprocess
 import sys
 
+import fresh
 import pytest
 from failures import at, written
 from torch import nn
@@ -47,9 +47,7 @@ def said(tmp_path):
         )
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         environment.pop("TORCH_DISTRIBUTED_DEBUG", None)
-        ended = subprocess.run(
-            [sys.executable, "run.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-        )
+        ended = fresh.run([sys.executable, "run.py"], cwd=tmp_path, env=environment, timeout=120)
         assert ended.returncode == 0, ended.stderr
         said = [line for line in ended.stdout.splitlines(keepends=True) if not line.startswith("[Gloo]")]
         first, _, rest = "".join(said).partition("\n")

@@ -1,11 +1,11 @@
 """`explaining` around every kind of function and errors that make it hard; `explain` of errors from elsewhere."""
 
 import asyncio
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -264,12 +264,10 @@ def test_an_error_that_comes_as_text_is_told_where_it_was_raised(tmp_path, progr
     source, code, said = ELSEWHERE[program]
     (tmp_path / "train.py").write_text(textwrap.dedent(source).lstrip())
     (line,) = [k for k, text in enumerate(textwrap.dedent(source).lstrip().splitlines(), 1) if "# here" in text]
-    done = subprocess.run(
+    done = fresh.run(
         [sys.executable, "-m", "backsight", "run", "train.py"],
         cwd=tmp_path,
         env={**_environment(), "PYTHONPATH": str(Path(bs.__file__).parents[1])},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 1, done.stderr
     explained = done.stderr.partition("\nbacksight explains\n")[2]

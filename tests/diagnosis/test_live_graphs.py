@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 import threading
 
+import fresh
 import pytest
 import torch
 from living import Twice, held, mlp
@@ -222,9 +222,7 @@ def test_the_table_of_a_process() -> None:
         print(bs.graphs())
     train()
     """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
-    )
+    ended = fresh.run([sys.executable, "-c", textwrap.dedent(program)], timeout=300)
     assert ended.stdout == textwrap.dedent(
         """\
         1 live graph, 61 operations, 64 KB kept for backward
@@ -268,7 +266,5 @@ def test_interrupted_it_leaves_graphs_that_can_be_freed() -> None:
     del last
     print("freed")
     """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
-    )
+    ended = fresh.run([sys.executable, "-c", textwrap.dedent(program)], timeout=300)
     assert (ended.returncode, ended.stdout) == (0, "interrupted\nfreed\n"), ended.stderr

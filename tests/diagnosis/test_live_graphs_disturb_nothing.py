@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import textwrap
 import threading
 import weakref
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from living import Twice, held, mlp
@@ -158,9 +158,7 @@ class TestItDisturbsNothing:
         del y, kept
         print(bs.graphs())
         """
-        ended = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
-        )
+        ended = fresh.run([sys.executable, "-c", textwrap.dedent(program)], timeout=300)
         assert (ended.returncode, ended.stdout) == (
             0,
             f"1 {operations} y\nNo autograd graph is alive.\n",

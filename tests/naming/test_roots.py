@@ -7,13 +7,13 @@ import functools
 import json
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
 import weakref
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -25,7 +25,7 @@ PACKAGE = Path(backsight.__file__).parent
 
 def run(program: str, *arguments: str) -> str:
     command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = fresh.run(command)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import gc
-import subprocess
 import sys
 import textwrap
 import threading
@@ -12,6 +11,7 @@ import types
 import weakref
 from typing import Any
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -290,7 +290,7 @@ def test_the_walk_does_not_touch_grad_fn() -> None:
     del x
     print("freed")
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
+    done = fresh.run([sys.executable, "-c", textwrap.dedent(program)])
     assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr
 
 
@@ -344,7 +344,7 @@ found = search([torch.ones(3)], collect=(list,))
 assert found.names == ((),)
 assert [name.text for _, name in found.found if name.file and "/naming/search" in name.file] == []
 """
-    subprocess.run([sys.executable, "-c", program], check=True)  # here pytest alone has lists without number
+    fresh.run([sys.executable, "-c", program], check=True)  # here pytest alone has lists without number
 
 
 def test_an_object_array_of_a_subclass_is_read_plainly() -> None:

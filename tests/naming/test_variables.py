@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 import types
@@ -11,6 +10,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import fresh
 import torch
 from hiding import tensor
 
@@ -168,7 +168,7 @@ def test_a_global_of_a_running_module_says_where_it_stands(tmp_path: Path) -> No
         "import torch\nfrom backsight.naming import search\ndelta = torch.ones(3)\n"
         "name = search([delta]).names[0][0]\nprint(name.text, name.file == __file__, name.line)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    done = fresh.run([sys.executable, str(script)])
     assert (done.stdout, done.stderr) == ("delta True 4\n", "")
 
 

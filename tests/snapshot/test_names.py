@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import weakref
 from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 
@@ -110,7 +110,7 @@ def test_an_overwritten_global_of_a_script_is_named_too(tmp_path: Path) -> None:
         "delta = delta / 3\n"
         "print(backsight.name(hidden()).text)\n"
     )
-    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    done = fresh.run([sys.executable, "train.py"], cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("delta (overwritten), operand of `delta = delta / 3`, train.py:4\n", "")
 
 
@@ -246,7 +246,7 @@ print(backsight.name(y * 2).text)
 del y
 print("freed")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = fresh.run([sys.executable, "-c", program])
     assert (done.returncode, done.stdout) == (0, "held by no variable: a temporary, made by MulBackward0\nfreed\n")
 
 

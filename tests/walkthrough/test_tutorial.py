@@ -2,10 +2,10 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -48,9 +48,8 @@ SAYS = {
 
 
 def run(name, *arguments):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "PYTHONUTF8": "1"}
-    command = [sys.executable, str(TUTORIAL / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, env=environment)
+    environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONIOENCODING": "utf-8"}
+    done = fresh.run([sys.executable, str(TUTORIAL / name), *arguments], timeout=120, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

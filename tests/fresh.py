@@ -1,0 +1,223 @@
+"""A fresh interpreter for a program, without the seconds that `import torch` takes in each.
+
+```python
+done = fresh.run([sys.executable, "train.py"], cwd=tmp_path)
+```
+
+The program runs in a child forked off a process that has imported torch, and nothing of backsight. It has its own
+`__main__`, arguments, environment, folder and streams, and ends as an interpreter ends: threads are joined, `atexit` is
+heard, objects are torn down, and the status is its own. For what is about more than that, the command line of python,
+what an import does or costs, signals, `subprocess.run` is right.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import IO, Any
+
+BEFOREHAND = ("torch", "torch._dynamo", "numpy")  # an optimizer's constructor imports torch._dynamo
+
+# What torch and the interpreter read of the environment once, as they start.
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH", "PYTORCH", "CUDA")
+_GIVEN = ("PYTHONPATH", "PYTHONIOENCODING")  # what a child is given though it has started
+
+
+def run(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str = "",
+    stdout: int | None = None,
+    stderr: int | None = None,
+    timeout: float = 300,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run `[sys.executable, "-c", CODE]`, `"-m", MODULE` or a script, as `subprocess.run` does; all of it is text.
+
+    Both streams are captured unless `stdout` or `stderr` says where they go: the number of a file, or
+    `subprocess.STDOUT` for `stderr`. A real process does it elsewhere than on Linux, where a fork of torch is not safe,
+    and for a command that only a real process can take: another program, flags of the interpreter, an environment that
+    matters at its start.
+    """
+    words = [os.fspath(word) for word in command]
+    env = dict(os.environ if env is None else env)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(input.encode())
+        given.seek(0)
+        first = out.fileno() if stdout is None else stdout
+        second = {None: err.fileno(), subprocess.STDOUT: first}.get(stderr, stderr)
+        streams = (given.fileno(), first, second)
+        if _can_be_forked(words, env):
+            status = _server().run({"words": words, "cwd": os.fspath(cwd or os.getcwd()), "env": env}, streams, timeout)
+        else:
+            given_to = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
+            status = subprocess.run(words, cwd=cwd, env=env, timeout=timeout, **given_to).returncode
+        done = subprocess.CompletedProcess(words, status, _text(out), _text(err))
+    if check and status:
+        raise subprocess.CalledProcessError(status, words, done.stdout, done.stderr)
+    return done
+
+
+def _can_be_forked(words: list[str], env: dict[str, str]) -> bool:
+    if sys.platform != "linux" or any(name.startswith("COVERAGE") for name in os.environ):
+        return False
+    program, first = words[0], words[1]
+    known = program == sys.executable and (first in ("-c", "-m") or not first.startswith("-"))
+    return known and _same_start(env)
+
+
+def _same_start(env: dict[str, str]) -> bool:
+    def matters(of: Mapping[str, str]) -> dict[str, str]:
+        return {name: of[name] for name in of if name.startswith(_READ_AT_START) and name not in _GIVEN}
+
+    own = any(os.path.exists(os.path.join(folder, "sitecustomize.py")) for folder in _path(env))
+    return matters(env) == matters(os.environ) and not own
+
+
+def _path(env: Mapping[str, str]) -> list[str]:
+    return [folder for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode().replace("\r\n", "\n")
+
+
+class _Server:
+    """The process that has imported torch. It lives until this one ends, or closes its end of the line."""
+
+    def __init__(self) -> None:
+        self.line, theirs = socket.socketpair()
+        with theirs:
+            env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+            command = [sys.executable, __file__, str(theirs.fileno())]
+            self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+
+    def run(self, request: dict[str, Any], streams: tuple[int, int, int], timeout: float) -> int:
+        socket.send_fds(self.line, [b"."], streams)
+        self.line.sendall(json.dumps(request).encode() + b"\n")
+        self.line.settimeout(None)
+        pid = self._told()
+        self.line.settimeout(timeout)
+        try:
+            return self._told()
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            self.line.settimeout(None)
+            self._told()
+            raise subprocess.TimeoutExpired(request["words"], timeout) from None
+
+    def _told(self) -> int:
+        """A number that the server says; it says nothing if it has died."""
+        said = self.line.recv(32, socket.MSG_WAITALL)
+        assert len(said) == 32, "the process that forks has ended"
+        return int(said)
+
+    def close(self) -> None:
+        self.line.close()
+        self.process.wait()
+
+
+@functools.cache
+def _server() -> _Server:
+    server = _Server()
+    atexit.register(server.close)
+    return server
+
+
+# Here begins what runs in the server, and then in its children.
+
+
+def _serve(line: socket.socket) -> dict[str, Any]:
+    """Fork a child for each request, one after the other, and return in the child, with what it was asked for."""
+    for name in BEFOREHAND:
+        importlib.import_module(name)
+    assert threading.active_count() == 1, "a thread would not be there in a child"
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
+    lines = line.makefile("rb")
+    while True:
+        first, streams, _, _ = socket.recv_fds(line, 1, 3)
+        if not first:
+            os._exit(0)
+        request = json.loads(lines.readline())
+        child = os.fork()
+        if not child:
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            lines.close()
+            line.close()
+            return request
+        for stream in streams:
+            os.close(stream)
+        line.sendall(b"%32d" % child)
+        _, status = os.waitpid(child, 0)
+        line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
+
+
+def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
+    """Make of this process what python makes of itself before it runs a program; return its `__main__`."""
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.modules["numpy"].random.seed()  # `random` does so itself
+    encoding = env.get("PYTHONIOENCODING")
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
+    sys.orig_argv = words
+    sys.argv = words[1:] if words[1] not in ("-c", "-m") else [words[1], *words[3:]]
+    first = {"-c": "", "-m": cwd}.get(words[1], os.path.dirname(os.path.realpath(words[1])))
+    sys.path[:0] = [first, *_path(env)]
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    vars(main)["__builtins__"] = __builtins__
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    return main
+
+
+def _run(words: list[str], main: ModuleType) -> None:
+    """Run a program in its `__main__`, and tell of its error as the interpreter does."""
+    try:
+        if words[1] == "-c":
+            exec(compile(words[2], "<string>", "exec"), vars(main))
+        elif words[1] == "-m":
+            importlib.import_module("runpy")._run_module_as_main(words[2], alter_argv=True)
+        else:
+            from importlib.machinery import SourceFileLoader
+
+            main.__file__ = os.path.abspath(words[1])
+            main.__loader__ = loader = SourceFileLoader("__main__", main.__file__)
+            vars(main)["__cached__"] = None
+            exec(loader.source_to_code(loader.get_data(main.__file__), main.__file__), vars(main))
+    except SystemExit:
+        raise
+    except BaseException as error:
+        if type(error) is KeyboardInterrupt:
+            raise
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.stdout.flush()
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    _run(asked["words"], _begin(**asked))

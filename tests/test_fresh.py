@@ -1,0 +1,90 @@
+"""A program in a child of the process that has imported torch ends, and sees the world, as under python."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import fresh
+import pytest
+
+ALIKE = {
+    "arguments": "import sys; print(sys.argv, sys.path[0], __name__, sys.orig_argv[1:])",
+    "names": "print(sorted(vars()))",
+    "where it runs": "import os; print(os.getcwd(), os.environ['MINE'], 'OMP_NUM_THREADS' in os.environ)",
+    "the path": "import beside; print(beside.__file__)",
+    "what it is given": "print(input(), [*open(0)])",
+    "a status": "import sys; sys.exit(3)",
+    "a text": "import sys; print('out'); sys.exit('in a word')",
+    "an error": "def f():\n    1 / 0\nf()",
+    "a hook": "import sys\nsys.excepthook = lambda *told: print('hooked', told[0].__name__)\n1 / 0",
+    "no program": "if",
+    "a signal": f"import os; os.kill(os.getpid(), {int(signal.SIGTERM)})",
+    "the end": "import atexit, threading, time\natexit.register(print, 'last')\n"
+    "threading.Thread(target=lambda: (time.sleep(0.01), print('thread'))).start()",
+    "destructors": "class Held:\n    def __del__(self): print('gone')\nheld = Held()",
+    "modes": "import torch; print(torch.is_grad_enabled(), torch.get_default_dtype())",
+}
+
+
+@pytest.mark.parametrize("way", ["-c", "-m", "script"])
+@pytest.mark.parametrize("what", ALIKE)
+def test_all_is_as_under_python(tmp_path, way, what):
+    (tmp_path / "program.py").write_text(ALIKE[what])
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "beside.py").touch()
+    program = {"-c": ["-c", ALIKE[what]], "-m": ["-m", "program"], "script": ["program.py"]}[way]
+    env = {**os.environ, "MINE": "mine", "PYTHONPATH": str(tmp_path / "else")}
+    words = [sys.executable, *program, "argument", "-m", "é"]
+    given = "first\nsecond\n"
+    real = subprocess.run(words, cwd=tmp_path, env=env, input=given, capture_output=True, text=True)
+    ended = fresh.run(words, cwd=tmp_path, env=env, input=given)
+    assert (ended.returncode, ended.stdout) == (real.returncode, real.stdout)
+    assert ended.stderr.splitlines()[-1:] == real.stderr.splitlines()[-1:]
+    assert "fresh.py" not in ended.stderr
+
+
+def forked(*words, **options):
+    """Whether torch was there before the program."""
+    program = "import sys; print('torch' in sys.modules)"
+    return fresh.run([sys.executable, *words, "-c", program], **options).stdout == "True\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
+def test_what_only_a_process_of_its_own_can_be_is_one(tmp_path):
+    assert forked()
+    assert not forked("-W", "ignore")
+    assert not forked(env={**os.environ, "PYTHONWARNINGS": "ignore"})
+    assert not forked(env={**os.environ, "OMP_NUM_THREADS": "3"})
+    (tmp_path / "sitecustomize.py").touch()
+    assert not forked(env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
+def test_a_program_leaves_nothing_to_the_next():
+    assert fresh.run([sys.executable, "-c", "import torch; torch.left = torch.manual_seed(1)"]).returncode == 0
+    said = fresh.run(
+        [sys.executable, "-c", "import torch, sys; print(hasattr(torch, 'left'), 'backsight' in sys.modules)"]
+    )
+    assert said.stdout == "False False\n"
+
+
+def test_random_numbers_are_not_those_of_the_one_before():
+    program = "import random, numpy; print(random.random(), numpy.random.rand())"
+    first, second = (fresh.run([sys.executable, "-c", program]).stdout.split() for _ in range(2))
+    assert not {*first} & {*second}
+
+
+def test_a_program_that_does_not_end_is_ended_and_the_next_runs():
+    with pytest.raises(subprocess.TimeoutExpired):
+        fresh.run([sys.executable, "-c", "import time; time.sleep(600)"], timeout=0.5)
+    assert fresh.run([sys.executable, "-c", "print(1)"]).stdout == "1\n"
+
+
+def test_streams_may_go_elsewhere(tmp_path):
+    program = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
+    assert fresh.run([sys.executable, "-c", program], stderr=subprocess.STDOUT).stdout == "out\nerr\n"
+    with (tmp_path / "out").open("w+") as file:
+        fresh.run([sys.executable, "-c", program], stdout=file.fileno(), check=True)
+        assert file.seek(0) == 0 and file.read() == "out\n"
+    with pytest.raises(subprocess.CalledProcessError):
+        fresh.run([sys.executable, "-c", "raise SystemExit(3)"], check=True)
