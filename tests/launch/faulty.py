@@ -204,6 +204,9 @@ def tried(keys, near, far):
 
 
 def main(kind, near, far):
+    import torch._dynamo  # an optimizer's constructor does: here once, and not in every fork
+
+    assert torch._dynamo
     folder = tempfile.mkdtemp()
     count = 0
     try:
