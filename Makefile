@@ -22,7 +22,8 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# With what takes minutes: the reader of runs under ten minutes of mutated recordings, a run of a million steps.
+# With what takes minutes: the reader of runs under ten minutes of mutated recordings, a run of a million steps, a faulty
+# function at every turn, an extension in C++.
 test-all: setup
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
 

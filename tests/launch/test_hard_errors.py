@@ -125,6 +125,7 @@ loss.backward()
 """
 
 
+@pytest.mark.long  # the compiler works for half a minute
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="needs a C++ compiler and ninja")
 def test_one_of_a_c_extension(bench):
     said = observed(bench, CPP)
