@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
+import fresh
 import pytest
 import torch
 from loops import assert_same, mlp, square
@@ -154,9 +154,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("wrapped", ["before", "after"])
 def test_parameters_of_a_ddp_that_averages_their_gradients_later(wrapped, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", DDP, str(tmp_path / "store"), wrapped], capture_output=True, text=True, check=True
-    )
+    done = fresh.run([sys.executable, "-c", DDP, str(tmp_path / "store"), wrapped], check=True)
     assert "refused: The parameters belong to a DistributedDataParallel, which averages" in done.stdout
     assert done.stdout.rstrip().endswith("True" if wrapped == "after" else "release is exact.")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import subprocess
 import sys
 import warnings
 import weakref
 
+import fresh
 import pytest
 import torch
 from steps import most, training
@@ -191,7 +191,7 @@ def test_a_device_that_is_none_is_refused():
 def test_nothing_is_printed_on_standard_output():
     program = "import torch, backsight as bs; x = torch.ones(9, requires_grad=True)\n"
     program += "bs.measure_memory(lambda: (x * 2).sum().backward())"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = fresh.run([sys.executable, "-c", program], check=True)
     assert done.stdout == ""
 
 

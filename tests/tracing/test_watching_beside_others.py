@@ -11,6 +11,7 @@ import tracemalloc
 import warnings
 from functools import partial
 
+import fresh
 import pytest
 import torch
 from marked_lines import line, needs_columns
@@ -245,7 +246,7 @@ y = torch.ones(2, requires_grad=True) * 2
 def test_a_watch_that_is_left_open_ends_without_noise(tmp_path):
     script = tmp_path / "left.py"
     script.write_text(LEFT_OPEN)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
+    done = fresh.run([sys.executable, str(script)], timeout=100)
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import second_order_functions
 import torch
@@ -80,7 +80,7 @@ def test_half():
 def test_the_traceback_in_pytest_ends_at_the_users_line(tmp_path: Path) -> None:
     (tmp_path / "test_of_mine.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "test_of_mine.py"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    ended = fresh.run(command, cwd=tmp_path, timeout=120)
     assert ended.returncode == 1
     assert "error BS404  Half.backward returns half the right gradient for `x`." in ended.stdout
     assert ">       bs.testing.assert_gradients_right(Half.apply, torch.randn(4))" in ended.stdout

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import misbehaving
 import pytest
 import torch
@@ -116,7 +116,7 @@ torch.distributed.destroy_process_group()
 
 def test_communication_is_left_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-c", DISTRIBUTED, str(tmp_path / "meeting")]
-    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    ended = fresh.run(command, timeout=120)
     assert ended.returncode == 0, ended.stderr
     said = [line for line in ended.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert said == [
