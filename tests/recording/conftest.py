@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 
+import fresh
 import pytest
 import torch
 from trainings import Net
@@ -33,10 +33,8 @@ def in_a_process():
     """Run a program in a process of its own, and return what it said; it has to succeed."""
 
     def run_program(text, **environment):
-        done = subprocess.run(
+        done = fresh.run(
             [sys.executable, "-c", textwrap.dedent(text)],
-            capture_output=True,
-            text=True,
             timeout=120,
             env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         )

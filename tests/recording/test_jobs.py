@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import fresh
 import pytest
 import torch
 
@@ -84,11 +85,9 @@ for _ in range(3):
 def test_under_torchrun_the_ranks_make_one_run_though_none_is_named(tmp_path, options):
     (tmp_path / "train.py").write_text(TRAINING)
     started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    done = subprocess.run(
+    done = fresh.run(
         [*started, "-m", "backsight", "run", "--record", *options, "train.py"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
         timeout=120,
         cwd=tmp_path,
     )
