@@ -245,19 +245,6 @@ def test_it_says_where_the_peak_is_that_it_is_a_forecast_and_what_it_does_not_kn
     assert "cuBLAS" in text
 
 
-def test_it_says_that_recurrent_layers_take_more():
-    class Tagger(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lstm = nn.LSTM(8, 8)
-
-        def forward(self, x):
-            return self.lstm(x)[0].sum()
-
-    assert "Recurrent layers take workspaces besides" in forecast(Tagger(), torch.randn(5, 2, 8)).unknown
-    assert "Recurrent" not in forecast(*mlp()).unknown
-
-
 def test_the_memory_over_time_is_there_as_of_a_measured_step():
     foretold = forecast(*mlp())
     assert foretold.memory.peak == foretold.peak

@@ -80,6 +80,17 @@ def event_tree(profiler: Any) -> Any:
     return profiler.profiler.kineto_results.experimental_event_tree()
 
 
+RNN: Any = take("torch.ops.aten.mkldnn_rnn_layer.default", _FORECAST, without=None)
+RNN_BACKWARD: Any = take("torch.ops.aten.mkldnn_rnn_layer_backward.default", _FORECAST, without=None)
+"""A layer of an LSTM as oneDNN runs it. What the first saves for the second has no size in its fake form."""
+
+
+def memory_reports(profiler: Any) -> list[int]:
+    """Return the bytes that a closed `torch.profiler.profile` saw taken, and negative those given back, in order."""
+    reports = [each for each in profiler.profiler.kineto_results.events() if each.name() == "[memory]"]
+    return [each.nbytes() for each in sorted(reports, key=lambda each: each.start_ns())]
+
+
 def fake_mode() -> Any:
     """Return the FakeTensorMode that is entered; None if there is none."""
     return None if _dispatch_mode is None or _fake_key is None else _dispatch_mode(_fake_key)

@@ -1,14 +1,13 @@
 """`Follow`: a ledger of the storages that operators return, for steps of fake tensors, where no allocator is at work.
 
 Each operator is seen as it is called, and each storage that it returns is followed by a weak reference until it dies.
-What an operator allocates and frees inside of itself is not seen: the peak was at most 0.04 % too low for that, against
-the CPU allocator, on eight models.
+What an operator allocates and frees inside of itself is not seen, but told by `Inside`.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,13 +19,37 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from backsight.memory._torch import FAMILIAR, current_node
 from backsight.memory.allocator import ACCUMULATE
 from backsight.memory.calls import ModuleCalls
+from backsight.memory.explain import short_op
+from backsight.memory.inside import Doubt, Inside
 from backsight.memory.kinds import settled
 from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
-from backsight.memory.tensors import named_tensors, parts_of, storage_of, tensors_of
+from backsight.memory.probe import Probe, as_tried
+from backsight.memory.tensors import in_order, named_tensors, parts_of, storage_of, tensors_of
 from backsight.tape import in_backward, next_sequence_number, sequence_number, storage_key
 
 _COPIES = ("aten.clone", "aten.new_empty_strided", "aten.add.", "aten.new_empty")
 """What AccumulateGrad calls for a gradient that it cannot take as it is."""
+
+
+_ADD = torch.ops.aten.add.Tensor
+
+_WRITES = {
+    _ADD,
+    torch.ops.aten.index_put.default,
+    torch.ops.aten._index_put_impl.default,
+    torch.ops.aten.index_add.default,
+    torch.ops.aten.put.default,
+    torch.ops.aten.scatter.src,
+    torch.ops.aten.scatter_add.default,
+    torch.ops.aten.masked_scatter.default,
+}
+"""What autograd calls in place of their versions that write into the first argument."""
+
+_SCRATCH = -1
+"""The key of what an operator allocates inside of itself; storages have addresses."""
+
+_WORTH = 64
+"""Bytes below which scratch is left out: the tensors that operators make of Python's numbers."""
 
 
 class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's modes are untyped
@@ -40,13 +63,17 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
     follow.history().peak       # bytes
     ```
 
-    Storages that were there before, and are met as arguments or by `hold`, count from the start.
+    Storages that were there before, and are met as arguments or by `hold`, count from the start. `inside` tells what
+    operators allocate besides their results; without it that is nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Inside | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
         self.ledger = Ledger()
         self.calls = ModuleCalls()
+        self.doubts: list[Doubt] = []
+        self._inside = inside
+        self._heir: tuple[int, int] | None = None
         self._references: dict[int, weakref.ref[Any]] = {}
         self._nodes: dict[int, str] = {}
         self._made: dict[int, list[Block]] = {}
@@ -104,17 +131,58 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(each not in FAMILIAR for each in types):
             return NotImplemented  # a subclass first turns the operator into those on its parts, which come here again
+        if func.namespace == "prim":  # as prim.device, which is every third call, and makes no tensor
+            return func(*args, **(kwargs or {}))
         self.ledger.enter(self._phase())
-        for tensor in _flat(args):
+        self._heir = None
+        for tensor in in_order(args):
             self._meet(tensor, None)
         newest, first = next_sequence_number() - 1, len(self.ledger.blocks)
-        result = func(*args, **(kwargs or {}))
-        for tensor in _flat((result,)):
-            self._meet(tensor, func)
+        result = args[0].detach() if _takes(func, args) else func(*args, **(kwargs or {}))
+        probe = None if self._inside is None else self._inside.of(func, args, kwargs or {}, result)
+        if probe is not None and probe.results:
+            result = as_tried(result, iter(probe.results))
+        for tensor in in_order((result,)):
+            for part in parts_of(tensor):
+                self._meet(part, func)
+        if probe is not None:
+            self._took(func, probe)
+        if func in _WRITES and in_backward():
+            self._written(func, args, result)
         if newest != self._newest:  # the operator made a node, before it came here
             self._newest = newest
             self._made[newest] = [block for block in self.ledger.blocks[first:] if not block.node]
         return result
+
+    def _took(self, func: Any, probe: Probe) -> None:
+        """Write down what an operator took and gave back."""
+        if probe.scratch >= _WORTH:
+            block = self.ledger.born(_SCRATCH, probe.scratch, "cpu")
+            self._place(block, func)
+            block.kind, block.name = "temporaries", f"scratch of {short_op(block.op)}"
+            self.ledger.died(_SCRATCH)
+        if probe.bound:
+            self.doubts.append((self.ledger.position, probe.bound, func.name()))
+
+    def _written(self, func: Any, args: Any, result: Any) -> None:
+        """See whether PyTorch would write this into the memory of the first argument, which then dies at once.
+
+        Where a mode is entered, as here, autograd leaves out what it else does in place: `InputBuffer::accumulate` adds
+        to the first of two gradients for one tensor, if it is no view and nothing else holds it, and a backward that
+        scatters does so into the zeros that it made (`areAnyTensorSubclassLike` in `FunctionsManual.cpp`).
+        """
+        node = current_node()
+        if node is None or torch.is_grad_enabled() or self._optimizing:
+            return
+        first, heir = storage_of(args[0]), storage_of(result)
+        if first is None or heir is None or first.nbytes() != heir.nbytes() or args[0]._is_view():
+            return
+        block = self.ledger.living(storage_key(first))
+        here = block is not None and block.node == f"{node.name().rpartition('::')[2]} #{sequence_number(node)}"
+        edges = [edge for edge in node.next_functions if edge[0] is not None]
+        twice = len(set(edges)) < len(edges)  # as of x * x
+        if here if func is not _ADD else not here or twice:
+            self._heir = storage_key(first), storage_key(heir)
 
     def _phase(self) -> Phase:
         if self._optimizing:
@@ -161,7 +229,11 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
 
     def _died(self, key: int) -> None:
         self._references.pop(key, None)
-        self.ledger.died(key)
+        if self._heir is not None and self._heir[0] == key:
+            self.ledger.taken_over(*self._heir)
+            self._heir = None
+        else:
+            self.ledger.died(key)
 
     def _watch(self, parameter: torch.Tensor, name: str) -> None:
         """See each gradient of a parameter before it is accumulated."""
@@ -197,9 +269,9 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
                         self.claim(tensor, "optimizer state", name, block.module if block else None)
 
 
-def _flat(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _flat(value)
+def _takes(func: Any, args: Any) -> bool:
+    """Whether this is a sparse gradient that PyTorch takes as it is, and copies only where a mode is entered."""
+    if func is not torch.ops.aten.clone.default or args[0].layout != torch.sparse_coo:
+        return False
+    node = current_node()
+    return node is not None and bool(node.name().endswith(ACCUMULATE))

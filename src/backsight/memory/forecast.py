@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 from backsight.memory.caching_allocator import replay
+from backsight.memory.inside import Inside
+from backsight.memory.inside import notes as inside_notes
 from backsight.memory.ledger import History
 from backsight.memory.plan import Forecast, Variant, requests
 from backsight.memory.rehearsal import Sight, look, rehearse, same_random_state, settled
@@ -63,7 +65,8 @@ def forecast(
     bs.forecast(step).at_peak                               # a function that does a step, as it stands
     ```
 
-    Your model, optimizer, gradients and random state stay as they are: the step is done on copies.
+    Your model, optimizer, gradients and random state stay as they are: the step is done on copies. For the CPU, each
+    operator is tried besides, on zeros and small, to see what it allocates inside; `notes` says where that cannot be.
 
     - `step_or_model`: a model, a function without arguments that builds one, or, without a `batch`, a function that
       does a training step or returns `(model, batch, optimizer)`.
@@ -98,11 +101,13 @@ def forecast(
         asked = _asked(sight.way, release, checkpointing)
         ways = _ways(asked, sight) if variants else (asked,)
         with _progress(len(ways) + steps - 1) as done:
-            first = rehearse(subject, asked, place, steps, done)
+            inside = Inside(place)
+            first = rehearse(subject, asked, place, steps, done, inside=inside)
             trained = first.trained if len(first.history.time) > LONG else None
             histories, notes = _compared(
-                ways[1:], lambda way: rehearse(subject, way, place, steps, done, trained).history
+                ways[1:], lambda way: rehearse(subject, way, place, steps, done, trained, inside).history
             )
+    notes += inside_notes(inside, first.history, first.doubts, place)
     notes += [_ONE_WAY] if variants and not sight.optimizers else []
     notes += [_DENSE] if sight.factored else []
     return Forecast(

@@ -129,6 +129,11 @@ class Ledger:
     _sizes: dict[int, int] = field(default_factory=dict)
     _changes: list[tuple[int, int, int]] = field(default_factory=list)
 
+    @property
+    def position(self) -> int:
+        """How many changes there are so far."""
+        return len(self._changes)
+
     def living(self, key: int) -> Block | None:
         """Return the block that has this key now."""
         return self._living.get(key)
@@ -164,6 +169,14 @@ class Ledger:
         if block is not None:
             block.died = len(self._changes)
             self._change(block, -self._sizes.pop(block.number), at)
+
+    def taken_over(self, key: int, heir: int) -> None:
+        """Say that the storage born last lives in the memory of another, which is therefore not dead: they are one."""
+        assert self._living[heir] is self.blocks[-1]
+        born = self.blocks.pop()
+        self._changes.pop()
+        del self._sizes[born.number]
+        self._living[heir] = self._living.pop(key)
 
     def enter(self, phase: Phase, at: int | None = None) -> None:
         """Note the phase of what comes; the one it is in already changes nothing."""

@@ -24,13 +24,8 @@ MARGIN = "768MB"
 UNKNOWN = {
     "cuda": "A forecast: nothing was run. It does not know the CUDA context and the workspaces of cuBLAS and cuDNN "
     "(some hundred MB), nor which kernels CUDA would choose: the operators are the CPU's.",
-    "cpu": "A forecast: nothing was run. It does not know what operators allocate inside of themselves.",
+    "cpu": "A forecast: the step was not run; its operators were tried, one by one and small, on tensors of zeros.",
 }
-
-RECURRENT = "Recurrent layers take workspaces besides, as large as their activations or larger."
-
-_RECURRENT = ("_rnn", "lstm", "gru")
-"""In the names of operators whose workspaces have no size among fake tensors."""
 
 _PIPED = 100
 """Columns of what is not written to a terminal."""
@@ -117,9 +112,6 @@ class Forecast:
     @property
     def unknown(self) -> str:
         """Return what the forecast does not know, in words."""
-        ops = {block.op for block in self.memory.history.blocks}
-        if any(part in op for op in ops for part in _RECURRENT):
-            return f"{UNKNOWN[self.device]} {RECURRENT}"
         return UNKNOWN[self.device]
 
     def fits(self, memory: str | int | None = None, *, margin: str | int = MARGIN) -> bool:

@@ -22,6 +22,7 @@ from backsight.gradient_release import release
 from backsight.memory import checkpointed
 from backsight.memory._torch import FAKE_DISPATCH, FAKE_LOG, NO_VALUES, NOT_FAKE, FakeTensorMode, without_modes
 from backsight.memory.follow import Follow
+from backsight.memory.inside import Doubt, Inside
 from backsight.memory.ledger import History
 from backsight.memory.made_up import MadeUpValues
 from backsight.memory.on_cpu import OnCPU
@@ -81,6 +82,8 @@ class Rehearsal:
 
     history: History
     trained: frozenset[tuple[int, int, int]] | None
+    doubts: tuple[Doubt, ...] = ()
+    """Where an operator may have taken more than is in the history."""
 
 
 def rehearse(
@@ -90,11 +93,12 @@ def rehearse(
     steps: int = 2,
     done: Callable[[], None] = lambda: None,
     trained: frozenset[tuple[int, int, int]] | None = None,
+    inside: Inside | None = None,
 ) -> Rehearsal:
     """Do some steps in one way; `done` is called after each. Two reach a steady state.
 
     With `trained`, of another way, the optimizer has its state at once, and one step less does: a step takes seconds in
-    a model of billions of parameters.
+    a model of billions of parameters. `inside` tells what operators allocate besides their results.
     """
     with _imagining() as mode:
         training = subject.imagine(mode)
@@ -103,7 +107,7 @@ def rehearse(
             _fill_state(training, trained)
             steps -= 1
         _release(training, way.release)
-        with Follow() as follow:
+        with Follow(inside) as follow:
             follow.hold(*training.models, *training.optimizers, training.inputs)
             for _ in range(steps):
                 training.step()
@@ -111,7 +115,7 @@ def rehearse(
         history = follow.history()
     if not history.blocks:
         raise NotAStep("The step made no tensor, so that there is nothing to forecast.")
-    return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None)
+    return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None, tuple(follow.doubts))
 
 
 def _trained(training: Training) -> frozenset[tuple[int, int, int]] | None:

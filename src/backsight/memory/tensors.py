@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -22,6 +22,15 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
             stack += each.values()
         elif isinstance(each, (list, tuple, set, frozenset)):
             stack += each
+
+
+def in_order(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors among values and in lists of them, in order, as operators take and return them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from in_order(value)
 
 
 def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
