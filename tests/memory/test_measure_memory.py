@@ -180,3 +180,18 @@ def test_memory_of_a_released_optimizer_shows_that_gradients_go():
         return most(measured, "gradients")
 
     assert peak_of_gradients(True) < peak_of_gradients(False) / 4
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_gradients_that_are_zeroed_before_the_forward_pass_are_no_step_of_the_optimizer(set_to_none):
+    model, optimizer, batch, step = training()
+    step()
+    model(*batch).backward()
+
+    def begins_with_zeros():
+        optimizer.zero_grad(set_to_none=set_to_none)
+        model(*batch).backward()
+        optimizer.step()
+
+    measured = bs.measure_memory(begins_with_zeros)
+    assert [span.phase for span in measured.history.spans] == ["forward", "backward", "optimizer"]

@@ -52,6 +52,16 @@ def told(script: list[tuple[str, int, int]]) -> bs.StepMemory:
     return bs.StepMemory(ledger.history((len(script) + 1) * 1_000_000))
 
 
+def spiked() -> bs.StepMemory:
+    """A step of a second with a spike of a microsecond in its midst."""
+    ledger = Ledger(began=0)
+    ledger.enter("forward", 0)
+    ledger.born(1, 1000, "cpu", 1_000_000)
+    ledger.born(2, 5000, "cpu", 500_000_000)
+    ledger.died(2, 500_001_000)
+    return bs.StepMemory(ledger.history(1_000_000_000))
+
+
 # Words
 
 
@@ -61,6 +71,56 @@ def test_the_peak_is_told_where_it_was_and_what_was_alive(measured):
     assert " MB in the backward pass, at LogSoftmaxBackward0: 4 × 9.77 MB of shape (512, 5000): logits, " in words
     assert "log_softmax (saved for backward)" in words
     assert "optimizer state 2.50 MB" in words
+
+
+def test_the_largest_tensors_have_the_lines_and_modules_that_made_them(measured):
+    logits = next(held for held in measured.at_peak.held if "logits" in held.names)
+    file = re.escape(__file__.rpartition("/")[2])
+    assert all(re.fullmatch(rf"{file}:\d+", line) for line in logits.sources if line)
+    made = dict(zip(logits.names, zip(logits.modules, logits.sources, strict=True), strict=True))
+    assert made["logits"][0] == "2"
+    lines = {name: int(source.rpartition(":")[2]) for name, (_, source) in made.items()}
+    assert lines["log_softmax (saved for backward)"] == lines["logits"] + 1, "the next line of the step"
+    assert lines["nll_loss_backward (temporary)"] == lines["logits"] + 1, "that of the operation in the forward pass"
+    assert re.search(rf"logits, .*, made at {file}:{lines['logits'] + 1} and 1 more;", str(measured.at_peak))
+    assert f"{file.replace(chr(92), '')}:{lines['logits'] + 1} and 1 more" in measured.table(width=120)
+
+
+def test_where_only_the_function_is_known_the_line_says_so():
+    weight = torch.randn(300, 300, requires_grad=True)
+
+    def product() -> torch.Tensor:
+        return weight @ weight
+
+    step = bs.measure_memory(lambda: product().sum().backward())
+    made = next(block for block in step.history.blocks if block.op == "aten::mm" and block.phase == "forward")
+    first = product.__code__.co_firstlineno
+    assert made.source == f"product of test_memory_views.py:{first}"
+
+
+def test_a_forecast_has_the_lines_too():
+    weight = torch.randn(300, 300, requires_grad=True)
+
+    def step() -> None:
+        (weight @ weight).sum().backward()
+
+    forecast = bs.forecast(step, device="cpu", variants=False)
+    line = step.__code__.co_firstlineno + 1
+    made = [block for block in forecast.memory.history.blocks if "aten::mm" in block.op]
+    assert {block.source for block in made} == {f"test_memory_views.py:{line}"}
+
+
+def test_beside_another_profiler_of_python_there_are_no_lines_and_it_goes_on():
+    def theirs(*event: object) -> None: ...
+
+    weight = torch.randn(30, 30, requires_grad=True)
+    sys.setprofile(theirs)
+    try:
+        step = bs.measure_memory(lambda: weight.exp().sum().backward())
+        assert sys.getprofile() is theirs
+    finally:
+        sys.setprofile(None)
+    assert {block.source for block in step.history.blocks} == {""}
 
 
 def test_layers_that_differ_in_their_number_are_told_together():
@@ -293,3 +353,37 @@ def test_what_nobody_named_is_told_by_its_maker():
     assert label(block) == "from before the step"
     block.op, block.module = "aten::_softmax", "head"
     assert label(block) == "softmax of head"
+
+
+# Spikes
+
+
+def test_a_spike_is_drawn_as_high_as_the_peak_however_short_it_was():
+    pytest.importorskip("matplotlib")
+    step = spiked()
+    axes = step.plot().axes[0]
+    tops = [path.vertices for area in axes.collections for path in area.get_paths()]
+    highest = max(float(vertices[:, 1].max()) for vertices in tops)
+    assert highest == step.peak
+    wide = [v[v[:, 1] == highest][:, 0] for v in tops if v[:, 1].max() == highest]
+    left, right = axes.get_xlim()
+    assert max(float(x.max() - x.min()) for x in wide) >= (right - left) / 1000
+
+
+def test_the_marker_of_the_peak_stands_on_the_area_of_the_page(visit):
+    page = visit(spiked().to_html())
+    marker = page.locator("#chart circle").bounding_box()
+    x, y = marker["x"] + marker["width"] / 2, marker["y"] + marker["height"] / 2
+    filled = page.evaluate(
+        """([x, y]) => [...document.querySelectorAll("#chart path")].some(path => {
+            const at = new DOMPoint(x, y + 6).matrixTransform(path.getScreenCTM().inverse());
+            return [-1, 0, 1].some(dx => path.isPointInFill(new DOMPoint(at.x + dx, at.y)));
+        })""",
+        [x, y],
+    )
+    assert filled, "the marker floats above the area"
+
+
+def test_the_page_tells_the_line_of_each_tensor(visit, measured):
+    page = visit(measured.to_html())
+    assert "test_memory_views.py:" in page.locator("#alive").inner_text()

@@ -6,6 +6,7 @@ of the operators (`torch/csrc/profiler/collection.cpp`). Its clock is the one of
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ import torch
 
 from backsight.memory._torch import BACKWARD, EVALUATE, STEP, USER, ZERO_GRAD, EventType, event_tree
 from backsight.memory.ledger import Phase
+from backsight.memory.lines import source_of
 from backsight.memory.tensors import address_of, all_tensors, storage_of
 from backsight.tape import no_torch_function
 
@@ -26,12 +28,16 @@ ACCUMULATE = "AccumulateGrad"
 class Place:
     """Where in the step something happened: the phase, the operator and the autograd node, with sequence numbers."""
 
-    phase: Phase = "forward"
+    phase: Phase | None = "forward"
+    """None in `zero_grad`, which belongs to what it comes in."""
     op: str = ""
     op_sequence: int = -1
     op_event: int = -1
     node: str = ""
     node_sequence: int = -1
+    source: str = ""
+    began: int = 0
+    """When the node or the method of an optimizer began that decides the phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +79,31 @@ class Reports:
     nodes: dict[int, str] = field(default_factory=dict)
     makers: dict[int, int] = field(default_factory=dict)
     """The last operator that began with a sequence number: the one that made the node, if one was made."""
+    sources: dict[int, str] = field(default_factory=dict)
+    """The line of that operator."""
 
 
 def reports(profiler: Any) -> Reports:
     """Return the reports of a closed profiler."""
     found = Reports()
     stack: list[tuple[Iterator[Any], Place]] = [(iter(event_tree(profiler)), Place())]
+    optimizing: list[Any] = []
     number = 0
     while stack:
         events, place = stack[-1]
         event = next(events, None)
         if event is None:
             stack.pop()
-        elif event.tag == EventType.Allocation:
+            continue
+        place = _while_optimizing(event, place, optimizing)
+        if event.tag == EventType.Allocation:
             found.happened.append(_allocation(event, place))
+        elif event.tag in (EventType.PyCall, EventType.PyCCall):
+            stack.append((iter(event.children), replace(place, source=source_of(event) or place.source)))
         elif event.tag == EventType.TorchOp:
             number += 1
+            if event.name.startswith((STEP, ZERO_GRAD)):
+                optimizing.append(event)
             inner = _entered(event, place, number, found)
             found.happened.append(Entry(event.start_time_ns, inner))
             found.happened += _sights(event, inner)
@@ -97,6 +112,23 @@ def reports(profiler: Any) -> Reports:
             stack.append((iter(event.children), place))
     found.happened.sort(key=lambda each: each.time)
     return found
+
+
+def _while_optimizing(event: Any, place: Place, optimizing: list[Any]) -> Place:
+    """Return the place of an event, which is the optimizer's while one of its methods runs.
+
+    Their events begin in a call of Python's, `record_function.__enter__`, and outlive it, and so the tree does not
+    show what is in them: their times do. What began later counts more, as the backward pass of a closure.
+    """
+    while optimizing and optimizing[-1].end_time_ns <= event.start_time_ns:
+        optimizing.pop()
+    if not optimizing or optimizing[-1].start_time_ns < place.began or optimizing[-1].start_tid != event.start_tid:
+        return place
+    return replace(place, **_optimizers(optimizing[-1].name), node="", node_sequence=-1)
+
+
+def _optimizers(name: str) -> dict[str, Any]:
+    return {"phase": "optimizer"} if name.startswith(STEP) else {"phase": None, "op": name.partition("#")[2]}
 
 
 def _allocation(event: Any, place: Place) -> Allocation:
@@ -111,13 +143,16 @@ def _entered(event: Any, place: Place, number: int, found: Reports) -> Place:
         node = name.removeprefix(EVALUATE).rpartition("::")[2]
         if said.sequence_number >= 0:
             found.nodes[said.sequence_number] = node
-        return Place("backward", node=node, node_sequence=said.sequence_number)
+        source = found.sources.get(said.sequence_number, place.source)
+        began = event.start_time_ns
+        return Place("backward", node=node, node_sequence=said.sequence_number, source=source, began=began)
     if name.startswith((STEP, ZERO_GRAD)):
-        return Place("optimizer", op=name.partition("#")[2] if name.startswith(ZERO_GRAD) else "")
+        return Place(**_optimizers(name), source=place.source, began=event.start_time_ns)
     if said.scope in (BACKWARD, USER):
         return place  # the inside of a node's evaluation, or a `record_function` of somebody
     if said.sequence_number >= 0:
         found.makers[said.sequence_number] = number
+        found.sources[said.sequence_number] = place.source
         return replace(place, op=name, op_sequence=said.sequence_number, op_event=number)
     return place if place.op else replace(place, op=name, op_event=number)
 
@@ -172,9 +207,15 @@ class Before:
 
 
 def profiler_of_memory() -> Any:
-    """Return a profiler, to be entered, that writes down allocations and the tensors that operators are given."""
+    """Return a profiler, to be entered, that writes down allocations, the tensors that operators are given, and lines.
+
+    Lines take Python's one place for a profiler: where there is another, as cProfile, they are left out.
+    """
     return torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, record_shapes=True
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        profile_memory=True,
+        record_shapes=True,
+        with_stack=sys.getprofile() is None,
     )
 
 

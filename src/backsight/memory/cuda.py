@@ -84,7 +84,9 @@ def _frames(block: Block) -> list[dict[str, Any]]:
         "module": block.module,
         "phase": block.phase if block.born >= 0 else "before the step",
     }
-    return [{"filename": what, "line": 0, "name": name} for what, name in told.items() if name]
+    file, _, line = block.source.rpartition(":")
+    place = [{"filename": file, "line": int(line), "name": block.module or label(block)}] if line.isdigit() else []
+    return [*place, *({"filename": what, "line": 0, "name": name} for what, name in told.items() if name)]
 
 
 def _segment(device: int, alive: list[tuple[Block, int]], addresses: list[int]) -> dict[str, Any]:

@@ -39,11 +39,20 @@ def passes(history: History) -> list[tuple[str, float, float]]:
 
 def at_moments(history: History, values: Curve, count: int) -> Curve:
     """Return the most bytes in each of `count` equal parts of the step's time."""
-    ends = np.linspace(0, (history.ended - history.began) / 1e9, count + 1)[1:]
-    cuts = np.searchsorted(seconds(history), ends, side="right")
-    first = np.concatenate([[0], cuts[:-1]])
-    # A part without a change has the value from before it; every other begins with that value too.
-    return np.array([values[max(0, a - 1) : max(a, b, 1)].max() for a, b in zip(first, cuts, strict=True)], np.int64)
+    return values[highest(history, values, count)[1]]
+
+
+def highest(history: History, values: Curve, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the beginnings of equal parts of the step's time, in seconds, and where in each the most bytes are.
+
+    Drawn so, a spike is as wide as a part, however short it was.
+    """
+    edges = np.linspace(0, (history.ended - history.began) / 1e9, count + 1)
+    # A part begins with the value from before its first change; the last one ends with the step.
+    cuts = np.searchsorted(seconds(history), edges, side="right")
+    ends = np.maximum(cuts, 1)
+    positions = [low + int(values[low:high].argmax()) for low, high in zip(ends[:-1] - 1, ends[1:], strict=True)]
+    return edges[:-1], np.array(positions, np.int64)
 
 
 def thinned(total: Curve, most: int) -> NDArray[np.int64]:

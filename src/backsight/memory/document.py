@@ -77,6 +77,7 @@ def _block(block: Block) -> list[Any]:
         block.phase,
         None if block.shape is None else list(block.shape),
         block.dtype,
+        block.source,
     ]
 
 
@@ -97,6 +98,7 @@ def _read_block(number: int, part: Part, changes: int) -> Block:
         part.word(9, get_args(Phase)),
         shape,
         part.at(11, str),
+        part.at(12, str) if len(part.items()) > 12 else "",
     )
 
 

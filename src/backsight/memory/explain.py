@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +30,10 @@ class Held:
     dtype: str
     names: tuple[str, ...]
     """What each is called, or what made it."""
+    modules: tuple[str, ...] = ()
+    """The module of each; empty outside of all."""
+    sources: tuple[str, ...] = ()
+    """The line of the program that made each, as `model.py:41`; empty for what was there before."""
 
     @property
     def bytes(self) -> int:
@@ -140,6 +144,14 @@ def names_of(held: Held, most: int) -> str:
     return told + (f" and {len(groups) - most:,} more" if len(groups) > most else "")
 
 
+def lines_of(held: Held) -> str:
+    """Return the line that made a group, or the one that made most of it and how many more; empty if none is known."""
+    lines = [each for each, _ in Counter(each for each in held.sources if each).most_common()]
+    if len(lines) < 2:
+        return "".join(lines)
+    return f"{lines[0]} and {len(lines) - 1:,} more"
+
+
 def _together(pattern: str, names: Sequence[str]) -> str:
     """Return names of one pattern as one, with a star for each number in which they differ.
 
@@ -171,7 +183,8 @@ def _groups(alive: Iterable[tuple[Block, int]]) -> tuple[Held, ...]:
 def _held(blocks: Sequence[Block], each: int) -> Held:
     kinds = {block.kind for block in blocks}
     kind = blocks[0].kind if len(kinds) == 1 else None
-    return Held(len(blocks), each, kind, blocks[0].shape, blocks[0].dtype, tuple(_called(b, kind) for b in blocks))
+    names, modules, sources = zip(*((_called(b, kind), b.module, b.source) for b in blocks), strict=True)
+    return Held(len(blocks), each, kind, blocks[0].shape, blocks[0].dtype, names, modules, sources)
 
 
 def _called(block: Block, kind: Kind | None) -> str:
@@ -200,7 +213,8 @@ def _phrase(held: Held) -> str:
     shape = f" of shape {held.shape}" if held.shape else ""
     kind = f", {NOUNS[held.kind]}" if held.kind and NOUNS[held.kind] else ""
     count = f"{held.count} × " if held.count > 1 else ""
-    return f"{count}{amount(held.each)}{shape}{kind}: {names_of(held, 3)}"
+    made = f", made at {lines}" if (lines := lines_of(held)) else ""
+    return f"{count}{amount(held.each)}{shape}{kind}: {names_of(held, 3)}{made}"
 
 
 _NUMBER = re.compile(r"(?<=[. ])\d+(?=[., ]|$)")

@@ -23,6 +23,7 @@ from backsight.memory.explain import short_op
 from backsight.memory.inside import Doubt, Inside
 from backsight.memory.kinds import settled
 from backsight.memory.ledger import Block, History, Kind, Ledger, Phase
+from backsight.memory.lines import source_here
 from backsight.memory.probe import Probe, as_tried
 from backsight.memory.tensors import in_order, named_tensors, parts_of, storage_of, tensors_of
 from backsight.tape import in_backward, next_sequence_number, sequence_number, storage_key
@@ -76,6 +77,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         self._heir: tuple[int, int] | None = None
         self._references: dict[int, weakref.ref[Any]] = {}
         self._nodes: dict[int, str] = {}
+        self._sources: dict[int, str] = {}
         self._made: dict[int, list[Block]] = {}
         self._newest = next_sequence_number() - 1
         self._optimizing = 0
@@ -151,6 +153,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
             self._written(func, args, result)
         if newest != self._newest:  # the operator made a node, before it came here
             self._newest = newest
+            self._sources[newest] = source_here()
             self._made[newest] = [block for block in self.ledger.blocks[first:] if not block.node]
         return result
 
@@ -213,7 +216,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
         return block
 
     def _place(self, block: Block, func: Any) -> None:
-        block.op, block.module = func.name(), self.calls.path
+        block.op, block.module, block.source = func.name(), self.calls.path, source_here()
         node = current_node() if in_backward() else None
         if node is None:
             return
@@ -225,6 +228,7 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch's m
             return
         self._nodes[number] = name
         block.node = f"{name} #{number}"
+        block.source = self._sources.get(number, block.source)
         block.module = block.module or self.calls.of_sequence(number)
 
     def _died(self, key: int) -> None:

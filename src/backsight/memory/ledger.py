@@ -54,6 +54,11 @@ class Block:
     phase: Phase = "forward"
     shape: tuple[int, ...] | None = None
     dtype: str = ""
+    source: str = ""
+    """The line of the program, as `model.py:41`, or `forward of model.py:30` where only the function is known.
+
+    What the backward pass made has that of the operation in the forward pass.
+    """
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,11 @@ class Ledger:
     def position(self) -> int:
         """How many changes there are so far."""
         return len(self._changes)
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that was entered last."""
+        return self.spans[-1].phase if self.spans else "forward"
 
     def living(self, key: int) -> Block | None:
         """Return the block that has this key now."""

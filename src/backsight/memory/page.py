@@ -43,7 +43,7 @@ def page(memory: StepMemory) -> str:
         "<p class=hint>Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click for "
         "all. A click on a kind hides it.</p>"
         "<div id=legend></div><h2 id=moment></h2><div class=scroll><table><thead><tr><th>tensor<th class=n>bytes"
-        "<th>shape<th>kind<th>module<th>autograd node<th class=n>lives</tr></thead>"
+        "<th>shape<th>kind<th>module<th>made at<th>autograd node<th class=n>lives</tr></thead>"
         "<tbody id=alive></tbody></table></div>"
         f'</main><script type="application/json" id="data">{_json(timeline(memory.history))}</script>'
         f"<script>{SCRIPT}</script></body></html>\n"
@@ -75,7 +75,8 @@ def _block(block: Block, times: Any) -> list[Any]:
     born = -1 if block.born < 0 else float(times[block.born + 1])
     died = None if block.died is None else float(times[block.died + 1])
     shape = "×".join(map(str, block.shape)) if block.shape else ""
-    return [label(block), block.bytes, shape, block.dtype, block.kind, block.module, block.node, born, died]
+    what = [label(block), block.bytes, shape, block.dtype, block.kind, block.module, block.source, block.node]
+    return [*what, born, died]
 
 
 def _slug(kind: str) -> str:

@@ -24,7 +24,7 @@ border:1px solid var(--edge);border-radius:6px;padding:3px 10px;cursor:pointer;f
 table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
 th{text-align:left;font-weight:600;color:var(--faint);border-bottom:1px solid var(--edge)}
 th,td{padding:4px 12px 4px 0;white-space:nowrap;vertical-align:top}
-td:first-child,td:nth-child(5),td:nth-child(6){max-width:215px;overflow:hidden;text-overflow:ellipsis}
+td:first-child,td:nth-child(5),td:nth-child(6),td:nth-child(7){max-width:215px;overflow:hidden;text-overflow:ellipsis}
 tbody tr{border-bottom:1px solid var(--edge)}
 .n{text-align:right}
 td i{display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:7px}
@@ -34,7 +34,7 @@ SCRIPT = r"""
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const chart = document.getElementById("chart"), NS = "http://www.w3.org/2000/svg", hidden = new Set();
-const HEIGHT = 380, LEFT = 64, RIGHT = 12, TOP = 26, BOTTOM = 26, ROWS = 25;
+const HEIGHT = 380, LEFT = 64, RIGHT = 12, TOP = 26, BOTTOM = 26, ROWS = 25, COLUMN = 2;
 let range = [0, data.end], moment = data.peak.at, held = false, width = 900, drag = null;
 
 const color = slug => `var(--${slug})`;
@@ -73,8 +73,12 @@ function draw() {
   chart.replaceChildren();
   const svg = node("svg", {viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT}, chart);
   const first = indexAt(range[0]), last = indexAt(range[1]), kept = [];
-  for (let i = first; i <= last; i++) kept.push(i);
-  const totals = kept.map(totalAt), top = Math.max(1, ...totals) * 1.12;
+  for (let px = LEFT, i = first; px < width - RIGHT; px += COLUMN) {   // each shows its most: no spike is narrower
+    let most = i;
+    while (i < last && x(data.times[i + 1]) < px + COLUMN) if (totalAt(++i) > totalAt(most)) most = i;
+    kept.push(most);
+  }
+  const top = Math.max(1, ...kept.map(totalAt)) * 1.12;
   const y = n => HEIGHT - BOTTOM - n / top * (HEIGHT - TOP - BOTTOM);
   const unit = 1024 ** Math.max(0, Math.floor(Math.log2(top) / 10)), named = amount(unit).split(" ")[1];
   for (const k of ticks(top / unit)) {
@@ -92,9 +96,8 @@ function draw() {
     below = above;
   }
   phases(svg, inside);
-  const at = kept.indexOf(data.peak.at);
-  if (at >= 0 && !hidden.size) {
-    const px = x(data.times[data.peak.at]), py = y(totals[at]), right = px > width * .6;
+  const px = x(data.times[data.peak.at]), py = y(data.peak.bytes), right = px > width * .6;
+  if (px >= LEFT && px <= width - RIGHT && !hidden.size) {
     const ring = {fill: "var(--ground)", stroke: "var(--ink)", "stroke-width": 1.5};
     const side = right ? {x: px - 9, "text-anchor": "end"} : {x: px + 9, "text-anchor": "start"};
     node("circle", {cx: px, cy: py, r: 4, ...ring}, svg);
@@ -111,10 +114,9 @@ function draw() {
   point();
 }
 function area(kept, below, above, y) {
-  const edge = [...kept.map(i => Math.max(x(data.times[i]), LEFT)), x(range[1])];
-  let d = `M${edge[0]},${y(below[0])}`;
-  kept.forEach((_, at) => d += `V${y(above[at]).toFixed(2)}H${edge[at + 1].toFixed(2)}`);
-  for (let at = kept.length - 1; at >= 0; at--) d += `V${y(below[at]).toFixed(2)}H${edge[at].toFixed(2)}`;
+  let d = `M${LEFT},${y(below[0])}`;
+  kept.forEach((_, at) => d += `V${y(above[at]).toFixed(2)}H${LEFT + (at + 1) * COLUMN}`);
+  for (let at = kept.length - 1; at >= 0; at--) d += `V${y(below[at]).toFixed(2)}H${LEFT + at * COLUMN}`;
   return d + "Z";
 }
 function phases(svg, inside) {
@@ -153,13 +155,13 @@ function alive(ms) {
   const body = document.getElementById("alive"), rounded = 1e-4;
   body.replaceChildren();
   const lives = (born, died) => born <= ms + rounded && (died === null || died > ms + rounded);
-  const there = data.blocks.filter(b => lives(b[7], b[8]) && !hidden.has(b[4]));
-  for (const [name, bytes, shape, dtype, kind, module, made, born, died] of there.slice(0, ROWS)) {
+  const there = data.blocks.filter(b => lives(b[8], b[9]) && !hidden.has(b[4]));
+  for (const [name, bytes, shape, dtype, kind, module, source, made, born, died] of there.slice(0, ROWS)) {
     const row = body.insertRow(), swatch = document.createElement("i");
     swatch.style.background = color(slugOf[kind]);
     const span = `${born < 0 ? "before" : time(born)} – ${died === null ? "after" : time(died)}`;
     const form = `${shape} ${dtype}`.trim();
-    const cells = [[name], [amount(bytes), 1], [form], [kind], [module], [made], [span, 1]];
+    const cells = [[name], [amount(bytes), 1], [form], [kind], [module], [source], [made], [span, 1]];
     for (const [text, numeric] of cells) {
       const cell = row.insertCell();
       cell.textContent = cell.title = text;
@@ -170,7 +172,7 @@ function alive(ms) {
   const more = there.length - Math.min(there.length, ROWS);
   if (more > 0 || data.rest > 0) {
     const cell = body.insertRow().insertCell();
-    cell.colSpan = 7;
+    cell.colSpan = 8;
     const said = more > 0 ? [`${more.toLocaleString("en")} more`] : [];
     if (data.rest > 0) said.push(`what is alive of ${data.rest.toLocaleString("en")} smaller ones`);
     cell.textContent = said.join(" and ");

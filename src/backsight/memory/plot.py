@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backsight.memory.colors import LIGHT
-from backsight.memory.curves import by_kind, passes, seconds, thinned
+from backsight.memory.curves import by_kind, highest, passes, seconds
 from backsight.memory.explain import amount
 
 if TYPE_CHECKING:
     from backsight.memory.ledger import History
     from backsight.memory.timeline import StepMemory
 
-POINTS = 4000
-"""Points of a curve that are drawn."""
+COLUMNS = 700
+"""Parts of the step's time that are drawn, each with its most bytes: two pixels each."""
 
 _INK, _FAINT, _EDGE = "#1f2430", "#6b7280", "#d5d9e0"
 
@@ -50,8 +50,8 @@ def _areas(history: History, ax: Any) -> None:
     """Stack the kinds, each with its bytes at the peak in the legend."""
     curves = by_kind(history)
     total = np.sum(list(curves.values()), axis=0)
-    kept = thinned(total, POINTS)
-    x = seconds(history)[kept] * 1e3
+    began, kept = highest(history, total, COLUMNS)
+    x = began * 1e3
     below = 0 * total[kept]
     bands = []
     for kind, curve in curves.items():

@@ -58,7 +58,8 @@ class _Replay:
         elif isinstance(happened, Sight):
             self._seen(happened)
         elif isinstance(happened, Entry):
-            self._ledger.enter(self._phase(happened.place, happened.time), happened.time)
+            if happened.place.phase is not None:
+                self._ledger.enter(self._phase(happened.place, happened.time), happened.time)
         elif isinstance(happened, Claim):
             self._claimed(happened)
         else:
@@ -75,7 +76,7 @@ class _Replay:
             return
         block = self._ledger.born(report.address, report.size, report.device, report.time)
         place = report.place
-        block.op, block.phase = place.op, self._phase(place, report.time)
+        block.op, block.phase, block.source = place.op, self._phase(place, report.time), place.source
         block.node = self._node(place)
         block.module = self._module(place, report.time)
         if place.node == ACCUMULATE and place.op in _COPIES:
@@ -84,7 +85,7 @@ class _Replay:
     def _phase(self, place: Place, moment: int) -> Phase:
         if place.phase == "backward" and self._calls.at(moment) is not None:
             return "recomputation"
-        return place.phase
+        return place.phase or self._ledger.phase
 
     def _node(self, place: Place) -> str:
         """Return the node that ran, or the one that the operator made."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from backsight.memory.curves import at_moments, by_kind
-from backsight.memory.explain import NOUNS, Held, amount, names_of
+from backsight.memory.explain import NOUNS, Held, amount, lines_of, names_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,6 +24,9 @@ _LINE = 32
 
 _GAP = 3
 """Characters between columns."""
+
+_MIDDLE, _WIDE = 90, 110
+"""Columns from which on there is room for the lines of tensors, and for their shapes too."""
 
 _SHORTEST = 12
 """Characters that a column of names has at least."""
@@ -136,15 +139,18 @@ def _modules(memory: StepMemory, most: int, width: int) -> Table:
 
 def _largest(memory: StepMemory, most: int, width: int) -> Table:
     held = memory.at_peak.held
-    rows = [[names_of(each, 2), amount(each.bytes), _each(each), _form(each), _kind(each)] for each in held[:most]]
+    rows = [_row(each) for each in held[:most]]
     if len(held) > most:
         rest = held[most:]
         more = f"{sum(each.count for each in rest):,} more"
-        rows.append([more, amount(sum(each.bytes for each in rest)), "", "", ""])
-    headings = ["tensors", "together", "each", "shape", "kind"]
-    if width < 100:
-        rows, headings = [row[:3] + row[4:] for row in rows], headings[:3] + headings[4:]
-    return _table("the largest, at the peak", headings, rows, width)
+        rows.append([more, amount(sum(each.bytes for each in rest)), "", "", "", ""])
+    headings = ["tensors", "together", "each", "kind", "made at", "shape"]
+    shown = 6 if width >= _WIDE else 5 if width >= _MIDDLE else 4
+    return _table("the largest, at the peak", headings[:shown], [row[:shown] for row in rows], width)
+
+
+def _row(held: Held) -> list[str]:
+    return [names_of(held, 2), amount(held.bytes), _each(held), _kind(held), lines_of(held), _form(held)]
 
 
 def _form(held: Held) -> str:

@@ -1,0 +1,52 @@
+"""The line of the program that made a tensor: the innermost one that is neither PyTorch's nor ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_OURS = (*(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])), "<")
+"""Where code lies that is not the program's."""
+
+_RELATIVE = ("torch/", "backsight/", "<", "contextlib.py", "functools.py", "threading.py")
+"""The same, as PyTorch's profiler names files: without the folders that modules are imported from."""
+
+
+def source_here() -> str:
+    """Return the line of the program that is at work, as `model.py:41`; empty if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if _is_the_programs(frame.f_code.co_filename):
+            return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def source_of(event: Any) -> str:
+    """Return the line of the program in a call that PyTorch's profiler saw; empty if the call is not of the program.
+
+    The profiler knows the line of a call, and not that of `x @ y`: within a function of the program that calls nothing
+    it is the function, as `forward of model.py:30`.
+    """
+    said = event.extra_fields
+    inner = getattr(said, "callsite", None)  # a function in C has none
+    if inner is not None and not inner.file_name.startswith(_RELATIVE):
+        return f"{inner.function_name} of {os.path.basename(inner.file_name)}:{inner.line_number}"
+    caller = said.caller
+    if caller is None or caller.file_name.startswith(_RELATIVE):
+        return ""
+    return f"{os.path.basename(caller.file_name)}:{caller.line_number}"
+
+
+@cache
+def _is_the_programs(file: str) -> bool:
+    if file.startswith(_OURS):
+        return False
+    return not file.startswith(_LIBRARY) or "site-packages" in file
