@@ -213,3 +213,24 @@ def test_the_trace_is_pytorchs_own_with_our_marks(model, tmp_path):
     after = pickle.loads(pickle.dumps(p))
     after.export_chrome_trace(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "trace.json").read_bytes()
+
+
+def test_times_are_added_up_when_they_are_first_asked_for_and_once(model, monkeypatch):
+    from backsight.profiling import session
+
+    added = []
+    attribution = session.Attribution
+    monkeypatch.setattr(session, "Attribution", lambda *given: added.append(1) or attribution(*given))
+    with bs.profile() as p:
+        model(batch()).backward()
+    assert p.finished and p.wall > 0 and not added
+    assert p.rows and p.outside >= 0 and p.device is None
+    assert p == pickle.loads(pickle.dumps(p)) and len(added) == 1
+    with pytest.raises(AttributeError, match="'Profile' object has no attribute 'row'"):
+        _ = p.row
+
+
+def test_a_profile_that_nobody_has_read_pickles_with_its_times(model):
+    with bs.profile() as p:
+        model(batch()).backward()
+    assert pickle.loads(pickle.dumps(p)).rows == p.rows != ()

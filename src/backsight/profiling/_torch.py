@@ -112,6 +112,12 @@ def results(profiler: Any) -> Any:
     return profiler.profiler.kineto_results
 
 
+def is_empty(seen: Any) -> bool:
+    """Whether a profiler has seen nothing, as where another has ended it; to make the events takes long."""
+    begin = getattr(seen, "trace_start_ns", None)
+    return begin() == 0 if begin is not None else not seen.events()
+
+
 def trace_of(seen: Any) -> Trace:
     """Return the events of what `results` gave."""
     events: list[Event] = []

@@ -70,6 +70,9 @@ class Marks:
         if torch.compiler.is_compiling():
             return
         calls = self._calls()
+        if calls and calls[-1][0] is module:  # as nearly always
+            calls.pop()[1].__exit__(None, None, None)
+            return
         if all(running is not module for running, _ in calls):
             return
         while calls:  # a call that a KeyboardInterrupt ended has missed its exit
@@ -80,7 +83,10 @@ class Marks:
 
     def _calls(self) -> list[tuple[torch.nn.Module, AbstractContextManager[Any]]]:
         """Return the module calls that are running in this thread, the outermost first."""
-        calls: list[Any] = vars(self._running).setdefault("calls", [])
+        try:
+            calls: list[Any] = self._running.calls
+        except AttributeError:  # the first in this thread
+            calls = self._running.calls = []
         return calls
 
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backsight.profiling.row import Row, merged, ranked
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+
+
+class Times(NamedTuple):
+    """What is added up of a trace."""
+
+    rows: tuple[Row, ...]
+    outside: float
+    device: str | None
 
 
 @dataclass
@@ -36,12 +45,26 @@ class Profile:
         finished: whether the block has ended.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...] = field(default_factory=tuple)
     wall: float = 0.0
-    outside: float = 0.0
-    device: str | None = None
+    outside: float = field(default_factory=float)
+    device: str | None = field(default_factory=lambda: None)
     finished: bool = False
     _trace: Any = field(default=None, repr=False, compare=False)
+
+    def _finish(self, wall: float, trace: Any, add_up: Callable[[], Times]) -> None:
+        """Take what was seen. It is added up when it is first asked for, and not in the midst of the training."""
+        self.wall, self.finished, self._trace = wall, True, trace
+        for name in Times._fields:
+            del self.__dict__[name]  # so that they come to `__getattr__`; they have no default in the class either
+        self._add_up = add_up
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Times._fields or "_add_up" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__dict__.update(self._add_up()._asdict())
+        del self._add_up
+        return self.__dict__[name]
 
     def by_module(self, depth: int | None = None) -> Profile:
         """Return the times by module; with `depth`, those of deeper modules count for what contains them.
@@ -104,7 +127,8 @@ class Profile:
         target.write_bytes(gzip.compress(self._trace) if target.suffix == ".gz" else self._trace)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_trace": self._trace if isinstance(self._trace, bytes) else None}
+        added = {name: getattr(self, name) for name in Times._fields}
+        return {**self.__dict__, **added, "_trace": self._trace if isinstance(self._trace, bytes) else None}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from backsight.profiling.table import parts
