@@ -45,7 +45,7 @@ function drawMemory(answer) {
       pen.strokeStyle = ink("grid"); pen.beginPath(); pen.moveTo(edge.left, Math.round(y(n * unit)) + 0.5); pen.lineTo(width - edge.right, Math.round(y(n * unit)) + 0.5); pen.stroke();
       pen.fillStyle = ink("soft"); pen.fillText(n ? `${Number(n.toPrecision(5))} ${memoryAmount(unit).split(" ")[1]}` : "0", edge.left - 8, y(n * unit));
     }
-    const under = new Float64Array(to - from + 1), right = (k) => (k < to ? Math.max(x(times[k + 1], width), edge.left) : x(range[1], width));
+    const under = new Float64Array(to - from + 1), right = (k) => (k < to ? Math.max(x(times[k + 1], width), x(times[k], width) + 2, edge.left) : x(range[1], width)); // a spike has two pixels
     for (const kind of seen) {
       pen.fillStyle = fillOf(kind.slug);
       pen.beginPath();
@@ -89,14 +89,14 @@ function drawMemory(answer) {
       swatch.style.background = `var(--memory-${kind.slug})`;
       return h("button", { "aria-pressed": String(!hidden.has(kind.kind)), onclick: () => { hidden.has(kind.kind) ? hidden.delete(kind.kind) : hidden.add(kind.kind); point(moment); } }, swatch, `${kind.kind} `, h("span", { class: "soft" }, memoryAmount(kind.bytes[moment])));
     }));
-    const there = answer.blocks.filter(([, , , , kind, , , born, died]) => born <= ms + 1e-4 && (died === null || died > ms + 1e-4) && !hidden.has(kind)), more = there.length - MEMORY_ROWS;
+    const there = answer.blocks.filter(([, , , , kind, , , , born, died]) => born <= ms + 1e-4 && (died === null || died > ms + 1e-4) && !hidden.has(kind)), more = there.length - MEMORY_ROWS;
     const rest = [more > 0 ? `${count(more)} more` : null, answer.rest > 0 ? `what is alive of ${count(answer.rest)} smaller ones` : null].filter(Boolean).join(" and ");
-    fill(table, h("table", { class: "alive" }, h("thead", {}, h("tr", {}, ["tensor", "bytes", "shape", "kind", "module", "autograd node", "lives"].map((t, k) => h("th", { class: k === 1 || k === 6 ? "right" : "" }, t)))),
-      h("tbody", {}, there.slice(0, MEMORY_ROWS).map(([name, size, shape, dtype, kind, module, node, born, died]) => {
+    fill(table, h("table", { class: "alive" }, h("thead", {}, h("tr", {}, ["tensor", "bytes", "shape", "kind", "module", "made at", "autograd node", "lives"].map((t, k) => h("th", { class: k === 1 || k === 7 ? "right" : "" }, t)))),
+      h("tbody", {}, there.slice(0, MEMORY_ROWS).map(([name, size, shape, dtype, kind, module, source, node, born, died]) => {
         const swatch = h("i", { class: "dot" });
         swatch.style.background = `var(--memory-${slugOf[kind]})`;
-        return h("tr", {}, h("td", { class: "long", title: name }, swatch, name), h("td", { class: "right" }, memoryAmount(size)), h("td", {}, `${shape} ${dtype}`.trim()), h("td", {}, kind), h("td", { class: "long", title: module }, module), h("td", { class: "long", title: node }, node), h("td", { class: "right soft" }, `${born < 0 ? "before" : duration(born)} – ${died === null ? "after" : duration(died)}`));
-      }), rest ? h("tr", {}, h("td", { colspan: 7, class: "soft" }, rest)) : null)));
+        return h("tr", {}, h("td", { class: "long", title: name }, swatch, name), h("td", { class: "right" }, memoryAmount(size)), h("td", {}, `${shape} ${dtype}`.trim()), h("td", {}, kind), h("td", { class: "long", title: module }, module), h("td", { class: "long", title: source }, source), h("td", { class: "long", title: node }, node), h("td", { class: "right soft" }, `${born < 0 ? "before" : duration(born)} – ${died === null ? "after" : duration(died)}`));
+      }), rest ? h("tr", {}, h("td", { colspan: 8, class: "soft" }, rest)) : null)));
   }
   const offset = (event) => clamp(event.clientX - board.getBoundingClientRect().left, edge.left, board.clientWidth - edge.right);
   const timeAt = (px) => range[0] + ((px - edge.left) / (board.clientWidth - edge.left - edge.right)) * (range[1] - range[0]);
