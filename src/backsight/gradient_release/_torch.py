@@ -58,6 +58,8 @@ def shares_memory(parameter: torch.Tensor) -> bool:
 
 
 make_wrapper: Any = take("torch.Tensor._make_wrapper_subclass", "release")
+make_alike: Any = take("torch.Tensor._make_subclass", "release")
+"""Make a tensor of a class over the memory of another."""
 
 
 def wrapper(kind: type[torch.Tensor], like: torch.Tensor, dtype: Any = None, device: Any = None) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from backsight.gradient_release._torch import no_subclass_function, shares_memory
+from backsight.gradient_release._torch import make_alike, no_subclass_function, shares_memory
 from backsight.gradient_release.arrival import Slot
 from backsight.gradient_release.errors import AlreadyStepped, ReleaseWarning
 from backsight.gradient_release.ledger import Ledger
@@ -167,7 +167,7 @@ class Telling:
     def _as_plain(self) -> Any:
         """Return another tensor with the same memory, of the class that this parameter has else."""
         own: Any = self
-        made = torch.Tensor._make_subclass(self.plain, own.detach(), own.requires_grad)
+        made = make_alike(self.plain, own.detach(), own.requires_grad)
         made.__dict__.update(own.__dict__)
         return made
 

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map_only
 from backsight.memory._torch import RNN, RNN_BACKWARD, memory_reports, without_log_warnings, without_modes
 from backsight.memory.tensors import in_order, parts_of, storage_of, tensors_of
 from backsight.quiet import quietly
+from backsight.tape import storage_key
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _sparse_zeros(tensor: torch.Tensor) -> torch.Tensor:
 
 def _memory(tensor: torch.Tensor) -> frozenset[int]:
     """Return what tells the memory of a tensor: its storage, or those of its parts."""
-    return frozenset(storage._cdata for each in parts_of(tensor) if (storage := storage_of(each)) is not None)
+    return frozenset(storage_key(storage) for each in parts_of(tensor) if (storage := storage_of(each)) is not None)
 
 
 def _result(tensor: torch.Tensor) -> Result:
