@@ -317,3 +317,20 @@ def test_the_program_can_go_on_after_the_explanation():
         bs.explain(error)
     x.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_a_block_on_one_line_holds_what_stands_on_it_and_nothing_else():
+    source = f"""{SETUP}
+def trainer(model):
+    while True:
+        loss = model(x).mean()
+        loss.backward()
+        yield
+
+steps = trainer(model)
+next(steps)
+with torch.no_grad(): next(steps)
+"""
+    finding = explained(source)
+    assert finding.source == at(source, "with torch.no_grad()")
+    assert "stands inside" not in evidence(finding) and "Compute the loss outside of" in finding.fix

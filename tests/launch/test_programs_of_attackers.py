@@ -175,7 +175,30 @@ print([os.path.getsize(file.name) for file in files])
 """
 
 
+SEES_CALLS = """
+import torch
+from torch.overrides import TorchFunctionMode
+calls = 0
+
+class Counts(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        global calls
+        calls += 1
+        return function(*args, **(kwargs or {}))
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    with Counts():
+        model(torch.ones(8, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print(calls)
+"""
+
+
 PROGRAMS = {
+    "sees calls": SEES_CALLS,
     "patched methods": PATCHED_METHODS,
     "frozen": FROZEN,
     "without values": WITHOUT_VALUES,

@@ -1,6 +1,7 @@
 """`backsight run --record`: an unmodified script is recorded, and nothing else about it changes."""
 
 import re
+import textwrap
 
 import pytest
 
@@ -165,6 +166,23 @@ def test_modules_that_are_made_anew_in_every_step_are_not_followed_for_ever(benc
     run = bs.open_run(bench.folder / "run")
     assert [root["name"] for root in run.tree] == ["model"] and len(run.steps) == 50
     assert ended.out == bench.python("train.py").out
+
+
+def test_of_how_many_modules_calls_are_left_out_is_said(bench):
+    lines = """
+    import torch
+    layers = [torch.nn.Linear(2, 2) for _ in range(35)]
+    optimizer = torch.optim.SGD([p for layer in layers for p in layer.parameters()], lr=0.1)
+    for _ in range(3):
+        y = torch.ones(4, 2)
+        for layer in layers:
+            y = layer(y).tanh()
+        y.sum().backward()
+        optimizer.step()
+    """
+    ended = recorded(bench, textwrap.dedent(lines))
+    said = "3 steps recorded, without inputs and outputs of 3 modules beyond the first that the program calls: "
+    assert last_line(ended) == f"backsight: {said}backsight runs show run"
 
 
 def test_of_losses_that_are_made_anew_in_every_step_the_name_is_looked_for_only_a_few_times(bench):

@@ -241,7 +241,7 @@ def test_it_says_where_the_peak_is_that_it_is_a_forecast_and_what_it_does_not_kn
     text = str(forecast(GPT(words=8000), words(16, 64, 8000), device_memory="24GB"))
     assert text.startswith("Peak ")
     assert "log_softmax" in text.partition("way")[0]
-    assert "A forecast: nothing was run." in text
+    assert "A forecast: the step was not run." in text
     assert "cuBLAS" in text
 
 

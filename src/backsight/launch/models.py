@@ -18,6 +18,7 @@ from backsight.recording.hook import turn
 from backsight.recording.nested import tensors_in
 from backsight.recording.observed import Observed
 from backsight.recording.tables import Tables
+from backsight.tape import no_torch_function
 
 MOST = 32
 """Models of one program; what makes new modules for every step is not followed any further."""
@@ -52,6 +53,8 @@ class Models:
         self._named: dict[str, weakref.ref[torch.nn.Module]] = {}
         self._nameless: Counter[type] = Counter()
         self._count = 0
+        self.left_out = 0
+        """How many with parameters were called after so many that no more were told of."""
         self._tables = Tables((lambda: register_module_forward_pre_hook(self._called),), "modules")
         self._stopped = False
         self.attach()
@@ -81,7 +84,7 @@ class Models:
             return
         try:
             caller = sys._getframe(1)
-            with turn:
+            with turn, no_torch_function():
                 self._meet(module, args, keywords(caller), _around(caller))
         except Exception as failure:  # a failure of ours is not a failure of the program
             self.stop()
@@ -99,7 +102,10 @@ class Models:
             return
         returned = self._know(module)
         inner = any(id(outer) not in self._passed for outer in around)
-        if inner or self._count >= MOST or "_is_replica" in vars(module):  # DataParallel makes replicas for each step
+        if inner or "_is_replica" in vars(module):  # DataParallel makes replicas for each step
+            return
+        if self._count >= MOST:
+            self.left_out += trained
             return
         name = None if self._nameless[type(module)] >= NAMELESS else self._name(module)
         if name is None:

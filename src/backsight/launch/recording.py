@@ -96,6 +96,8 @@ class RecordingObserver:
         if steps == 0 and recorder.recorded:  # it is gone, which the recorder has said
             return None
         what, run = f"backsight: {_counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
+        if self._models is not None and (more := self._models.left_out):
+            what += f", without inputs and outputs of {more:,} modules beyond the first that the program calls"
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
@@ -32,6 +33,10 @@ transform: Callable[[], Any] = take(
     "torch._C._functorch.peek_interpreter_stack", "recorded transforms", without=lambda: None
 )
 """Return the `vmap`, `grad` or other transform that this thread is inside of, or None; its tensors stand for others."""
+
+
+as_the_program: Any = take("torch._C._EnableTorchFunction", "tensor subclasses", without=nullcontext)
+"""Within this, the program's own modes and subclasses are asked again, in what is called for it within a hook."""
 
 
 CALL: CodeType | None = take("torch.nn.Module._call_impl", "models called by the program", without=None, read=code_of)

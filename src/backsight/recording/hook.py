@@ -12,6 +12,7 @@ from torch.compiler import is_compiling
 
 from backsight.recording._torch import note_trace
 from backsight.recording.cost import Cost
+from backsight.tape import no_torch_function
 
 turn = threading.RLock()
 """Whoever holds it writes; models may be trained in several threads, and a step may end in any of them."""
@@ -39,7 +40,7 @@ class Hook:
             return
         began = perf_counter()
         try:
-            with turn:
+            with turn, no_torch_function():  # of the program's modes and subclasses none is to see us look
                 self._take(*args)
         except Exception as failure:  # a failure of ours is not a failure of the training
             self._failed(failure)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from backsight.recording._torch import as_the_program
 from backsight.recording.page import Page, Slot, Value
 from backsight.recording.voice import Voice, told
 from backsight.tape import is_captured
@@ -50,7 +51,7 @@ class Metrics:
     def _ask(self, metric: Metric, tensor: torch.Tensor) -> dict[str, Any]:
         self.running = True
         try:
-            with torch.no_grad():
+            with torch.no_grad(), as_the_program():
                 said = metric(tensor.detach())
         finally:
             self.running = False

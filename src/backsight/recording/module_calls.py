@@ -15,6 +15,7 @@ from backsight.recording._torch import keywords, note_trace
 from backsight.recording.hook import turn
 from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.tables import Tables
+from backsight.tape import no_torch_function
 
 Taken = tuple[torch.nn.Module, Callable[..., None], Callable[..., None] | None]
 """A module, and what to call when it is called, and when it returns."""
@@ -50,7 +51,7 @@ class _Enter(_CallHook):
         if known is not None and known[0]() is args[0]:
             notebook = self._notebook
             if notebook.arrived and notebook.begun is not None and torch.is_grad_enabled():
-                with turn:
+                with turn, no_torch_function():
                     notebook.begun()
             if notebook.writable():
                 self.write(known[1], *args, keywords(sys._getframe(1)) if self._by_keyword else {})

@@ -16,6 +16,7 @@ from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.statistics import native
 from backsight.recording.voice import Voice
+from backsight.tape import no_torch_function
 
 
 @dataclass(eq=False)
@@ -97,7 +98,7 @@ class PageHook(Hook):
         notebook = self._notebook
         began = perf_counter()
         try:
-            with turn:
+            with turn, no_torch_function():  # as in `Hook`
                 page = notebook.page  # another thread may have ended the step
                 if page is not None and not notebook.metrics.running:
                     take(page, *args)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from backsight.recording._torch import as_the_program
 from backsight.recording.cost import Cost
 
 SHARE = 0.1
@@ -71,7 +72,8 @@ class Pace:
             return True
         if self.every is None:
             assert callable(self._schedule.every)
-            return bool(self._schedule.every(step))
+            with as_the_program():
+                return bool(self._schedule.every(step))
         if step % self.every:
             return False
         return not self.adapts or self._afforded(self.every)

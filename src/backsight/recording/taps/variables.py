@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from backsight.recording._torch import as_the_program
 from backsight.recording.nested import tensors_in
 from backsight.recording.notebook import Notebook
 from backsight.recording.page import Page, Slot
@@ -38,7 +39,8 @@ class VariableTap(Tap):
         self._page = page
         for name, ask in list(self._variables.items()):
             try:
-                value = _look_up(name) if ask is None else ask()
+                with as_the_program():
+                    value = _look_up(name) if ask is None else ask()
             except Exception as failure:  # the user's function, in the middle of the user's training
                 del self._variables[name]
                 self.notebook.failed(f"variable {name!r}", failure)

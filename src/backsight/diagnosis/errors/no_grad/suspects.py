@@ -164,8 +164,9 @@ def _trained_inside(section: Section, cut: Cut, trained: Trained) -> Iterator[tu
 def _block(section: Section, cut: Cut) -> list[ast.stmt]:
     """The statements that are not recorded: those of the `with` block, or of the decorated function."""
     every = list(statements(section.body.node))
-    statement = statement_at(section.body, cut.place.line)
-    if not isinstance(statement, ast.With):
+    blocks_here = (each for each in every if isinstance(each, ast.With) and each.lineno == cut.place.line)
+    statement = next(blocks_here, None)  # what it holds may stand on the same line
+    if statement is None:
         return every
     inside = [each for _, block in blocks(statement) for each in block]
     for each in inside:  # grows as we go
