@@ -12,6 +12,7 @@ import backsight as bs
 from backsight.launch import first_steps
 from backsight.launch.attention import CALLS, STEPS, Attention
 from backsight.launch.first_steps import FirstSteps
+from backsight.tracing import exact
 from backsight.tracing import hooks as hooks_of_a_watch
 
 LATE = """
@@ -80,7 +81,7 @@ def train(model, optimizer, steps):
 
 @pytest.fixture
 def run(monkeypatch):
-    for user in (first_steps, hooks_of_a_watch):  # other tests of this process have compiled something
+    for user in (first_steps, hooks_of_a_watch, exact):  # other tests of this process have compiled something
         monkeypatch.setattr(user, "has_compiled", lambda: False)
     first = FirstSteps()
     yield first
@@ -163,8 +164,27 @@ print("trained")
 """
 
 
-def test_nothing_is_compiled_anew_when_the_watch_pauses(bench):
-    bench.write("train.py", COMPILED)
+COMPILED_FUNCTION = """
+import torch
+
+model = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+criterion = torch.compile(lambda given: given.square().sum(), backend="eager", dynamic=False)
+for step in range(150):
+    if step == 3:
+        torch.compiler.set_stance("fail_on_recompile")
+    if step == 120:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    criterion(model(torch.ones(4, 3))).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("program", [COMPILED, COMPILED_FUNCTION], ids=["module", "function"])
+def test_nothing_is_compiled_anew_when_the_watch_pauses(bench, program):
+    bench.write("train.py", program)
     ended = bench.observed("train.py")
     assert (ended.status, ended.out) == (0, "trained\n"), ended.err
 

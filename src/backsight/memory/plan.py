@@ -22,8 +22,8 @@ MARGIN = "768MB"
 """What `fits` leaves for what is not known: the CUDA context, about 500 MB, and the workspaces of libraries."""
 
 UNKNOWN = {
-    "cuda": "A forecast: the step was not run. It does not know the CUDA context and the workspaces of cuBLAS and cuDNN "
-    "(some hundred MB), nor which kernels CUDA would choose: the operators are the CPU's.",
+    "cuda": "A forecast: the step was not run. It does not know the CUDA context and the workspaces of cuBLAS and "
+    "cuDNN (some hundred MB), nor which kernels CUDA would choose: the operators are the CPU's.",
     "cpu": "A forecast: the step was not run; its operators were tried, one by one and small, on tensors of zeros.",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from backsight.snapshot import groups
-from backsight.tracing._torch import must_not_see_a_mode, next_number, put, remove
+from backsight.tracing._torch import has_compiled, must_not_see_a_mode, next_number, put, remove
 from backsight.tracing.births import Births
 from backsight.tracing.functions import Functions
 from backsight.tracing.log import Log
@@ -47,6 +47,7 @@ class Exact:
         self._mode = Functions(log, births)
         self._here = _Here()
         self._regions: Any = None
+        self._resting = False
 
     def start(self) -> str:
         """Begin."""
@@ -68,6 +69,19 @@ class Exact:
         remove(self._mode)
         self._mode.ended = True
         return self._regions.stop() if self._regions is not None else ""
+
+    def rest(self) -> bool:
+        """Note nothing more; return whether the mode stays on, passing calls on until `stop`.
+
+        What `torch.compile` has compiled while it was on is compiled anew without it, or raises where the program
+        forbids that. From Python 3.12 on it is off within compiled functions.
+        """
+        if self._regions is not None or not has_compiled():
+            return False
+        if threading.gettrace() == self._arrive:
+            threading.settrace(None)
+        self._mode.ended = self._resting = True
+        return True
 
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> None:
         """Be called once in a new thread, at its first line, and be its tracer no more.
@@ -95,8 +109,10 @@ class Exact:
             pass  # a call that an exception ended without our being told
         if here.off:
             return
-        if not self._mode.ended:
+        if not self._mode.ended or self._resting:
             put(self._mode)
+        if self._mode.ended:
+            return
         table, now = self._log.threads.here(), next_number()
         frame = innermost(sys._getframe(1))
         if now != table.known and frame is not None:

@@ -59,9 +59,9 @@ class ModuleHooks:
                 Headroom(),
             ]
 
-    def pause(self) -> None:
-        """Log none, and remove the hooks if nobody minds."""
-        self._exact, self._idle = None, True
+    def pause(self, resting: Exact | None) -> None:
+        """Log none, and remove the hooks if nobody minds; an exact level that is resting goes on being told."""
+        self._exact, self._idle = resting, True
         self._calls.close()
         if not has_compiled():
             self.remove()
@@ -79,9 +79,10 @@ class ModuleHooks:
         noted = self._guarded(hook)
 
         def called(module: torch.nn.Module, *given: Any) -> None:
-            if is_compiling() or self._idle:
+            if is_compiling():
                 return
-            if is_grad_enabled() or self._all_calls or matters(module) or self._has_its_say(module):
+            logged = not self._idle and (is_grad_enabled() or self._all_calls or matters(module))
+            if logged or self._has_its_say(module):
                 noted(module, *given)
 
         return called
@@ -91,7 +92,7 @@ class ModuleHooks:
         return self._exact is not None and (self._exact.is_off() or must_not_see_a_mode(module))
 
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
-        if self._of_interest is None or id(module) in self._of_interest:
+        if self._is_logged(module):
             self._calls.enter(module)
         if self._exact is not None:
             self._exact.enter(module)
@@ -99,8 +100,11 @@ class ModuleHooks:
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._exact is not None:
             self._exact.leave(module)
-        if self._of_interest is None or id(module) in self._of_interest:
+        if self._is_logged(module):
             self._calls.leave(module)
+
+    def _is_logged(self, module: torch.nn.Module) -> bool:
+        return not self._idle and (self._of_interest is None or id(module) in self._of_interest)
 
 
 class StepHooks:

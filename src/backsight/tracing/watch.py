@@ -90,10 +90,13 @@ class Watch:
         self._modules.attend(exact, again=again)
         self._steps.attend(self._log, exact)
 
-    def _look_away(self) -> None:
-        """Stop it again."""
+    def _look_away(self, *, pausing: bool = False) -> None:
+        """Stop it again; for a pause only as far as what was compiled allows."""
         self._steps.idle()
-        self._modules.pause()
+        resting = next((part for part in self._parts if pausing and isinstance(part, Exact) and part.rest()), None)
+        self._modules.pause(resting)
+        if resting is not None:
+            return
         for part in reversed(self._parts):
             self._note(part.stop())
         self._parts.clear()
@@ -105,11 +108,15 @@ class Watch:
         """
         if not self.paused and self in _current:
             self.paused = True
-            self._look_away()
+            self._look_away(pausing=True)
 
     def resume(self, calls: int | None = None) -> None:
-        """Take notes again, in this thread; of at most so many `calls` into PyTorch, if given, at the exact level."""
-        if self.paused and self in _current:
+        """Take notes again, in this thread; of at most so many `calls` into PyTorch, if given, at the exact level.
+
+        Before Python 3.12 nothing is noted any more, and `paused` stays, once `torch.compile` has compiled something at
+        the exact level: it would have to be compiled anew.
+        """
+        if self.paused and self in _current and not self._parts:
             self.paused = False
             self._log.budget = calls
             self._attend(again=True)
