@@ -394,6 +394,14 @@ def test_a_recording_whose_last_segment_could_not_be_sorted_is_not_taken_for_one
     assert listed(held, now=held.created + 1e6).state == "finished"
 
 
+def test_two_modules_of_one_name_are_refused(tmp_path):
+    outer, other = nn.ModuleDict({"b": nn.Linear(1, 1)}), nn.Linear(1, 1)
+    with pytest.raises(ValueError, match=r"two modules would be recorded as 'a\.b'"):
+        bs.record({"a": outer, "a.b": other}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    bs.record({"a": outer, "a.b": outer["b"]}, run=tmp_path / "run").close()  # the same one twice
+
+
 def test_a_recorder_that_was_closed_is_not_used_again_in_silence(tmp_path):
     model = nn.Linear(2, 1)
     with bs.record(model, run=tmp_path / "run") as rec:

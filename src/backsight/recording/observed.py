@@ -167,6 +167,7 @@ def observed(model: Any) -> Observed:
 
     Raises:
         TypeError: if it is neither a module nor modules by name.
+        ValueError: if two modules would have one name.
     """
     if issubclass(type(model), torch.nn.Module):
         return Observed({"": weakref.ref(model)})
@@ -175,6 +176,12 @@ def observed(model: Any) -> Observed:
     for name, each in model.items():
         if not isinstance(name, str) or not name or not issubclass(type(each), torch.nn.Module):
             raise TypeError(f"model[{name!r}] has to be a torch.nn.Module under a name, not {type(each).__name__}.")
+        for inner, module in _walk(each, name):
+            if inner != name and model.get(inner, module) is not module:
+                raise ValueError(
+                    f"two modules would be recorded as {inner!r}: model[{inner!r}], and one inside of model[{name!r}]. "
+                    "Give one of them another name."
+                )
     return Observed({name: weakref.ref(each) for name, each in model.items()})
 
 
