@@ -47,10 +47,8 @@ class Flow:
         found = self._cuts.of(tensor)
         if found is not None:
             return found
-        if self._pointers and tensor.device.type == "cpu" and tensor.layout == torch.strided:
-            held = self._arrays.at(self._pointers.get(tensor.data_ptr(), 0))
-            return (held[0],) if held is not None else ()
-        return ()
+        held = self._arrays.at(self._pointers.get(_pointer(tensor), 0)) if self._pointers else None
+        return (held[0],) if held is not None else ()
 
     def inherit(self, result: torch.Tensor, cuts: tuple[Cut, ...]) -> None:
         """Note that `result` comes from behind these cuts."""
@@ -86,7 +84,7 @@ class Flow:
             while len(self._scalars) > _MOST_SCALARS:
                 del self._scalars[next(iter(self._scalars))]
         elif type(value).__name__ == "ndarray":
-            pointer = tensor.data_ptr() if tensor.device.type == "cpu" else 0
+            pointer = _pointer(tensor)
             self._arrays.put(id(value), value, (cut, pointer))
             if pointer:
                 self._pointers[pointer] = id(value)
@@ -120,6 +118,16 @@ class Flow:
 
     def __len__(self) -> int:
         return len(self._cuts)
+
+
+def _pointer(tensor: torch.Tensor) -> int:
+    """Return where the values of a tensor begin, as NumPy sees it; 0 where it cannot."""
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        return 0
+    try:
+        return tensor.data_ptr()
+    except (RuntimeError, NotImplementedError):  # fake tensors, wrappers around others, those of functorch
+        return 0
 
 
 def reason(op: str, result: torch.Tensor) -> SeveredBy:
