@@ -278,6 +278,12 @@ def test_of_a_recording_that_ended_early_it_is_said_how_much_there_is(bench):
     assert last_line(ended) == f"backsight: only {held} of 2,000 steps recorded: backsight runs show run"
 
 
+def test_of_a_recording_that_is_not_there_any_more_no_steps_are_told(bench):
+    lines = "    if step == 3:\n        import shutil, time; time.sleep(0.5); shutil.rmtree('run/rank-00000')\n"
+    ended = recorded(bench, LOOP.replace("    loss.backward()\n", f"{lines}    loss.backward()\n"))
+    assert ended.status == 0 and last_line(ended) == "backsight: there is no recording in run any more"
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(bench):
     bench.write("taken", "a file")
     bench.write("train.py", LOOP)

@@ -93,8 +93,8 @@ class RecordingObserver:
         if not recorder.run.is_dir():
             return None
         steps, non_finite = _read(recorder.run)
-        if steps == 0 and recorder.recorded:  # it is gone, which the recorder has said
-            return None
+        if steps == GONE:
+            return f"backsight: there is no recording in {self._spelt(recorder.run)} any more"
         what, run = f"backsight: {_counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
         if self._models is not None and (more := self._models.left_out):
             what += f", without inputs and outputs of {more:,} modules beyond the first that the program calls"
@@ -105,9 +105,9 @@ class RecordingObserver:
     def _said_of_parts(self, run: Path) -> str | None:
         """Return what processes recorded that were forked off this one, which itself recorded nothing."""
         steps, _ = _read(run) if run.is_dir() else (None, False)
-        return (
-            None if not steps else f"backsight: {_steps(steps)} of forked processes recorded: {self._see('show', run)}"
-        )
+        if steps is None or steps == GONE:
+            return None
+        return f"backsight: {_steps(steps)} of forked processes recorded: {self._see('show', run)}"
 
     def _see(self, command: str, run: Path) -> str:
         """Return what to type to see the recording."""
@@ -141,6 +141,10 @@ def _steps(number: int) -> str:
     return "1 step" if number == 1 else f"{number:,} steps"
 
 
+GONE = -1
+"""In place of a number of steps: there is no run."""
+
+
 def _read(folder: Path) -> tuple[int | None, bool]:
     """Return how many steps there are in a run, None if that cannot be read, and whether weights ended non-finite.
 
@@ -154,6 +158,6 @@ def _read(folder: Path) -> tuple[int | None, bool]:
             latest = run.latest(as_="numpy")
             return len(run.steps), any(latest["nonfinite"][latest["kind"] == "weight"])
         except RunError:
-            return 0, False
+            return GONE, False
         except Exception:  # that something was recorded is still worth its line
             return None, False
