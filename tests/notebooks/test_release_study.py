@@ -30,7 +30,7 @@ SHOWS = {
     "nothing": ["in the backward pass"],
     "time": ["ordinary", "layer by layer", "hooks", "bs.release"],
     "clipping": ["ordinary  norms from", "two-pass", "weights differ by 0e+00 at most"],
-    "accumulation": ["weights equal: True", "AlreadyStepped: A second gradient came for model.7.bias"],
+    "accumulation": ["weights equal: True", "is used in another forward before optimizer.step()"],
     "checkpoint": ["ordinary, then released: True\nand ordinary again:      True"],
 }
 
