@@ -7,8 +7,8 @@ from collections.abc import Callable
 STEPS = 100
 """Optimizer steps that are watched from the last new optimizer on. What fails, nearly always fails in the first few."""
 
-CALLS = 30_000
-"""Calls into PyTorch that are watched from the start, in all: about a quarter of a second. For the second optimizer it
+CALLS = 20_000
+"""Calls into PyTorch that are watched from the start, in all: about a sixth of a second. For the second optimizer it
 is half of that, for the third a third: a sweep makes hundreds of them."""
 
 
