@@ -133,6 +133,7 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--run",
         "--into",  # torchrun and its like take --run for an option of their own, --run-path
         metavar="FOLDER",
+        type=_folder,
         help="record into this folder instead of runs/DATE-SCRIPT; --into under torchrun, which means another --run",
     )
     run.add_argument(
@@ -299,6 +300,12 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
     return port
+
+
+def _folder(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("must be the name of a folder, not ''; leave it out for runs/DATE-SCRIPT")
+    return text
 
 
 def _report(text: str) -> str:

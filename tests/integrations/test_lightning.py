@@ -269,3 +269,18 @@ def test_settings_that_need_what_was_not_asked_for_are_refused():
         Backsight(record=False, mirror="wandb")
     with pytest.raises(ValueError, match=r"there is no sink 'comet'"):
         Backsight(mirror=["wandb", "comet"])
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"every": None}, 'every must be a whole number, "auto" or a function of the step, not None'),
+        ({"every": 0}, "every must be a whole number of at least 1, not 0"),
+        ({"run": ""}, "run must be the path of a folder, not ''"),
+        ({"watch": "all"}, 'watch= expects "calls", "lines" or "exact", not \'all\''),
+    ],
+)
+def test_a_setting_that_there_is_not_is_refused_before_a_training_begins(option, said):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        Backsight(**option)
+    assert str(refused.value).startswith(said)

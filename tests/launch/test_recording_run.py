@@ -95,6 +95,7 @@ def test_every_so_many_steps(bench):
     [
         (["--every", "2"], "--run and --every are about a recording: add --record"),
         (["--record", "--every", "0"], "argument --every: has to be at least 1, and it is 0"),
+        (["--record", "--run", ""], "argument --run/--into: must be the name of a folder, not ''"),
         (["--record", "--every", "few"], "argument --every: has to be at least 1, and it is few"),
     ],
 )

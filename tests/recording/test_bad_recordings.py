@@ -45,6 +45,36 @@ def test_a_tap_that_there_is_not_is_refused(net, run):
         bs.record(net, run=run, taps=("gradient",))
 
 
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        (
+            {"calls": 0},
+            "calls must be a whole number of at least 1, not 0: leave it out for 256; "
+            'taps=("weight", "grad", "state") records no calls.',
+        ),
+        ({"calls": 2.5}, "calls must be a whole number of at least 1, not 2.5: "),
+        ({"queue": -1}, "queue must be a whole number of at least 1, not -1: leave it out for 512 steps."),
+        ({"queue": None}, "queue must be a whole number of at least 1, not None: "),
+        ({"run": ""}, "run must be the path of a folder, not '': name a folder such as 'runs/first', or leave it out"),
+        ({"run": 3}, "run must be the path of a folder, not 3: "),
+        ({"every": None}, 'every must be a whole number, "auto" or a function of the step, not None: leave it out'),
+        ({"every": 0}, "every must be a whole number of at least 1, not 0: leave it out to record every step"),
+        ({"first": -1}, "first must be a whole number of at least 0, not -1: "),
+        ({"first": True}, "first must be a whole number of at least 0, not True: "),
+        ({"taps": None}, "taps must be names of taps, not None: leave it out for input, output, weight, grad, state."),
+        ({"config": ""}, "config must be a dict, not '': write config={'lr': 0.1}."),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else str(value),
+)
+def test_an_argument_that_can_only_be_a_mistake_is_refused(net, tmp_path, monkeypatch, argument, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((TypeError, ValueError)) as refused:
+        bs.record(net, **argument)
+    assert str(refused.value).startswith(said)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_tensor_as_a_variable_is_refused(net, run):
     with pytest.raises(TypeError, match="kept alive and go stale"):
         bs.record(net, run=run, variables={"delta": torch.ones(1)})

@@ -150,7 +150,7 @@ def test_a_predicate_that_raises_ends_the_recording_with_one_warning(net, run):
 
 @pytest.mark.parametrize("every", ["2", 1.5, True, None])
 def test_a_schedule_of_another_type_is_refused(net, run, every):
-    with pytest.raises(TypeError, match=r'every has to be a whole number, "auto" or a function of the step'):
+    with pytest.raises(TypeError, match=r'every must be a whole number, "auto" or a function of the step'):
         bs.record(net, run=run, every=every)
 
 
@@ -202,7 +202,7 @@ def test_a_run_tells_how_many_steps_it_was_allowed(net, run, monkeypatch):
 
 
 def test_a_schedule_of_no_steps_is_refused(net, run):
-    with pytest.raises(ValueError, match=r"use disarm\(\)"):
+    with pytest.raises(ValueError, match=r"disarm\(\) records none"):
         bs.record(net, run=run, every=0)
     assert not run.exists()
 

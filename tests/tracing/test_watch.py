@@ -268,3 +268,12 @@ def test_calls_with_gradients_turned_on_or_off_within_leave_none_open(level):
         with torch.no_grad():
             turns_off.inner(x)
         assert not watch.calls.is_running()
+
+
+@pytest.mark.parametrize("calls", [0, -1, 2.5, True])
+def test_a_number_of_calls_that_is_none_is_refused(calls):
+    with bs.watch() as watch:
+        with pytest.raises(ValueError, match=rf"limit\(calls=...\) expects a positive whole number, not {calls}"):
+            watch.limit(calls)
+        with pytest.raises(ValueError, match=rf"resume\(calls=...\) expects a positive whole number, not {calls}"):
+            watch.resume(calls)

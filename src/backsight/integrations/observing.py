@@ -63,13 +63,23 @@ class Observing:
             quiet: say nothing where nothing is found.
 
         Raises:
-            ValueError: if something is asked for that needs what was not.
+            TypeError: if `run` is no path, or `every` no number.
+            ValueError: if something is asked for that needs what was not, or that there is not.
         """
+        from backsight.recording.arguments import folder_of
+        from backsight.recording.schedule import Schedule
+        from backsight.tracing.watch import LEVELS
+
         super().__init__()
         if clip is not None and release is False:
             raise ValueError("clip= is the norm to which release clips: add release=True, or let the host clip.")
         if mirror and not record:
             raise ValueError("mirror= shows what is recorded: leave record=False out.")
+        # Here, and not when the host begins: what is told in a line then, is an error of whoever wrote this.
+        folder_of(run)
+        Schedule(every)
+        if watch is not None and watch not in LEVELS:
+            raise ValueError(f'watch= expects "calls", "lines" or "exact", not {watch!r}: leave it out if unsure.')
         self.run, self.every, self.quiet = run, every, quiet
         self.recorder: Recorder | None = None
         self.releases: tuple[Release, ...] = ()

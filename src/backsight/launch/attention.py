@@ -30,7 +30,7 @@ class Attention:
         self._since = 1 if first else self._since + 1
         if first and self.paused:
             self.paused = False
-            self._resume(CALLS // self._news)
+            self._resume(max(1, CALLS // self._news))
         elif self._since >= STEPS:
             self.spent()
 

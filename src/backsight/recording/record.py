@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from backsight.recording.arguments import configuration, folder_of, given, whole
 from backsight.recording.cost import Cost
 from backsight.recording.environment import environment, new_run, rank_and_world
 from backsight.recording.job import job
@@ -89,23 +90,24 @@ def record(
     to the last bit, and nothing of the recorder hangs on modules: `deepcopy`, `pickle`, TorchScript and FX see none.
 
     Raises:
-        TypeError: if the model, the optimizer, `every` or a variable is of another type.
-        ValueError: if there is no such tap, or a process of several has not been told a run.
+        TypeError: if an argument is of another type than said above.
+        ValueError: if there is no such tap, a number is too small, `run` is empty, or a process of several has not been
+            told a run.
     """
     watched = observed(model)
     first_model = next(iter(watched.models.values()))()
     return begin(
         watched,
         given_optimizers(optimizer),
-        _folder(run, type(first_model).__name__),
+        folder_of(run) or _new_folder(type(first_model).__name__),
         schedule=Schedule(every, first),
         taps=_checked_taps(taps),
         variables=by_name(variables),
         histograms=histograms,
-        calls=calls,
+        calls=whole("calls", calls, 1, 'leave it out for 256; taps=("weight", "grad", "state") records no calls'),
         graph=graph,
-        queue=queue,
-        config=config,
+        queue=whole("queue", queue, 1, "leave it out for 512 steps"),
+        config=configuration(config),
         voice=Voice(),
     )
 
@@ -137,7 +139,7 @@ def begin(
     return Recorder(
         watched,
         optimizers,
-        None if writer is None else Sink(writer, voice, cost, capacity=max(1, queue)),
+        None if writer is None else Sink(writer, voice, cost, capacity=queue),
         run=folder if writer is None else writer.path,
         voice=voice,
         pace=Pace(schedule, cost),
@@ -152,6 +154,8 @@ def begin(
 
 
 def _checked_taps(taps: Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(taps, Iterable):
+        raise TypeError(f"taps must be names of taps, not {given(taps)}: leave it out for {', '.join(TAPS)}.")
     chosen = (taps,) if isinstance(taps, str) else tuple(taps)
     for tap in chosen:
         if tap not in (*TAPS, *MORE_TAPS):
@@ -159,9 +163,7 @@ def _checked_taps(taps: Iterable[str]) -> tuple[str, ...]:
     return chosen
 
 
-def _folder(run: str | os.PathLike[str] | None, name: str) -> Path:
-    if run is not None:
-        return Path(run)
+def _new_folder(name: str) -> Path:
     try:
         return new_run(name)
     except ValueError as failure:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from backsight.recording._torch import as_the_program
+from backsight.recording.arguments import given, whole
 from backsight.recording.cost import Cost
 
 SHARE = 0.1
@@ -37,14 +38,11 @@ class Schedule:
     def __post_init__(self) -> None:
         auto = isinstance(self.every, str) and self.every == "auto"
         if isinstance(self.every, bool) or not (isinstance(self.every, int) or auto or callable(self.every)):
-            given = repr(self.every) if isinstance(self.every, str) else type(self.every).__name__
-            raise TypeError(f'every has to be a whole number, "auto" or a function of the step, not {given}.')
-        if isinstance(self.every, int) and self.every < 1:
-            raise ValueError(f"every has to be at least 1, and it is {self.every}; to record nothing, use disarm().")
-        if isinstance(self.first, bool) or not isinstance(self.first, int):
-            raise TypeError(f"first has to be a whole number, not {type(self.first).__name__}.")
-        if self.first < 0:
-            raise ValueError(f"first has to be at least 0, and it is {self.first}.")
+            expected = 'every must be a whole number, "auto" or a function of the step'
+            raise TypeError(f"{expected}, not {given(self.every)}: leave it out to record every step.")
+        if isinstance(self.every, int):
+            whole("every", self.every, 1, "leave it out to record every step; disarm() records none")
+        whole("first", self.first, 0, "leave it out to treat the first steps as all others")
 
     def described(self) -> dict[str, object]:
         """Return the schedule as plain data."""

@@ -115,14 +115,24 @@ class Watch:
 
         Before Python 3.12 nothing is noted any more, and `paused` stays, once `torch.compile` has compiled something at
         the exact level: it would have to be compiled anew.
+
+        Raises:
+            ValueError: if `calls` is not a positive whole number.
         """
+        if calls is not None:
+            _check_positive("resume", calls)
         if self.paused and self in _current and not self._parts:
             self.paused = False
             self._log.budget = calls
             self._attend(again=True)
 
     def limit(self, calls: int) -> None:
-        """Note only so many more calls into PyTorch, at the exact level."""
+        """Note only so many more calls into PyTorch, at the exact level.
+
+        Raises:
+            ValueError: if `calls` is not a positive whole number.
+        """
+        _check_positive("limit", calls)
         self._log.budget = calls
 
     @property
@@ -264,6 +274,11 @@ class Watch:
         except Exception:  # the failure's text may be a user's, and raise
             text = type(failure).__name__
         _warn(f"backsight: nothing more is watched, {text}")
+
+
+def _check_positive(method: str, calls: int) -> None:
+    if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
+        raise ValueError(f"{method}(calls=...) expects a positive whole number, not {calls!r}: pause() notes none.")
 
 
 def _warn(text: str) -> None:
