@@ -24,6 +24,17 @@ print(*(p.double().sum().item() for p in model.parameters()))
 """
 
 
+CLOSURE = """
+    x = torch.randn(16, 4)
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), torch.ones(16, 1))
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+"""
+
+
 def recorded(bench, source, *options, name="train.py", **more):
     """Run a script with `--record` into the folder `run`."""
     bench.write(name, source)
@@ -238,6 +249,47 @@ def test_without_an_optimizer_steps_are_backward_passes(bench):
     assert weights[1] == pytest.approx(weights[0] - gradients[0] / 10)
 
 
+BY_HAND = """
+for step in range(5):
+    loss = criterion(model(torch.randn(16, 4)), torch.ones(16, 1))
+    model.zero_grad()
+    loss.backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= p.grad / 10
+"""
+
+
+@pytest.mark.parametrize("optimizer", ["stays", "goes"])
+def test_steps_by_hand_are_counted_also_where_an_optimizer_has_stepped_before(bench, optimizer):
+    by_hand = BY_HAND if optimizer == "stays" else "\ndel optimizer" + BY_HAND.replace("p -= ", "p.data -= ")
+    ended = recorded(bench, LOOP + by_hand)
+    assert bs.open_run(bench.folder / "run").steps.tolist() == list(range(11))
+    assert last_line(ended) == "backsight: 11 steps recorded: backsight runs show run"
+
+
+def test_an_optimizer_ends_steps_again_after_steps_by_hand(bench):
+    again = LOOP[LOOP.index("for step") :].replace("optimizer.step()", "if step % 3 == 2: optimizer.step()")
+    ended = recorded(bench, LOOP + BY_HAND + again)
+    assert last_line(ended) == "backsight: 13 steps recorded: backsight runs show run"
+
+
+def test_more_gradients_are_accumulated_than_an_optimizer_is_waited_for_at_first(bench):
+    source = LOOP.replace("    optimizer.zero_grad()", "").replace("range(6)", "range(120)")
+    recorded(bench, source.replace("    optimizer.step", "    if step % 30 == 29: optimizer.step"))
+    run = bs.open_run(bench.folder / "run")
+    counts = run.frame(kind="grad", tensor="model.2.bias", as_="numpy")["step"].tolist()
+    assert [counts.count(step) for step in run.steps.tolist()[-3:]] == [30, 30, 30]
+
+
+def test_passes_that_an_optimizer_asks_for_itself_are_its_own_step(bench):
+    wanted = "LBFGS(model.parameters(), max_iter=40, line_search_fn='strong_wolfe')"
+    source = LOOP.replace("Adam(model.parameters())", wanted)
+    source = source.replace("    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n", CLOSURE)
+    ended = recorded(bench, source)
+    assert last_line(ended) == "backsight: 6 steps recorded: backsight runs show run"
+
+
 def test_an_optimizer_that_accumulates_first_is_waited_for(bench):
     recorded(
         bench,
@@ -254,6 +306,19 @@ def test_an_optimizer_that_accumulates_first_is_waited_for(bench):
 def test_what_was_called_and_not_trained_is_a_step_that_has_not_ended(bench):
     ended = recorded(bench, "import torch\nmodel = torch.nn.Linear(2, 1)\nmodel(torch.ones(3, 2)).sum()")
     assert last_line(ended) == "backsight: 1 step, which has not ended, recorded: backsight runs show run"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["loss = model(torch.randn(16, 4)).sum(); loss.backward()", "with torch.no_grad(): model(torch.randn(16, 4))"],
+    ids=["a step that stops", "evaluation"],
+)
+def test_a_step_that_has_not_ended_is_told_as_one_of_those_that_the_run_has(bench, rest):
+    ended = recorded(bench, LOOP + rest)
+    assert len(bs.open_run(bench.folder / "run").steps) == 7
+    assert last_line(ended) == (
+        "backsight: 7 steps, the last of which has not ended, recorded: backsight runs show run"
+    )
 
 
 def test_what_came_before_an_error_is_recorded_and_the_error_is_explained(bench):

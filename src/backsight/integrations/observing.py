@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
 import torch
 
 from backsight.integrations.mirror import Mirror, Sinks
 from backsight.integrations.mirror.mirror import chosen
+from backsight.launch.recording import counted
 from backsight.launch.voice import failed, say, show
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Observing:
         self,
         run: str | None = None,
         *,
-        every: int = 1,
+        every: int | Literal["auto"] = 1,
         record: bool = True,
         audit: bool = True,
         watch: Level | None = None,
@@ -51,7 +52,7 @@ class Observing:
 
         Args:
             run: the folder to record into; a name is made up if there is none.
-            every: every how many optimizer steps are recorded.
+            every: every how many optimizer steps are recorded; or "auto", as by `record`.
             record: whether to record at all.
             audit: whether to audit the first steps, and to tell what was found. Without, errors are explained from
                 their tracebacks alone, in which a host has left out the functions that computed the loss.
@@ -63,7 +64,7 @@ class Observing:
             quiet: say nothing where nothing is found.
 
         Raises:
-            TypeError: if `run` is no path, or `every` no number.
+            TypeError: if `run` is no path, or `every` neither a number nor "auto".
             ValueError: if something is asked for that needs what was not, or that there is not.
         """
         from backsight.recording.arguments import folder_of
@@ -205,7 +206,8 @@ class Observing:
         if _is_first():
             self._say_what_was_found(steps, error)
             if recording and self.recorder is not None and not self.quiet:
-                say(f"backsight: {self.recorder.steps:,} steps recorded: backsight runs show {self.recorder.run}")
+                what = counted(self.recorder, adapts=self.every == "auto")
+                say(f"backsight: {what} recorded: backsight runs show {self.recorder.run}")
 
     def _say_what_was_found(self, steps: FirstSteps | None, error: BaseException | None) -> None:
         """Tell what is known only at the end, unless an error has ended the training before it was there to be seen."""

@@ -95,7 +95,7 @@ class RecordingObserver:
         steps, non_finite = _read(recorder.run)
         if steps == GONE:
             return f"backsight: there is no recording in {self._spelt(recorder.run)} any more"
-        what, run = f"backsight: {_counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
+        what, run = f"backsight: {counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
         if self._models is not None and (more := self._models.left_out):
             what += f", without inputs and outputs of {more:,} modules beyond the first that the program calls"
         if non_finite:
@@ -118,22 +118,30 @@ class RecordingObserver:
         return shlex.quote(str(run.relative_to(self._start) if run.is_relative_to(self._start) else run))
 
 
-def _counted(recorder: Recorder, held: int | None, *, adapts: bool) -> str:
-    """Say what was recorded: how many steps of how many, and of what they were made."""
+def counted(recorder: Recorder, held: int | None = None, *, adapts: bool = False) -> str:
+    """Say what a closed recorder has recorded: how many steps of how many, and of what they were made.
+
+    A step that was recorded and has not ended is one of them, as it is one of `run.steps`.
+    """
     from backsight.recording.schedule import SHARE
 
-    recorded, steps = recorder.recorded - recorder.dropped, max(recorder.steps, 1)
+    recorded, steps = recorder.recorded - recorder.dropped, max(recorder.steps + recorder.ended_midway, 1)
     if held is not None and held < recorded:
         return f"only {held:,} of {_steps(steps)}"
     text = _steps(steps)
     if recorder.optimizer_steps > recorder.steps:
         text += f" of {recorder.optimizer_steps:,} optimizer steps"
+    asides = []
     if not recorder.steps:
-        text += ", which has not ended,"
-    elif recorded < steps and adapts:
-        text += f", {recorded:,} of them (1 in {recorder.every:,} at the end, to take {SHARE:.0%} of the time at most),"
+        asides.append("which has not ended")
+    elif recorder.ended_midway:
+        asides.append("the last of which has not ended")
+    if recorded < steps and adapts:
+        at_the_end = f"1 in {recorder.every:,} at the end, to take {SHARE:.0%} of the time at most"
+        asides.append(f"{recorded:,} of them ({at_the_end})")
     elif recorded < steps:
-        text += f", 1 in {recorder.every:,} of them,"
+        asides.append(f"1 in {recorder.every:,} of them")
+    text = ", ".join([text, *asides]) + "," * bool(asides)
     return f"{text} ({recorder.dropped:,} were dropped)" if recorder.dropped else text
 
 

@@ -34,8 +34,9 @@ class Notebook:
     cost: Cost
     histograms: bool = True
     page: Page | None = None
-    arrived: bool = False
-    """Whether a gradient has arrived since a step ended."""
+    arrived: dict[int, int | None] = field(default_factory=dict)
+    """The parameters whose gradients have arrived since an optimizer stepped or a backward pass was counted, by id, and
+    their versions then."""
     between: bool = False
     """Whether a step has just ended, so that what gradients there are were left over by it."""
     begun: Callable[[], None] | None = None

@@ -11,6 +11,7 @@ import torch
 
 from backsight.recording._torch import COMPILED, is_uninitialized, registered
 from backsight.recording.held import HeldPlace, parameters_of, unowned
+from backsight.tape import version
 
 Models = torch.nn.Module | Mapping[str, torch.nn.Module]
 
@@ -100,6 +101,12 @@ class Observed:
     def parameters(self) -> dict[int, Place | HeldPlace]:
         """Return the places of the parameters by id; an id may pass to another tensor: see `Place.holds`."""
         return {id(p): place for place in self.places("_parameters") if (p := place.tensor()) is not None}
+
+    def written(self, versions: Mapping[int, int | None]) -> bool:
+        """Whether something has been written to one of these parameters, by id, since it had this version."""
+        known = self.parameters()
+        tensors = [(known[key].tensor(), then) for key, then in list(versions.items()) if key in known]
+        return any(tensor is not None and version(tensor) != then for tensor, then in tensors)
 
     def unfinished(self) -> bool:
         """Whether a lazy module has yet to get its parameters."""

@@ -85,7 +85,7 @@ class Recorder:
         self._ends = StepEnds(
             observed, optimizers, self._before, self._after, self._adopted, self._replaced, self._stop, cost
         )
-        self._backwards = Backwards(self._ends)
+        self._backwards = Backwards(observed, self._ends)
         if observed.whole_program:
             self._notebook.begun = self._begun_again
         self._beside = beside
@@ -105,6 +105,7 @@ class Recorder:
         self._armed = self._ended = False
         self._attached = False
         self._unfinished = False
+        self._ended_midway = False
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
@@ -142,6 +143,12 @@ class Recorder:
     def recorded(self) -> int:
         """How many steps were recorded, those that were dropped among them."""
         return 0 if self._sink is None else self._sink.taken
+
+    @property
+    def ended_midway(self) -> bool:
+        """Whether recording has ended in the midst of a step of which something is recorded: what came after the last
+        optimizer step, or before an error."""
+        return self._ended_midway
 
     @property
     def every(self) -> int | None:
@@ -301,9 +308,12 @@ class Recorder:
         with turn:
             if self._sink is None or self.closed:
                 return
-            if self._backwards.counting and self._notebook.arrived:
-                self._step += 1  # no call of the model is to come that would end it
+            arrived = self._notebook.arrived
+            ends = bool(arrived and self._notebook.begun) and self._backwards.end_steps(arrived)
+            self._step += ends  # no call of the model is to come that would end it
+            before = self.recorded
             self._finish_page()
+            self._ended_midway = not ends and self.recorded > before
             self._detach()
             self._ends.detach()
             if self._ordered is not None:
@@ -346,7 +356,8 @@ class Recorder:
                 tap.guarded(tap.before_update, page, optimizer)
 
     def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
-        self._notebook.begun = None  # steps end here, and not at backward passes
+        self._backwards.stepped()
+        self._notebook.arrived.clear()
         page = self._notebook.page
         if page is not None:
             for tap in self._asked_after:
@@ -356,8 +367,9 @@ class Recorder:
 
     def _begun_again(self) -> None:
         """A model is called after a backward pass, and no optimizer has stepped."""
-        self._notebook.arrived = False
-        if self._backwards.end_steps():
+        ends = self._backwards.end_steps(self._notebook.arrived)
+        self._notebook.arrived.clear()
+        if ends:
             self._next()
 
     def _look_again(self) -> None:
@@ -382,7 +394,7 @@ class Recorder:
     def _next(self) -> None:
         """End a step and begin the next."""
         self._step += 1
-        self._notebook.arrived = False
+        self._notebook.arrived.clear()
         if self._notebook.page is not None or self._step >= self._due:
             self._finish_page()
             self._notebook.between = True

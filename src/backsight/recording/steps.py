@@ -84,10 +84,17 @@ class StepEnds:
         )
         return [held for each in references if (held := each()) is not None]
 
+    @property
+    def amid(self) -> bool:
+        """Whether an optimizer is stepping: it may call a closure, with backward passes of its own."""
+        return bool(self._inside)
+
     def expected(self) -> bool:
         """Whether the program has an optimizer of our parameters, which may end steps though it has ended none yet."""
+        if self._given is not None or self.optimizers():
+            return True
         ours = self._observed.parameters().keys()
-        return self._given is not None or any(not ours.isdisjoint(parameters_of(each)) for each in _alive())
+        return any(not ours.isdisjoint(parameters_of(each)) for each in _alive())
 
     def _pre_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._concerns(optimizer):

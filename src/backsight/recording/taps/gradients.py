@@ -158,7 +158,7 @@ class _ArrivalHook(PageHook):
 
     def __call__(self, *args: Any) -> None:
         if not is_compiling():
-            self._notebook.arrived = True
+            self._notebook.arrived[id(args[0])] = version(args[0])
         super().__call__(*args)
 
 
