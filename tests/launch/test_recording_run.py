@@ -308,6 +308,15 @@ def test_what_was_called_and_not_trained_is_a_step_that_has_not_ended(bench):
     assert last_line(ended) == "backsight: 1 step, which has not ended, recorded: backsight runs show run"
 
 
+@pytest.mark.parametrize("gone", ["", "del optimizer"])
+def test_an_optimizer_in_the_place_of_another_is_an_event_of_the_run(bench, gone):
+    again = LOOP[LOOP.index("optimizer =") :].replace("Adam(", "SGD(lr=0.1, params=")
+    recorded(bench, f"{LOOP}\n{gone}\n{again}")
+    run = bs.open_run(bench.folder / "run")
+    events = [(event.step, event.details) for event in run.events if event.event == "optimizer replaced"]
+    assert events == [(6, {"by": "SGD"})] and len(run.steps) == 12
+
+
 @pytest.mark.parametrize(
     "rest",
     ["loss = model(torch.randn(16, 4)).sum(); loss.backward()", "with torch.no_grad(): model(torch.randn(16, 4))"],

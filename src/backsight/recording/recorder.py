@@ -387,7 +387,7 @@ class Recorder:
             self._attach()
 
     def _replaced(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer that was not given steps in the place of one that was: it ends steps from here on."""
+        """Another optimizer ends steps from here on."""
         if self._sink is not None:
             self._sink.event("optimizer replaced", step=self.steps, by=type(optimizer).__name__)
 

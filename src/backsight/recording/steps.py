@@ -52,6 +52,8 @@ class StepEnds:
         self._known: dict[int, tuple[weakref.ref[torch.optim.Optimizer], bool, int]] = {}
         """Those that were looked at, each with whether it is one of ours, and how many tensors it held then."""
         self._last: weakref.ref[torch.optim.Optimizer] | None = None if self._given is None else self._given[-1]
+        self._ender = self._last
+        """What ends steps now, as far as that was told."""
         self._awaited: list[weakref.ref[torch.optim.Optimizer]] = []
         """Those that have yet to step for the first time, and belong to the first step."""
         self._counts: Counter[int] = Counter()
@@ -119,7 +121,14 @@ class StepEnds:
         ends = not self._awaited and self._last is not None and self._last() is optimizer
         if ends:
             self._counts.clear()
+            self._ended_by(optimizer)
         return ends
+
+    def _ended_by(self, optimizer: torch.optim.Optimizer) -> None:
+        """Tell of an optimizer that ends steps in the place of another."""
+        if self._ender is not None and self._ender() is not optimizer:
+            self._replaced(optimizer)
+        self._ender = weakref.ref(optimizer)
 
     def _still_awaited(self, stepped: torch.optim.Optimizer) -> list[weakref.ref[torch.optim.Optimizer]]:
         """Return those awaited that hold parameters of ours which none that has stepped holds."""
@@ -159,7 +168,7 @@ class StepEnds:
             if not self._replaces(optimizer):
                 return False
             self._given = None
-            self._replaced(optimizer)
+            self._ended_by(optimizer)
         return self._observed.whole_program or not parameters_of(optimizer).isdisjoint(self._observed.parameters())
 
     def _replaces(self, optimizer: torch.optim.Optimizer) -> bool:
