@@ -180,6 +180,54 @@ def test_warnings_are_of_the_programs_lines_under_coverage(core, tmp_path):
     assert done.stdout == "[(True, 8), (True, 9)]\n", done.stderr
 
 
+BRANCHING = """
+import torch
+def positive(x):
+    if torch.sum(x) > 0:
+        return 1
+def main():
+    for _ in range(2):
+        positive(torch.ones(2))
+"""
+
+
+def test_no_branch_counts_as_taken_that_the_program_has_not_taken(tmp_path):
+    """Coverage of branches is a set of pairs of lines; the end of a function is its first line, negative."""
+    arcs, last = set(), {}
+
+    def tracer(frame, event, argument):
+        if frame.f_code.co_filename != "branching.py":
+            return None
+        end = -frame.f_code.co_firstlineno
+        before = last.get(id(frame), end)
+        after = end if event == "return" else frame.f_lineno
+        if event != "call":
+            arcs.add((before, after))
+            last[id(frame)] = after
+        if event == "return":
+            last.pop(id(frame))
+        return tracer
+
+    tracer.__module__ = "coverage"  # which stops nowhere, as a debugger would
+
+    def run(watching):
+        arcs.clear()
+        space = {}
+        exec(compile(BRANCHING, "branching.py", "exec"), space)
+        with watching:
+            sys.settrace(tracer)
+            try:
+                space["main"]()
+            finally:
+                sys.settrace(None)
+        return set(arcs)
+
+    plain, watched = run(contextlib.nullcontext()), run(bs.watch(level="exact"))
+    assert (4, -3) not in plain  # from the `if` to the end of `positive`
+    assert plain <= watched
+    assert all(-end > line for line, end in watched - plain if end < 0), watched - plain
+
+
 @needs_columns
 def test_watches_within_each_other():
     x = torch.ones(3, requires_grad=True)
