@@ -11,6 +11,7 @@ import torch
 from torch.compiler import is_compiling
 
 from backsight.recording._torch import note_trace, registered
+from backsight.tape import uncompiled
 
 
 class Hook:
@@ -25,6 +26,7 @@ class Hook:
         self._take = take
         self._failed = failed
 
+    @uncompiled
     def __call__(self, *args: Any) -> None:
         # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
         if is_compiling():
@@ -56,6 +58,7 @@ class Spent:
 
     __slots__ = ()
 
+    @uncompiled
     def __call__(self, module: Any, *args: Any) -> None:
         if is_compiling() or not isinstance(module, torch.nn.Module):
             return

@@ -16,7 +16,7 @@ from backsight.diagnosis.wording import counted, listed, shaped
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import ours
-from backsight.tape import is_jit_traced, no_torch_dispatch, no_torch_function, tensors_in, unnumbered
+from backsight.tape import is_jit_traced, no_torch_dispatch, no_torch_function, tensors_in, uncompiled, unnumbered
 from backsight.tape.saved import holds_values
 from backsight.tracing import Watch
 from backsight.tracing.births import what_is
@@ -108,6 +108,7 @@ class BirthWatch:
         self._tell(finding)
 
     def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+        @uncompiled
         def guarded(*given: Any) -> None:
             if torch.compiler.is_compiling() or self._ended:
                 return

@@ -32,6 +32,7 @@ from backsight.tape import (
     no_torch_function,
     sequence_number,
     tensors_in,
+    uncompiled,
     unnumbered,
 )
 from backsight.tracing import Level, finest, watch
@@ -58,6 +59,7 @@ def _guarded(hook: Callable[..., None]) -> Callable[..., None]:
     """Keep a failure of ours from the training: it is told once, and nothing more is looked at."""
 
     @wraps(hook)
+    @uncompiled
     def guarded(self: FirstSteps, *given: Any) -> None:
         if torch.compiler.is_compiling():
             return
@@ -152,6 +154,7 @@ class FirstSteps:
     def _unless_paused(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Make nothing of the steps of an optimizer that has made many, while the watch is paused."""
 
+        @uncompiled
         def called(optimizer: torch.optim.Optimizer, *given: Any) -> None:
             if is_compiling():
                 return
@@ -164,6 +167,7 @@ class FirstSteps:
     def _unless_spent(self, hook: Callable[..., None]) -> Callable[..., None]:
         """Make nothing of what modules return without gradients, but where enough was watched."""
 
+        @uncompiled
         def called(*given: Any) -> None:
             if not is_compiling() and (torch.is_grad_enabled() or self.watch.spent):
                 hook(*given)

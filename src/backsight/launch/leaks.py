@@ -11,7 +11,7 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.live import Leaks
 from backsight.launch.voice import failed
 from backsight.naming.roots import ours
-from backsight.tape import unnumbered
+from backsight.tape import uncompiled, unnumbered
 
 
 class LeakWatch:
@@ -32,6 +32,7 @@ class LeakWatch:
         """Remove the hook."""
         self._handle.remove()
 
+    @uncompiled
     def _stepped(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         # The hook stays until the end: an optimizer iterates over the live dict of its hooks while it calls this one.
         if torch.compiler.is_compiling() or self._failed:

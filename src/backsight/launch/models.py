@@ -18,7 +18,7 @@ from backsight.recording.hook import turn
 from backsight.recording.nested import tensors_in
 from backsight.recording.observed import Observed
 from backsight.recording.tables import Tables
-from backsight.tape import no_torch_function
+from backsight.tape import no_torch_function, uncompiled
 
 MOST = 32
 """Models of one program; what makes new modules for every step is not followed any further."""
@@ -73,6 +73,7 @@ class Models:
         self._stopped = True
         self.detach()
 
+    @uncompiled
     def _called(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
         if torch.compiler.is_compiling() or self._stopped:

@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from backsight.memory._torch import COMPILED
 from backsight.memory.tensors import paths_in
-from backsight.tape import Hushed, Models, next_sequence_number, registered
+from backsight.tape import Hushed, Models, next_sequence_number, registered, uncompiled
 
 Met = Callable[[torch.nn.Module, str], None] | None
 Called = Callable[[Any], None] | None
@@ -86,6 +86,7 @@ class ModuleCalls:
         found = bisect_right(self._sequences, number)
         return (self._changes[found - 1] or "") if found else ""
 
+    @uncompiled
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
         if is_compiling():
             return
@@ -100,6 +101,7 @@ class ModuleCalls:
         self._stack.append(self._paths[id(module)])
         self._changed()
 
+    @uncompiled
     def _exit(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if is_compiling() or not self._stack:
             return

@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from backsight.profiling._torch import accumulator, mark
 from backsight.profiling.subjects import LeafName, Place, Subjects
-from backsight.tape import Hushed
+from backsight.tape import Hushed, uncompiled
 
 
 class Marks:
@@ -54,6 +54,7 @@ class Marks:
                 self._held.append(node)
                 self._handles.append(node.register_prehook(_marking(text)))
 
+    @uncompiled
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
         if torch.compiler.is_compiling():  # torch.compile traces hooks: this makes them vanish from what it compiles
             return
@@ -66,6 +67,7 @@ class Marks:
         begun.__enter__()
         calls.append((module, begun))
 
+    @uncompiled
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             return
@@ -91,6 +93,7 @@ class Marks:
 
 
 def _marking(text: str) -> Any:
+    @uncompiled
     def note(gradients: Any) -> None:
         if not torch.compiler.is_compiling():
             with mark(text):

@@ -12,7 +12,7 @@ from torch.compiler import is_compiling
 
 from backsight.recording._torch import note_trace
 from backsight.recording.cost import Cost
-from backsight.tape import no_torch_function
+from backsight.tape import no_torch_function, uncompiled
 
 turn = threading.RLock()
 """Whoever holds it writes; models may be trained in several threads, and a step may end in any of them."""
@@ -33,6 +33,7 @@ class Hook:
     def __init__(self, take: Callable[..., None], failed: Callable[[Exception], None], cost: Cost):
         self._take, self._failed, self._cost = take, failed, cost
 
+    @uncompiled
     def __call__(self, *args: Any) -> None:
         # torch.compile traces hooks: this line makes them vanish from what it compiles instead of breaking it.
         if is_compiling():

@@ -15,7 +15,7 @@ from backsight.recording._torch import keywords, note_trace
 from backsight.recording.hook import turn
 from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.tables import Tables
-from backsight.tape import no_torch_function
+from backsight.tape import no_torch_function, uncompiled
 
 Taken = tuple[torch.nn.Module, Callable[..., None], Callable[..., None] | None]
 """A module, and what to call when it is called, and when it returns."""
@@ -43,6 +43,7 @@ class _Enter(_CallHook):
         super().__init__(notebook, failed)
         self._by_keyword = by_keyword
 
+    @uncompiled
     def __call__(self, *args: Any) -> None:
         if is_compiling():
             note_trace()
@@ -66,6 +67,7 @@ class _Enter(_CallHook):
 class _Leave(_CallHook):
     __slots__ = ()
 
+    @uncompiled
     def __call__(self, *args: Any) -> None:
         if is_compiling():
             note_trace()

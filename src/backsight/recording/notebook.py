@@ -16,7 +16,7 @@ from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.statistics import native
 from backsight.recording.voice import Voice
-from backsight.tape import no_torch_function
+from backsight.tape import no_torch_function, uncompiled
 
 
 @dataclass(eq=False)
@@ -88,6 +88,7 @@ class PageHook(Hook):
         super().__init__(take, failed, notebook.cost)
         self._notebook = notebook
 
+    @uncompiled
     def __call__(self, *args: Any) -> None:
         if is_compiling():  # as in `Hook`; a call of that would cost as much as all that is here
             note_trace()

@@ -10,6 +10,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from backsight.recording._torch import note_trace
 from backsight.recording.tables import Tables
+from backsight.tape import uncompiled
 
 
 class Listener(Protocol):
@@ -39,6 +40,7 @@ def leave(listener: Listener) -> None:
         _tables.detach()
 
 
+@uncompiled
 def _before(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     if is_compiling():
         note_trace()
@@ -47,6 +49,7 @@ def _before(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         each.stepping(optimizer)
 
 
+@uncompiled
 def _after(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     if is_compiling():
         note_trace()

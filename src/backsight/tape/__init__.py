@@ -34,6 +34,7 @@ from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
 from backsight.tape.reading import BadDocument
 from backsight.tape.tensors import Leaf, Output, Saved
+from backsight.tape.uncompiled import uncompiled
 from backsight.tape.unnumbered import unnumbered
 from backsight.tape.walk import TooManyNodes
 
@@ -79,6 +80,7 @@ __all__ = [
     "sequence_number",
     "storage_key",
     "tensors_in",
+    "uncompiled",
     "unnumbered",
     "version",
     "with_models",

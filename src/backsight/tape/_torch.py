@@ -260,3 +260,14 @@ _storage_key: bool = there("torch.UntypedStorage._cdata", "saved tensors")
 def storage_key(storage: torch.UntypedStorage) -> int:
     """Return what tells the memory of tensors apart: the address of C++'s storage, or that of the memory itself."""
     return storage._cdata if _storage_key else storage.data_ptr()
+
+
+def _skipping(frames: Any) -> Callable[[CodeType], None]:
+    never = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
+    return lambda code: frames.set_code_exec_strategy(code, never)
+
+
+leave_uncompiled: Callable[[CodeType], None] = take(
+    "torch._C._dynamo.eval_frame", "compiled functions", without=lambda code: None, read=_skipping
+)
+"""Have torch.compile leave alone whatever runs this code, and all that it calls."""

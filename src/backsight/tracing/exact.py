@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from backsight.snapshot import groups
+from backsight.tape import uncompiled
 from backsight.tracing._torch import has_compiled, must_not_see_a_mode, next_number, put, remove
 from backsight.tracing.births import Births
 from backsight.tracing.functions import Functions
@@ -83,6 +84,7 @@ class Exact:
         self._mode.ended = self._resting = True
         return True
 
+    @uncompiled
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> None:
         """Be called once in a new thread, at its first line, and be its tracer no more.
 

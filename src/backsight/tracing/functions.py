@@ -20,7 +20,7 @@ from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode
 
 from backsight.naming.roots import ours
-from backsight.tape import no_torch_dispatch, no_torch_function
+from backsight.tape import no_torch_dispatch, no_torch_function, uncompiled
 from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
 from backsight.tracing.asking import who_asked
 from backsight.tracing.backwards import Entry
@@ -44,6 +44,7 @@ class Functions(TorchFunctionMode):
         self._notes = Notes(log, births)
         self._looks = births is not None
 
+    @uncompiled
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -12,7 +12,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from backsight.tape import CallLog, Hushed, modules_in, unnumbered
+from backsight.tape import CallLog, Hushed, modules_in, uncompiled, unnumbered
 from backsight.tracing._torch import has_compiled, must_not_see_a_mode
 from backsight.tracing.changes import StepChanges
 from backsight.tracing.exact import Exact
@@ -78,6 +78,7 @@ class ModuleHooks:
         """Make nothing of calls while paused, nor of those without gradients that do not matter."""
         noted = self._guarded(hook)
 
+        @uncompiled
         def called(module: torch.nn.Module, *given: Any) -> None:
             if is_compiling():
                 return
@@ -125,10 +126,12 @@ class StepHooks:
         begin, end = self._guarded(self._stepping), self._guarded(self._stepped)
         count = self._guarded(self._steps.counted)
 
+        @uncompiled
         def stepping(*given: Any) -> None:
             if not is_compiling() and self._changes is not None:
                 begin(*given)
 
+        @uncompiled
         def stepped(*given: Any) -> None:
             if not is_compiling():
                 (count if self._changes is None else end)(*given)

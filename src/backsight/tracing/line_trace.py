@@ -19,6 +19,7 @@ from typing import Any
 
 from backsight.naming.frames import is_function, locals_of
 from backsight.naming.roots import ours
+from backsight.tape import uncompiled
 from backsight.tracing._torch import next_number
 from backsight.tracing.backwards import CODES, NAMES, Entry
 from backsight.tracing.debuggers import package_of
@@ -103,6 +104,7 @@ class LineTrace:
         if self._mine is not None and sys.gettrace() is self._mine.call:
             sys.settrace(None)
 
+    @uncompiled
     def _arrive(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Be the first trace function of a new thread: give it one of its own."""
         if not self.running:
@@ -157,6 +159,7 @@ class _ThreadTrace:
                     table.add(table.known, now, sites.of_line(self._code, self._line))
                 table.known = now
 
+    @uncompiled
     def _local(self, frame: FrameType, event: str, arg: Any) -> Any:
         try:
             if next_number() != self._known:
@@ -169,6 +172,7 @@ class _ThreadTrace:
             self.owner.bear(failure)
         return self.local
 
+    @uncompiled
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
         if not self.owner.running:
             sys.settrace(None)

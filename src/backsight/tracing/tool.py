@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any
 
 from backsight.naming.roots import ours
+from backsight.tape import uncompiled
 
 _FREE_FOR_ALL = (3, 4)
 """The numbers that PEP 669 reserves for nobody: 0 is for debuggers, 1 for coverage, 2 for profilers."""
@@ -69,6 +70,7 @@ class Tool:
         self._events.clear()
 
     def _guarded(self, callback: Callable[..., Any], fail: Callable[[BaseException], None]) -> Callable[..., Any]:
+        @uncompiled
         def guarded(*given: Any) -> Any:
             try:
                 return callback(*given)

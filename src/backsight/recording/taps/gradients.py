@@ -20,7 +20,7 @@ from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.observed import Observed, Place
 from backsight.recording.page import Entry, Page, Slot
 from backsight.recording.taps.tap import Tap
-from backsight.tape import backward_number, in_backward, version
+from backsight.tape import backward_number, in_backward, uncompiled, version
 
 SMALL = 64 * 1024
 """Bytes of a gradient that may wait for the end of the backward pass, to be read together with others."""
@@ -156,6 +156,7 @@ class _ArrivalHook(PageHook):
 
     __slots__ = ()
 
+    @uncompiled
     def __call__(self, *args: Any) -> None:
         if not is_compiling():
             self._notebook.arrived[id(args[0])] = version(args[0])
