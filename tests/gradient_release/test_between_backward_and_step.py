@@ -292,3 +292,40 @@ def test_a_model_that_outlives_its_released_optimizer_is_an_ordinary_one():
     del model, fresh
     gc.collect()
     assert weight() is None
+
+
+class Scaled(SGD):
+    """Scales by an attribute, and by what its step is given."""
+
+    factor = 1.0
+
+    @torch.no_grad()
+    def step(self, scale=1.0, *, also=1.0):
+        for each in self.param_groups[0]["params"]:
+            if each.grad is not None:
+                each.sub_(each.grad, alpha=0.1 * scale * also * self.factor)
+
+
+@pytest.mark.parametrize(("given", "named"), [(((0.5,), {}), "argument 1"), (((), {"also": 0.5}), "also")])
+def test_what_a_step_is_called_with_is_refused_where_a_part_of_it_was_taken_without(given, named):
+    model = mlp(8, 40, 40, 1)
+    optimizer = Scaled(model.parameters(), lr=0.1)
+    released = release(optimizer, 0)
+    square(model).backward()
+    with pytest.raises(AlreadyStepped, match=rf"^Scaled\.step\(\) is called with {named}, and model\.4.*accumulate"):
+        optimizer.step(*given[0], **given[1])
+    optimizer.step()
+    optimizer.zero_grad()
+    with released.accumulate():
+        square(model).backward()
+    optimizer.step(*given[0], **given[1])
+
+
+def test_an_attribute_of_the_optimizer_set_between_backward_and_step_raises():
+    model = mlp(8, 40, 40, 1)
+    optimizer = Scaled(model.parameters(), lr=0.1)
+    release(optimizer, 0)
+    square(model).backward()
+    optimizer.factor = 0.5
+    with pytest.raises(AlreadyStepped, match=r"^'factor' of the optimizer changed.*model\.4.*Set it before backward"):
+        optimizer.step()

@@ -10,7 +10,7 @@ import torch
 from loops import assert_same, decayed, mlp, square, train
 from torch import optim
 
-from backsight.gradient_release import NotReleasable, release
+from backsight.gradient_release import NotReleasable, ReleaseWarning, release
 
 
 def with_gradient(optimizer):
@@ -202,6 +202,54 @@ class ResetsLate(optim.SGD):
                     each.sub_(momentum.lerp_(each.grad, 0.1), alpha=0.1)
 
 
+class AveragesLate(optim.SGD):
+    """Mixes momenta at every 100th step, a number of its class."""
+
+    every = 100
+    steps = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.steps += 1
+        momenta = [self.state[each].setdefault("m", torch.zeros_like(each)) for each in with_gradient(self)]
+        for each, momentum in zip(with_gradient(self), momenta, strict=True):
+            each.sub_(momentum.lerp_(each.grad, 0.1), alpha=0.1)
+        if self.steps % self.every == 0:
+            mean = torch.stack([momentum.mean() for momentum in momenta]).mean()
+            for momentum in momenta:
+                momentum.add_(mean)
+
+
+LATE = 4000
+
+
+class ClipsFrom(optim.SGD):
+    """Clips from a step on that its module names."""
+
+    steps = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.steps += 1
+        if self.steps > LATE:
+            torch.nn.utils.clip_grad_norm_(with_gradient(self), 1.0)
+        super().step()
+
+
+class SharesAtLowRates(optim.SGD):
+    """Takes one sign for all parameters when a schedule has brought the learning rate down."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        signs = [each.grad.sign().mean() for each in with_gradient(self)]
+        for group in self.param_groups:
+            for each in group["params"]:
+                if each.grad is not None and group["lr"] < 1e-4:
+                    each.sub_(torch.stack(signs).mean(), alpha=group["lr"])
+                elif each.grad is not None:
+                    each.sub_(each.grad, alpha=group["lr"])
+
+
 COUPLED = [
     (SkipsNan, r"at test_proof.py:\d+: `if all\("),
     (SkipsNanByNumbers, r"at test_proof.py:\d+: `numbers = "),
@@ -215,6 +263,9 @@ COUPLED = [
     (MixesLate, r"flow into the step of one, at test_proof.py:\d+: `each.sub_"),
     (RemembersLast, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(self.last"),
     (ResetsLate, r"changes a parameter that has no gradient.*at test_proof.py:\d+: `momentum.zero_\(\)`"),
+    (AveragesLate, r"flow into the step of one, at test_proof.py:\d+: `momentum.add_\(mean\)`"),
+    (ClipsFrom, r"at test_proof.py:\d+: `torch.nn.utils.clip_grad_norm_"),
+    (SharesAtLowRates, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(torch.stack"),
     (CountsCalls, r"they differ in its attribute 'calls'"),
     (SharesByShape, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(momentum"),
     (ShortRate, r"they differ in the weight of parameter"),
@@ -229,6 +280,57 @@ def test_what_couples_parameters_is_refused_with_its_line(kind, line):
 
 def decayed_without(model):
     return [{"params": group["params"]} for group in decayed(model)]
+
+
+class ClipsByEpoch(optim.SGD):
+    """Clips from the second epoch on, which the program sets."""
+
+    epoch = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        if self.epoch >= 2:
+            torch.nn.utils.clip_grad_norm_(with_gradient(self), 1.0)
+        super().step()
+
+
+def test_what_was_set_before_release_is_looked_at():
+    optimizer = ClipsByEpoch(mlp(8, 12, 1).parameters(), lr=0.1)
+    optimizer.epoch = 2
+    with pytest.raises(NotReleasable, match=r"at test_proof.py:\d+: `torch.nn.utils.clip_grad_norm_"):
+        release(optimizer, 0)
+
+
+def test_what_is_set_later_is_told_once():
+    model = mlp(8, 12, 1)
+    optimizer = ClipsByEpoch(model.parameters(), lr=0.1)
+    released = release(optimizer, 0)
+    for optimizer.epoch in (1, 2):
+        optimizer.zero_grad()
+        if optimizer.epoch == 1:
+            with pytest.warns(ReleaseWarning, match=r"^ClipsByEpoch.epoch was set to 1 since release\(\).*it was 0\."):
+                square(model).backward()
+        else:
+            square(model).backward()
+        optimizer.step()
+    released.remove()
+
+
+def test_what_the_step_itself_counts_is_not_told():
+    model = mlp(8, 12, 1)
+    train(model, AveragesNever(model.parameters(), lr=0.1), 5, bucket=0, loss=square)
+
+
+class AveragesNever(optim.SGD):
+    """Counts its steps, and divides by them."""
+
+    steps = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.steps += 1
+        for each in with_gradient(self):
+            each.sub_(each.grad, alpha=0.1 / self.steps)
 
 
 class CountsForAll(optim.SGD):

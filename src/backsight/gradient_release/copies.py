@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from backsight.gradient_release.attributes import hand_on
 from backsight.gradient_release.errors import NotReleasable
 
 Make = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
@@ -83,6 +84,7 @@ class Copies:
                 f"({type(failure).__name__}: {failure}). Pass make=, a function that makes one for other groups: "
                 f"release(optimizer, make=lambda groups: {type(self.original).__name__}(groups, ...))."
             ) from failure
+        hand_on(self.original, optimizer)
         train = getattr(optimizer, "train", None)
         if callable(train):  # schedulefree: it steps only in this mode
             train()

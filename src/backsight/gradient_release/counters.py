@@ -71,12 +71,37 @@ def outside(optimizer: torch.optim.Optimizer) -> dict[str, float]:
 
 
 def turning_points(optimizer: torch.optim.Optimizer) -> list[int]:
-    """Return the whole numbers of an optimizer's settings and attributes, and then those of its code."""
+    """Return the whole numbers of an optimizer's settings and attributes, then of its class, then of its code."""
     held: set[int] = set()
     for value in (*(each.value for each in numbers(optimizer).values()), *optimizer.defaults.values()):
         held |= _whole(value)
-    written = {count for code in _codes(type(optimizer)) for each in code.co_consts for count in _whole(each)}
-    return [*sorted(held), *sorted(written - held)]
+    shared = {count for value in _of_class(type(optimizer)) for count in _whole(value)}
+    written = {count for value in _written(type(optimizer)) for count in _whole(value)}
+    return [*sorted(held), *sorted(shared - held), *sorted(written - held - shared)]
+
+
+def thresholds(optimizer: torch.optim.Optimizer) -> list[float]:
+    """Return the fractions of an optimizer's class and code with which its learning rate may be compared."""
+    kind = type(optimizer)
+    return sorted({value for value in (*_of_class(kind), *_written(kind)) if type(value) is float and 0 < value < 1})
+
+
+def _of_class(kind: type) -> list[Any]:
+    """Return what the class of an optimizer, and its bases outside of PyTorch, hold."""
+    return [value for base in kind.__mro__ if _is_of_others(base) for value in vars(base).values()]
+
+
+def _written(kind: type) -> list[Any]:
+    """Return the constants in the code of a class, and those of its module that the code names."""
+    found: list[Any] = []
+    for code in _codes(kind):
+        found += code.co_consts
+    for base in kind.__mro__:
+        if _is_of_others(base):
+            module = vars(sys.modules.get(base.__module__, object))
+            names = {name for code in _codes(base) for name in code.co_names}
+            found += [module[name] for name in names if isinstance(module.get(name), (int, float))]
+    return found
 
 
 def _collect(place: tuple[Any, ...], entries: Any, holder: Any, found: dict[tuple[Any, ...], Counter]) -> None:

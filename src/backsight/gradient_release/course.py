@@ -28,6 +28,7 @@ class Course:
         self.counts: set[tuple[Any, ...]] = set()
         self.reached = 0
         self._earlier: dict[tuple[Any, ...], Counter] = {}
+        self._rates: list[Any] | None = None
 
     def prepare(self, number: int, given: Given) -> None:
         """Set gradients and counters for a step."""
@@ -39,6 +40,21 @@ class Course:
             self.counts = counting(self._earlier, numbers(self.optimizer))
         if given.jump is not None and self.counts:
             self._jump(given.jump)
+        self._set_rates(given.rate)
+
+    def _set_rates(self, rate: float | None) -> None:
+        """Set the learning rate of every group for one step, and put back what was there before."""
+        groups = self.optimizer.param_groups
+        if self._rates is None and rate is not None:
+            self._rates = [_value(group.get("lr")) for group in groups]
+        for group, own in zip(groups, self._rates or [], strict=False):
+            if isinstance(own, torch.Tensor):
+                with torch.no_grad():
+                    group["lr"].fill_(own if rate is None else rate)
+            elif isinstance(own, float):
+                group["lr"] = own if rate is None else rate
+        if rate is None:
+            self._rates = None
 
     def own(self) -> list[list[torch.Tensor]]:
         """Return, for each parameter, the tensors that are its own: itself, its gradient and its state."""
@@ -64,6 +80,10 @@ class Course:
 
     def _counters(self) -> list[Counter]:
         return [each for at, each in numbers(self.optimizer).items() if at in self.counts]
+
+
+def _value(rate: Any) -> Any:
+    return rate.detach().clone() if isinstance(rate, torch.Tensor) else rate
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

@@ -26,20 +26,22 @@ class MidStep:
     """Compares the end of a step with the moment when its first parameters were stepped.
 
     ```python
-    midstep.note(optimizer.param_groups)     # after a partial step
-    midstep.begin(slot, parameter)           # for each parameter that took it
-    midstep.check(optimizer.param_groups)
+    midstep.note(optimizer.param_groups, attributes(optimizer))      # after a partial step
+    midstep.begin(slot, parameter)                                   # for each parameter that took it
+    midstep.check(optimizer.param_groups, attributes(optimizer))
     ```
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._settings: list[dict[str, Any]] = []
+        self._attributes: dict[str, Any] = {}
         self._ahead = Ahead(ledger)
 
-    def note(self, groups: Groups) -> None:
-        """Remember the settings of the groups."""
+    def note(self, groups: Groups, attributes: dict[str, Any]) -> None:
+        """Remember the settings of the groups, and those that the optimizer itself holds."""
         self._settings = [_settings(group) for group in groups]
+        self._attributes = _settings(attributes)
 
     def begin(self, slot: Slot, parameter: torch.Tensor) -> None:
         """Watch over a parameter that has been stepped."""
@@ -54,7 +56,7 @@ class MidStep:
         """Begin the next step."""
         self._ahead.turn()
 
-    def check(self, groups: Groups) -> None:
+    def check(self, groups: Groups, attributes: dict[str, Any]) -> None:
         """Refuse what the ordinary loop would have let count for parameters that were stepped before.
 
         Raises:
@@ -70,7 +72,9 @@ class MidStep:
                 f"{replaced[0].name()} has a new gradient, and was already stepped inside of the backward pass. "
                 "Keep gradients that you mean to change within `with release.accumulate():`."
             )
-        self._refuse_settings(groups, stepped)
+        for number, (before, group) in enumerate(zip(self._settings, groups, strict=False)):
+            self._refuse_settings(f"group {number}", before, group, stepped)
+        self._refuse_settings("the optimizer", self._attributes, attributes, stepped)
         moved = [slot for slot, each in ledger.stepped if self._has_changed(slot, each)]
         if moved:
             raise AlreadyStepped(
@@ -92,16 +96,17 @@ class MidStep:
             parameter._version != slot.version or address(parameter) != slot.address or self._ahead.changed(parameter)
         )
 
-    def _refuse_settings(self, groups: Groups, stepped: Sequence[Slot]) -> None:
-        for number, (before, group) in enumerate(zip(self._settings, groups, strict=False)):
-            now = _settings(group)
-            if now != before:
-                key = next(key for key in {**before, **now} if before.get(key) != now.get(key))
-                was = "" if isinstance(group.get(key), torch.Tensor) else f", from {before.get(key)} to {now.get(key)},"
-                raise AlreadyStepped(
-                    f"{key!r} of group {number} changed{was} between backward() and optimizer.step(), after "
-                    f"{_named(stepped)} had taken this step inside of backward. Set it before backward(), {_KEEP}"
-                )
+    def _refuse_settings(
+        self, where: str, before: dict[str, Any], holder: dict[str, Any], stepped: Sequence[Slot]
+    ) -> None:
+        now = _settings(holder)
+        if now != before:
+            key = next(key for key in {**before, **now} if before.get(key) != now.get(key))
+            was = "" if isinstance(holder.get(key), torch.Tensor) else f", from {before.get(key)} to {now.get(key)},"
+            raise AlreadyStepped(
+                f"{key!r} of {where} changed{was} between backward() and optimizer.step(), after "
+                f"{_named(stepped)} had taken this step inside of backward. Set it before backward(), {_KEEP}"
+            )
 
 
 def leave_alone(ledger: Ledger) -> None:

@@ -41,6 +41,7 @@ class OwnStep:
             closure = next((each for each in (*args[1:], *kwargs.values()) if callable(each)), None)
             if closure is not None:
                 return self._expect(closure, args, kwargs)
+            self._refuse_arguments(args, kwargs)
         self._prepare()
         return None
 
@@ -60,6 +61,7 @@ class OwnStep:
         self._turn()
         stepping.averaging.turn()
         stepping.attachments.be_last_before_step()
+        stepping.know_attributes()
         if stepping.attachments.changed():
             stepping.survey()
 
@@ -82,6 +84,7 @@ class OwnStep:
         self._withdrawn.clear()
         stepping.partial.abandon()
         stepping.norms.abandon()
+        stepping.know_attributes()
         self._turn()
 
     def _turn(self) -> None:
@@ -122,7 +125,7 @@ class OwnStep:
         stepping, ledger = self._stepping, self._stepping.ledger
         if not self._withdrawn:  # else a step failed, or is that of a class that calls its base's
             stepping.midstep.end()
-            stepping.midstep.check(stepping.optimizer.param_groups)
+            stepping.midstep.check(stepping.optimizer.param_groups, stepping.attributes())
             self._withdrawn = [entry for entry in ledger.stepped if entry[1].grad is not None]
             for _, parameter in self._withdrawn:
                 parameter.grad = None
@@ -131,6 +134,22 @@ class OwnStep:
             done = slot.state == STEPPED and slot.number == ledger.number
             if zeroed is not None and zeroed.grad is None and not done:
                 zeroed.grad = torch.zeros_like(zeroed)
+
+    def _refuse_arguments(self, args: Any, kwargs: Any) -> None:
+        """Refuse what a step is called with, such as a loss, when some parameters were stepped without it.
+
+        Raises:
+            AlreadyStepped: if there is such an argument, and such parameters.
+        """
+        given = [*(f"argument {at}" for at, each in enumerate(args[1:], 1) if each is not None), *kwargs]
+        given = [name for name in given if name not in kwargs or kwargs[name] is not None]
+        if given and self._stepping.ledger.stepped:
+            raise AlreadyStepped(
+                f"{type(self._stepping.optimizer).__name__}.step() is called with {' and '.join(given)}, and "
+                f"{listed(self._stepping.stepped)} took this step inside of backward, without it. Keep the gradients "
+                "of such a step: run its backward within `with release.accumulate():`. Or have the optimizer read it "
+                "from an attribute that is set before backward()."
+            )
 
     def _expect(self, closure: Callable[[], Any], args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         """Have a backward within `optimizer.step(closure)` be released, and what it leaves be stepped after it."""

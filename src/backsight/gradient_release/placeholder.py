@@ -117,7 +117,10 @@ def _norms(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
 def _norm_of(gone: Placeholder, order: float, whole: bool = True) -> torch.Tensor:
     taken = gone.norm_taken
     if taken is None or order != 2 or not whole:
-        raise GradientGone(f"{_told(gone)} Only its 2-norm was taken, not a norm of order {order}.")
+        raise GradientGone(
+            f"{_told(gone)} Only its 2-norm was taken, not a norm of order {order}. To keep gradients for this step, "
+            "run its backward within `with release.accumulate():`."
+        )
     return taken.clone()
 
 

@@ -19,7 +19,7 @@ from backsight.gradient_release.errors import CoupledOptimizer, NotReleasable
 from backsight.gradient_release.evidence import Evidence
 from backsight.gradient_release.partial_step import Layout
 from backsight.gradient_release.per_step_globals import same
-from backsight.gradient_release.proof import prove
+from backsight.gradient_release.proof import INSIST, prove
 from backsight.gradient_release.release import Release
 from backsight.gradient_release.scenario import Given, even_steps, gradients_of, rare_steps
 from backsight.quiet import quietly
@@ -74,7 +74,8 @@ def _tried(name: str, optimizer: torch.optim.Optimizer, make: Make | None) -> Ev
         differing = found
     raise NotReleasable(
         f"{type(optimizer).__name__} does not step each parameter by itself. Released steps of small parameters were "
-        f"compared to those of the ordinary loop: {differing}."
+        f"compared to those of the ordinary loop: {differing}. Train without release(), or insist: release(optimizer, "
+        "trust=True)."
     )
 
 
@@ -107,7 +108,7 @@ class _Trial:
         if (what := _difference(self._expected, self._ordinary())) is not None:
             raise NotReleasable(
                 f"{type(copies.original).__name__} cannot be probed: two ordinary runs with the same seed differ in "
-                f"{what}."
+                f"{what}. {INSIST}"
             )
 
     def differs(self, layout: Layout) -> str | None:
@@ -134,7 +135,7 @@ class _Trial:
                 if given.even:
                     raise NotReleasable(
                         f"{type(optimizer).__name__} cannot be probed: its plain step failed with small parameters "
-                        f"({type(failure).__name__}: {failure})."
+                        f"({type(failure).__name__}: {failure}). {INSIST}"
                     ) from failure
                 del self._steps[number:]
                 return self._ordinary()

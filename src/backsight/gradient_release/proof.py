@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.gradient_release.copies import Copies, Make, tiny
-from backsight.gradient_release.counters import jumps, outside, turning_points
+from backsight.gradient_release.counters import jumps, outside, thresholds, turning_points
 from backsight.gradient_release.course import Course
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.flow import Flow, Read
@@ -23,10 +23,11 @@ from backsight.gradient_release.labels import Labels, bit
 from backsight.gradient_release.moment import Moment, Outcome, changed
 from backsight.gradient_release.origin import Line, Trail, line_of_failure
 from backsight.gradient_release.per_step_globals import same
-from backsight.gradient_release.scenario import EVEN, Given, at_counts, even_steps, rare_steps
+from backsight.gradient_release.scenario import EVEN, Given, at_counts, at_rates, even_steps, rare_steps
 
 MOST_OF_A_GROUP = 4
 MOST_JUMPS = 16
+MOST_RATES = 8
 MOST_RUNS = 3000
 """Parameters that may be stepped in interventions; about a second."""
 
@@ -75,6 +76,7 @@ def prove(optimizer: torch.optim.Optimizer, make: Make | None) -> Proof:
     return Proof(len(followed.steps), tried.runs, followed.counted)
 
 
+INSIST = "If you know that it steps each parameter by itself, insist: release(optimizer, trust=True)."
 _WITHOUT_FOREACH = "If it computes parameters of one shape together, make it with foreach=False. "
 
 
@@ -103,7 +105,8 @@ class _Followed:
             self._follow(number, given)
         counts = jumps(turning_points(self._course.optimizer), MOST_JUMPS)
         late = at_counts(places, counts, len(self._course.leaders()))
-        for number, given in enumerate([*late, *rare_steps(places)], len(even)):
+        rates = at_rates(places, thresholds(self._course.optimizer), MOST_RATES)
+        for number, given in enumerate([*late, *rates, *rare_steps(places)], len(even)):
             self._follow(number, given)
 
     @property
@@ -149,7 +152,7 @@ class _Followed:
                 ) from own
             raise NotReleasable(
                 f"{self._name} cannot be probed: its plain step failed with small parameters "
-                f"({type(own).__name__}: {own})."
+                f"({type(own).__name__}: {own}). {INSIST}"
             ) from own
         raise _Unseen(f"its step cannot be followed ({type(failure).__name__}: {failure}).") from failure
 

@@ -23,12 +23,13 @@ class Given(NamedTuple):
     """What one step is given.
 
     factors: of each parameter's gradient; jump: how the counters are set before; even: whether it is a step
-    that every optimizer can take.
+    that every optimizer can take; rate: the learning rate of all groups in it, if not their own.
     """
 
     factors: tuple[Factor, ...]
     jump: Jump | None = None
     even: bool = True
+    rate: float | None = None
 
 
 EVEN = 7
@@ -67,6 +68,12 @@ def at_counts(places: Sequence[int], counts: Sequence[int], leaders: int) -> lis
     plain = Given((1.0,) * len(places))
     jumps = [Jump(count, leader) for count in counts for leader in range(min(leaders, 2))]
     return [each for jump in jumps for each in (plain._replace(jump=jump), plain, plain)]
+
+
+def at_rates(places: Sequence[int], thresholds: Sequence[float], most: int) -> list[Given]:
+    """Return steps with learning rates that a schedule may come to: none, and ones below and above these."""
+    rates = {rate for each in [*thresholds[:most], *thresholds[-1:]] for rate in (each * 0.9, each * 1.1)}
+    return [Given((1.0,) * len(places), even=False, rate=rate) for rate in (0.0, *sorted(rates))]
 
 
 def gradients_of(given: Given, parameters: Sequence[torch.Tensor], number: int) -> list[torch.Tensor | None]:

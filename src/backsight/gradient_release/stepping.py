@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,6 +20,7 @@ from backsight.gradient_release.accumulation import MomentumAccumulation
 from backsight.gradient_release.ahead import may_be_ahead
 from backsight.gradient_release.arrival import HELD, STEPPED, Slot
 from backsight.gradient_release.attachments import Attachments
+from backsight.gradient_release.attributes import SetSince, attributes
 from backsight.gradient_release.averaging import Averaging
 from backsight.gradient_release.errors import NotReleasable, ReleaseError
 from backsight.gradient_release.first_look import look, warn_of_waiting
@@ -79,6 +80,7 @@ class Stepping:
         self._waiting: dict[int, int] = {}
         """Bytes of the gradients of parameters whose memory others share, by the `id` of the parameter."""
         self._looked = probing
+        self._set_since = None if probing or partial.trusted else SetSince(self.optimizer)
         ledger.emptied_by(self)
         weakref.finalize(self, _close, weakref.ref(ledger))
 
@@ -99,6 +101,15 @@ class Stepping:
     def parameter_of(self, slot: Slot) -> torch.Tensor | None:
         """Return the parameter of a slot, if the optimizer still holds it."""
         return next((each for each in self.attachments.parameters() if id(each) == slot.key), None)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the settings that an optimizer holds beside its groups; of one of PyTorch's there are none."""
+        return {} if self.partial.trusted else attributes(self.optimizer)
+
+    def know_attributes(self) -> None:
+        """Take the attributes that there are now for the optimizer's own doing."""
+        if self._set_since is not None:
+            self._set_since.renew()
 
     def survey(self) -> None:
         """Look at what parameters there are; attach to them, unless all their gradients fit into the bucket anyway."""
@@ -226,6 +237,8 @@ class Stepping:
             self._looked = True
         if self.ledger.stepped:
             return
+        if self._set_since is not None:
+            self._set_since.tell()
         if self.attachments.changed():
             self.survey()
         if in_backward():  # else clipping calls, from our hook, and the table of hooks is being gone through
@@ -273,7 +286,7 @@ class Stepping:
             ledger.pending += [(slot, each) for slot, each, _ in ready]
             raise
         if not (ledger.stepped and self.partial.trusted):  # others are put back, which counts as a change
-            self.midstep.note(self.optimizer.param_groups)
+            self.midstep.note(self.optimizer.param_groups, self.attributes())
         for slot, each, gradient in ready:
             slot.state = STEPPED
             leave_placeholder(slot, each, gradient, norms.get(slot.key))

@@ -1,0 +1,77 @@
+"""What an optimizer that is not PyTorch's keeps in attributes, which a program may set: an epoch, a loss."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from backsight.gradient_release.errors import ReleaseWarning
+
+_PLAIN = (bool, int, float, str, type(None))
+_OF_THE_CLASS = frozenset({"state", "param_groups", "defaults", "step"})
+
+
+def attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return the public attributes of an optimizer that are numbers, words, switches, or tuples of these."""
+    return {
+        name: value
+        for name, value in vars(optimizer).items()
+        if not name.startswith("_") and name not in _OF_THE_CLASS and _is_plain(value)
+    }
+
+
+def hand_on(optimizer: torch.optim.Optimizer, made: torch.optim.Optimizer) -> None:
+    """Give an optimizer what was set on one like it, but for counts that have gone up since that was made."""
+    there = vars(made)
+    for name, value in attributes(optimizer).items():
+        if name in there and not _is_plain(there[name]):
+            continue
+        if type(value) is int and optimizer.state and not hasattr(type(optimizer), name):
+            continue
+        setattr(made, name, value)
+
+
+class SetSince:
+    """Tells of attributes that were set outside of a step, since that was shown to step each parameter by itself.
+
+    ```python
+    since = SetSince(optimizer)
+    optimizer.epoch = 1
+    since.tell()        # a ReleaseWarning, once for each attribute
+    since.renew()       # after a step, which may set what it likes
+    ```
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer):
+        self._optimizer = optimizer
+        self._told: set[str] = set()
+        self.renew()
+
+    def renew(self) -> None:
+        """Take what there is now for known."""
+        self._known = attributes(self._optimizer)
+
+    def tell(self) -> None:
+        """Warn of an attribute that is not what it was."""
+        now = attributes(self._optimizer)
+        if now == self._known:
+            return
+        kind = type(self._optimizer)
+        for name, value in now.items():
+            was = self._known.get(name, getattr(kind, name, None))
+            if name not in self._told and value != was and value == value:
+                self._told.add(name)
+                warnings.warn(
+                    f"{kind.__name__}.{name} was set to {value!r} since release() looked into its step, where it was "
+                    f"{was!r}. Steps that use another value were not looked at. If it decides whether parameters are "
+                    "stepped by themselves, set it before release(): release.remove(), and release the optimizer anew.",
+                    ReleaseWarning,
+                    stacklevel=2,
+                )
+        self._known = now
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
