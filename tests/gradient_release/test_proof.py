@@ -11,6 +11,7 @@ from loops import assert_same, decayed, mlp, square, train
 from torch import optim
 
 from backsight.gradient_release import NotReleasable, ReleaseWarning, release
+from backsight.gradient_release.counters import jumps, turning_points
 
 
 def with_gradient(optimizer):
@@ -250,6 +251,54 @@ class SharesAtLowRates(optim.SGD):
                     each.sub_(each.grad, alpha=group["lr"])
 
 
+class BorrowsWhereLarge(optim.SGD):
+    """Takes the gradients of all for a parameter that has grown large."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        mean = torch.stack([each.grad.mean() for each in with_gradient(self)]).sum()
+        for each in with_gradient(self):
+            each.sub_(each.grad + mean if each.norm().item() > 1e9 else each.grad, alpha=0.1)
+
+
+class BorrowsLate(optim.SGD):
+    """Takes the gradients of all when a power of its count is small."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for each in with_gradient(self):
+            count = self.state[each].setdefault("step", torch.zeros(()))
+            count += 1
+            gradients = [other.grad.mean() for other in with_gradient(self)]
+            each.sub_(each.grad * torch.stack(gradients).sum() if 0.99 ** count.item() < 0.5 else each.grad, alpha=0.1)
+
+
+class BorrowsAtLowMomentum(optim.SGD):
+    """Takes the gradients of all when a schedule has brought the momentum down."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for each in group["params"]:
+                if each.grad is not None and group["momentum"] < 0.9:
+                    each.sub_(torch.stack([other.grad.mean() for other in with_gradient(self)]).sum())
+                elif each.grad is not None:
+                    each.sub_(each.grad, alpha=0.1)
+
+
+class BorrowsAtLowPower(optim.SGD):
+    """Takes the gradients of all when a power of a count that is its own is small."""
+
+    steps = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.steps += 1
+        for each in with_gradient(self):
+            gradients = [other.grad.mean() for other in with_gradient(self)]
+            each.sub_(each.grad * torch.stack(gradients).sum() if 0.99**self.steps < 0.5 else each.grad, alpha=0.1)
+
+
 COUPLED = [
     (SkipsNan, r"at test_proof.py:\d+: `if all\("),
     (SkipsNanByNumbers, r"at test_proof.py:\d+: `numbers = "),
@@ -266,6 +315,9 @@ COUPLED = [
     (AveragesLate, r"flow into the step of one, at test_proof.py:\d+: `momentum.add_\(mean\)`"),
     (ClipsFrom, r"at test_proof.py:\d+: `torch.nn.utils.clip_grad_norm_"),
     (SharesAtLowRates, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(torch.stack"),
+    (BorrowsWhereLarge, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(each.grad \+ mean"),
+    (BorrowsLate, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(each.grad \* torch"),
+    (BorrowsAtLowPower, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(each.grad \* torch"),
     (CountsCalls, r"they differ in its attribute 'calls'"),
     (SharesByShape, r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(momentum"),
     (ShortRate, r"they differ in the weight of parameter"),
@@ -280,6 +332,13 @@ def test_what_couples_parameters_is_refused_with_its_line(kind, line):
 
 def decayed_without(model):
     return [{"params": group["params"]} for group in decayed(model)]
+
+
+def test_a_momentum_that_a_schedule_may_come_to_is_looked_at():
+    with pytest.raises(
+        NotReleasable, match=r"flow into the step of one, at test_proof.py:\d+: `each.sub_\(torch.stack"
+    ):
+        release(BorrowsAtLowMomentum(mlp(8, 12, 1).parameters(), lr=0.1, momentum=0.95), 0)
 
 
 class ClipsByEpoch(optim.SGD):
@@ -512,8 +571,10 @@ def test_counts_are_looked_for_in_settings_and_in_code():
                 return None
             return super().step()
 
-    proof = release(Late(mlp(8, 12, 1).parameters())).evidence.proof
-    assert "up to step 15309," in proof
+    optimizer = Late(mlp(8, 12, 1).parameters())
+    counts = jumps(turning_points(optimizer), 16)
+    assert {319, 640, 7652, 15306} < set(counts)
+    assert f"up to step {counts[-1] + 3}," in release(optimizer).evidence.proof
 
 
 class NeedsEveryGradient(optim.SGD):

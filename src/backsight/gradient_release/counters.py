@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+LATE = (100, 1_000, 10_000, 100_000, 1_000_000)
+"""Counts that are gone to in any case: what begins at a count that is computed has begun there."""
+
 LARGEST = 10**7
 """Greater numbers are no counts of steps."""
 
@@ -166,7 +169,7 @@ def _is_of_others(base: type) -> bool:
 
 
 def jumps(points: Sequence[int], most: int) -> list[int]:
-    """Return the counts to which to jump: two before each turning point, of the first ones also before its double."""
+    """Return the counts to which to jump: late ones, and two before each turning point, and before the doubles."""
     counts = dict.fromkeys(point - 2 for point in points)
     counts.update(dict.fromkeys(2 * point - 2 for point in points[:most]))
-    return sorted([count for count in counts if count >= 5][:most])
+    return sorted({*[count for count in counts if count >= 5][:most], *LATE})

@@ -28,7 +28,7 @@ class Course:
         self.counts: set[tuple[Any, ...]] = set()
         self.reached = 0
         self._earlier: dict[tuple[Any, ...], Counter] = {}
-        self._rates: list[Any] | None = None
+        self._own: list[tuple[dict[str, Any], str, Any]] = []
 
     def prepare(self, number: int, given: Given) -> None:
         """Set gradients and counters for a step."""
@@ -40,21 +40,20 @@ class Course:
             self.counts = counting(self._earlier, numbers(self.optimizer))
         if given.jump is not None and self.counts:
             self._jump(given.jump)
-        self._set_rates(given.rate)
+        self._set(given.setting)
 
-    def _set_rates(self, rate: float | None) -> None:
-        """Set the learning rate of every group for one step, and put back what was there before."""
-        groups = self.optimizer.param_groups
-        if self._rates is None and rate is not None:
-            self._rates = [_value(group.get("lr")) for group in groups]
-        for group, own in zip(groups, self._rates or [], strict=False):
-            if isinstance(own, torch.Tensor):
-                with torch.no_grad():
-                    group["lr"].fill_(own if rate is None else rate)
-            elif isinstance(own, float):
-                group["lr"] = own if rate is None else rate
-        if rate is None:
-            self._rates = None
+    def _set(self, setting: tuple[str, float] | None) -> None:
+        """Put back the settings of the step before, and set one in all groups that have it, and not as 0."""
+        for group, key, own in self._own:
+            _assign(group, key, own)
+        self._own = []
+        if setting is not None:
+            key, value = setting
+            for group in self.optimizer.param_groups:
+                own = group.get(key)
+                if isinstance(own, torch.Tensor) or (isinstance(own, (float, tuple)) and own not in (0.0, ())):
+                    self._own.append((group, key, own.detach().clone() if isinstance(own, torch.Tensor) else own))
+                    _assign(group, key, (value, *own[1:]) if isinstance(own, tuple) else value)
 
     def own(self) -> list[list[torch.Tensor]]:
         """Return, for each parameter, the tensors that are its own: itself, its gradient and its state."""
@@ -82,8 +81,13 @@ class Course:
         return [each for at, each in numbers(self.optimizer).items() if at in self.counts]
 
 
-def _value(rate: Any) -> Any:
-    return rate.detach().clone() if isinstance(rate, torch.Tensor) else rate
+def _assign(group: dict[str, Any], key: str, value: Any) -> None:
+    """Set a setting; one that is a tensor stays the same tensor."""
+    if isinstance(group[key], torch.Tensor):
+        with torch.no_grad():
+            group[key].copy_(torch.as_tensor(value))
+    else:
+        group[key] = value
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

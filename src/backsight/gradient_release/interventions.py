@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from backsight.gradient_release.counters import numbers
+from backsight.gradient_release.flow import Flow
+from backsight.gradient_release.labels import Labels
 from backsight.gradient_release.reads import Operations
 
 FLOATS = (0.0, 1.0, -1.0, 1e12, 1e-12, math.inf, math.nan)
@@ -31,6 +33,21 @@ class Substitution(Operations):  # type: ignore[no-untyped-call]  # PyTorch's mo
 
     def on_read(self, operation: str, tensors: list[torch.Tensor], value: Any) -> Any:
         """Return the other value for this read, and for all others what they return."""
+        self._left -= 1
+        return _like(value, self._value) if self._left == -1 else value
+
+
+class Detour(Flow):  # type: ignore[no-untyped-call]  # as above
+    """Follows a step in which one read, counted from 0, returns something else."""
+
+    def __init__(self, own: Sequence[Sequence[torch.Tensor]], number: int, value: Any):
+        super().__init__(Labels(), own)
+        self._left = number
+        self._value = value
+
+    def on_read(self, operation: str, tensors: list[torch.Tensor], value: Any) -> Any:
+        """Note a read, and return the other value for this one."""
+        super().on_read(operation, tensors, value)
         self._left -= 1
         return _like(value, self._value) if self._left == -1 else value
 

@@ -18,12 +18,19 @@ from backsight.gradient_release.counters import jumps, outside, thresholds, turn
 from backsight.gradient_release.course import Course
 from backsight.gradient_release.errors import NotReleasable
 from backsight.gradient_release.flow import Flow, Read
-from backsight.gradient_release.interventions import Listening, Substitution, instead_of, other_gradients, step_ahead
+from backsight.gradient_release.interventions import (
+    Detour,
+    Listening,
+    Substitution,
+    instead_of,
+    other_gradients,
+    step_ahead,
+)
 from backsight.gradient_release.labels import Labels, bit
 from backsight.gradient_release.moment import Moment, Outcome, changed
 from backsight.gradient_release.origin import Line, Trail, line_of_failure
 from backsight.gradient_release.per_step_globals import same
-from backsight.gradient_release.scenario import EVEN, Given, at_counts, at_rates, even_steps, rare_steps
+from backsight.gradient_release.scenario import EVEN, Given, at_counts, at_settings, even_steps, rare_steps
 
 MOST_OF_A_GROUP = 4
 MOST_JUMPS = 16
@@ -80,7 +87,7 @@ INSIST = "If you know that it steps each parameter by itself, insist: release(op
 _WITHOUT_FOREACH = "If it computes parameters of one shape together, make it with foreach=False. "
 
 
-def _foreach(optimizer: torch.optim.Optimizer) -> bool:
+def takes_foreach(optimizer: torch.optim.Optimizer) -> bool:
     """Whether an optimizer takes `foreach`, and was not made without."""
     held = (*optimizer.param_groups, vars(optimizer))
     return any("foreach" in each and each["foreach"] is not False for each in held)
@@ -95,7 +102,7 @@ class _Followed:
 
     def __init__(self, copies: Copies):
         self._name = type(copies.original).__name__
-        self._foreach = _foreach(copies.original)
+        self._foreach = takes_foreach(copies.original)
         self.steps: list[tuple[int, Given, list[Read]]] = []
         self._labels = Labels()
         self._course = Course(*copies.new())
@@ -105,7 +112,7 @@ class _Followed:
             self._follow(number, given)
         counts = jumps(turning_points(self._course.optimizer), MOST_JUMPS)
         late = at_counts(places, counts, len(self._course.leaders()))
-        rates = at_rates(places, thresholds(self._course.optimizer), MOST_RATES)
+        rates = at_settings(places, thresholds(self._course.optimizer), MOST_RATES)
         for number, given in enumerate([*late, *rates, *rare_steps(places)], len(even)):
             self._follow(number, given)
 
@@ -129,7 +136,7 @@ class _Followed:
             if number < EVEN:
                 self._refuse_failure(number, given, failure)
             return  # numbers that this optimizer cannot take
-        self._judge(flow, course.own())
+        judge(course.optimizer, flow, course.own(), self._foreach)
         self._refuse_counts(shared, outside(course.optimizer))
         for each, (pointer, value) in zip(course.parameters, values, strict=True):
             if each.data_ptr() == pointer and flow.unseen(each) and not same(each.detach(), value):
@@ -165,23 +172,6 @@ class _Followed:
                 "would change it several times. Keep it in the optimizer (`self`), or train without release()."
             )
 
-    def _judge(self, flow: Flow, own: Sequence[Sequence[torch.Tensor]]) -> None:
-        if (write := flow.foreign(own)) is not None:
-            raise coupled(
-                self._name,
-                "values of several parameters flow into the step of one",
-                write.line,
-                "" if write.source == write.line else f" (they come together at {write.source})",
-                (_WITHOUT_FOREACH if self._foreach else "")
-                + "If this clips by the norm of all gradients, turn it off and call release.clip(max_norm) instead.",
-            )
-        if flow.drawn is not None or flow.drew():
-            raise coupled(
-                self._name,
-                "its step draws random numbers, and which ones a parameter gets hangs on the order of all",
-                flow.drawn,
-            )
-
 
 class _Tried:
     """The same steps again, from the same state, with something replaced."""
@@ -192,7 +182,9 @@ class _Tried:
         self._course = course
         self._optimizer, self._parameters = course.optimizer, course.parameters
         self._most = max(60, MOST_RUNS // len(self._parameters))
+        self._foreach = takes_foreach(copies.original)
         self._seen: dict[Any, int] = {}
+        self._detours: set[Any] = set()
         self.runs = 0
         for number, given, reads in followed.steps:
             course.prepare(number, given)
@@ -234,6 +226,22 @@ class _Tried:
                 what = "a value of several parameters" if several else "a value of one parameter"
                 whom = "their step" if several else "the step of others" if others else "what all parameters share"
                 raise coupled(self._name, f"its step reads {what} into Python, and {whom} hangs on it", read.line)
+            detour = read.line, read.operation, repr(other)
+            if own and detour not in self._detours:
+                self._detours.add(detour)
+                self._take_detour(at, other)
+
+    def _take_detour(self, at: int, other: Any) -> None:
+        """Follow the step in which one read returns something else: it may take another branch."""
+        self.runs += 1
+        self._moment.restore()
+        flow = Detour(self._course.own(), at, other)
+        try:
+            with flow:
+                take_step(self._optimizer)
+        except Exception:
+            return
+        judge(self._optimizer, flow, self._course.own(), self._foreach)
 
     def _other_gradients(self, brief: bool) -> None:
         """Give one parameter other gradients."""
@@ -317,6 +325,32 @@ class _Tried:
 def take_step(optimizer: torch.optim.Optimizer) -> None:
     """Take a step: the frame up to which a line is looked for."""
     optimizer.step()
+
+
+def judge(
+    optimizer: torch.optim.Optimizer, flow: Flow, own: Sequence[Sequence[torch.Tensor]], takes_foreach: bool
+) -> None:
+    """Refuse an optimizer, in a step of which values came from one parameter to another, or chance from the order.
+
+    Raises:
+        NotReleasable: with the line where that was.
+    """
+    name = type(optimizer).__name__
+    if (write := flow.foreign(own)) is not None:
+        raise coupled(
+            name,
+            "values of several parameters flow into the step of one",
+            write.line,
+            "" if write.source == write.line else f" (they come together at {write.source})",
+            (_WITHOUT_FOREACH if takes_foreach else "")
+            + "If this clips by the norm of all gradients, turn it off and call release.clip(max_norm) instead.",
+        )
+    if flow.drawn is not None or flow.drew():
+        raise coupled(
+            name,
+            "its step draws random numbers, and which ones a parameter gets hangs on the order of all",
+            flow.drawn,
+        )
 
 
 def coupled(name: str, what: str, line: Line | None, before: str = "", do: str = "") -> NotReleasable:

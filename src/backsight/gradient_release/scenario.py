@@ -23,13 +23,13 @@ class Given(NamedTuple):
     """What one step is given.
 
     factors: of each parameter's gradient; jump: how the counters are set before; even: whether it is a step
-    that every optimizer can take; rate: the learning rate of all groups in it, if not their own.
+    that every optimizer can take; setting: what a schedule has made of a setting of all groups.
     """
 
     factors: tuple[Factor, ...]
     jump: Jump | None = None
     even: bool = True
-    rate: float | None = None
+    setting: tuple[str, float] | None = None
 
 
 EVEN = 7
@@ -70,10 +70,20 @@ def at_counts(places: Sequence[int], counts: Sequence[int], leaders: int) -> lis
     return [each for jump in jumps for each in (plain._replace(jump=jump), plain, plain)]
 
 
-def at_rates(places: Sequence[int], thresholds: Sequence[float], most: int) -> list[Given]:
-    """Return steps with learning rates that a schedule may come to: none, and ones below and above these."""
-    rates = {rate for each in [*thresholds[:most], *thresholds[-1:]] for rate in (each * 0.9, each * 1.1)}
-    return [Given((1.0,) * len(places), even=False, rate=rate) for rate in (0.0, *sorted(rates))]
+def at_settings(places: Sequence[int], thresholds: Sequence[float], most: int) -> list[Given]:
+    """Return steps with settings that a schedule may come to: no learning rate, and ones beside these fractions.
+
+    Of a momentum, or the first beta, the greatest fractions are taken, of a learning rate the smallest.
+    """
+    rates = {0.0, *_beside([*thresholds[:most], *thresholds[-1:]])}
+    settings = [("lr", rate) for rate in sorted(rates)]
+    settings += [(key, value) for key in ("momentum", "betas") for value in _beside(thresholds[-most // 2 :])]
+    return [Given((1.0,) * len(places), even=False, setting=setting) for setting in settings]
+
+
+def _beside(fractions: Sequence[float]) -> list[float]:
+    """Return a number below and one above each fraction, which stay between 0 and 1."""
+    return sorted({number for each in fractions for number in (each * 0.97, min(each * 1.03, (1 + each) / 2))})
 
 
 def gradients_of(given: Given, parameters: Sequence[torch.Tensor], number: int) -> list[torch.Tensor | None]:
