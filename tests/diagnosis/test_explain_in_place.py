@@ -296,7 +296,7 @@ class TestModulesThatWorkInPlace:
             """
         )
         assert finding.title == ("model.2, a ReLU made with inplace=True, changed what sigmoid had saved for backward.")
-        assert finding.fix == "Make it without inplace=True: nn.ReLU()."
+        assert finding.fix == "Make that ReLU without inplace=True."
 
     def test_one_that_writes_over_what_a_branch_needs(self):
         finding = explained(

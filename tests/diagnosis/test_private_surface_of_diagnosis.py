@@ -7,7 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from backsight.diagnosis import _torch
-from backsight.diagnosis.evidence.failure import failure_of
+from backsight.story.failure import failure_of
 from backsight.tape import ENGINE_CALLS
 from backsight.tape._torch import forward_class
 

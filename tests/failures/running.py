@@ -17,7 +17,7 @@ import torch
 from scripts import Script
 
 import backsight as bs
-from backsight.diagnosis.evidence.failure import failure_of
+from backsight.story.failure import failure_of
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 
 import backsight as bs
 from backsight.diagnosis.errors import ERRORS, known
-from backsight.diagnosis.errors.modified.case import Said, said_by
+from backsight.diagnosis.errors.modified import Said, said_by
 from backsight.diagnosis.errors.unused_in_ddp import without_gradient
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.profiling.marks import Marks

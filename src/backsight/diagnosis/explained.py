@@ -10,11 +10,11 @@ from typing import Any
 
 from backsight.diagnosis.errors import Known, known
 from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
-from backsight.diagnosis.evidence.failure import Failure, failure_at, failure_of, message_of, of_error
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming import standstill
 from backsight.naming.plain import namespace
+from backsight.story.failure import Failure, failure_at, failure_of, message_of, of_error
 from backsight.tape import no_torch_function
 
 

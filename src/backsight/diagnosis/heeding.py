@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from backsight.diagnosis.evidence.failure import message_of
 from backsight.diagnosis.explained import explained_warning
 from backsight.diagnosis.finding import Finding
 from backsight.naming.roots import is_user, ours
+from backsight.story.failure import message_of
 
 _MOST = 10_000
 """Different warnings and places that are looked at."""

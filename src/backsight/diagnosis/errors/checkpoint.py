@@ -8,9 +8,7 @@ from collections.abc import Iterator
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure, function_of, message_of
 from backsight.diagnosis.evidence.recomputed import first_difference
-from backsight.diagnosis.evidence.sections import run_by, sections
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, unsteady
 from backsight.diagnosis.finding import Finding
@@ -18,6 +16,8 @@ from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name
 from backsight.source import Place
 from backsight.source.body import callee
+from backsight.story.failure import Failure, function_of, message_of
+from backsight.story.sections import run_by, sections
 from backsight.tracing import Line
 
 CODE = "BS210"

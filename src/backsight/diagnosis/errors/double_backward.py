@@ -6,15 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from backsight.diagnosis.errors.modified.spelling import is_spelled
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure, method
-from backsight.diagnosis.evidence.sections import sections, undecorated
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name
 from backsight.source import Place, backward_calls, function_at, statement_at
 from backsight.source.body import callee, dotted, expressions, is_constant, keyword
+from backsight.story.failure import Failure, method
+from backsight.story.sections import sections, undecorated
+from backsight.story.spelling import is_spelled
 
 CODE = "BS215"
 

@@ -6,10 +6,10 @@ import re
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.source import Place
+from backsight.story.failure import Failure
 
 CODE = "BS207"
 

@@ -7,10 +7,10 @@ import re
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.snapshot import survey
+from backsight.story.failure import Failure
 from backsight.tape import Graph
 
 CODE = "BS217"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made
-from backsight.diagnosis.evidence.memory import shape_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
+from backsight.story.failure import Failure
+from backsight.story.memory import shape_of
 
 CODE = "BS216"
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.memory import needs_gradient
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
 from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.body import Body, dotted, statement_at
+from backsight.story.failure import Failure
+from backsight.story.memory import needs_gradient
 from backsight.tape.ops import op_name
 
 CODE = "BS208"

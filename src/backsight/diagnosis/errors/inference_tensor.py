@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.evaluated import value_of
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.inferred import Block, inference_block
-from backsight.diagnosis.evidence.memory import is_tensor
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
 from backsight.naming.plain import namespace
 from backsight.source.body import expressions
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure
+from backsight.story.memory import is_tensor
 from backsight.tape import tensors_in
 
 CODE = "BS214"

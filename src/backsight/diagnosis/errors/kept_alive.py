@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.holders import results_held, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.snapshot import survey
+from backsight.story.failure import Failure
 from backsight.tape import Graph
 
 CODE = "BS218"

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor, needs_gradient
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
@@ -18,6 +16,8 @@ from backsight.source import Place, assignments, inplace_changes
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import blocks, callee, dotted, expressions, statements
 from backsight.source.out_of_place import out_of_place
+from backsight.story.failure import Failure
+from backsight.story.memory import base_of, is_leaf, is_tensor, needs_gradient
 
 CODE = "BS205"
 

@@ -11,16 +11,16 @@ import torch
 from backsight.diagnosis.errors.gradient_of_result import computed, kept
 from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure, failure_of
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
-from backsight.diagnosis.evidence.memory import gradient_of, is_tensor, needs_gradient, shape_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
 from backsight.source import Body, Cut, Place, backward_calls, cuts, receiver_of_backward, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, prefixes
 from backsight.source.body import callee, expressions, statements
+from backsight.story.failure import Failure, failure_of
+from backsight.story.memory import gradient_of, is_tensor, needs_gradient, shape_of
 from backsight.tracing import current
 
 CODE = "BS213"

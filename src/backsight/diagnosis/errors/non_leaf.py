@@ -10,14 +10,14 @@ import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.leaf_last import element_last, leaf_last
+from backsight.story.failure import Failure
+from backsight.story.sections import methods_of
 from backsight.tape import Graph
 
 CODE = "BS206"

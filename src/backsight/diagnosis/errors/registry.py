@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
+from backsight.story.failure import Failure
 
 Explanation = Callable[[Failure, "re.Match[str]"], Finding]
 Applies = Callable[[BaseException], bool]

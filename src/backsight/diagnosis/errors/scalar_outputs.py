@@ -10,10 +10,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.holders import node_of, results_in, structure
-from backsight.diagnosis.evidence.memory import is_tensor, maker_of
-from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.diagnosis.evidence.spoken import called, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
@@ -21,6 +18,9 @@ from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.body import dotted, is_constant, keyword
+from backsight.story.failure import Failure
+from backsight.story.memory import is_tensor, maker_of
+from backsight.story.sections import Section, sections
 from backsight.tracing import Line, current
 
 CODE = "BS212"

@@ -8,10 +8,10 @@ from typing import Any
 
 from backsight.diagnosis._torch import DDP_FORWARD
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure, follow
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, reason_for, trainable, whole
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
+from backsight.story.failure import Failure, follow
 
 CODE = "BS211"
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+:([\d ]+)")

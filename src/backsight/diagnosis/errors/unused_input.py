@@ -12,13 +12,13 @@ import torch
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.no_grad.trained import trained
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
 from backsight.source import Place, assignments
 from backsight.source.ancestry import Ancestor, ancestors
+from backsight.story.failure import Failure
 from backsight.tape import Graph, NotInGraph
 from backsight.tape.queries import locate
 

@@ -10,9 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.custom import class_behind, returns
-from backsight.diagnosis.evidence.failure import Failure, Level
-from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
-from backsight.diagnosis.evidence.written import Written, without_inplace, written
+from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_name
@@ -20,6 +18,9 @@ from backsight.source import Place, assignments, inplace_changes, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import Body, statements
 from backsight.source.out_of_place import out_of_place
+from backsight.story.failure import Failure, Level
+from backsight.story.fixes import without_inplace
+from backsight.story.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name
 

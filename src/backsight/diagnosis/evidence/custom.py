@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure, method
-from backsight.diagnosis.evidence.memory import maker_of, needs_gradient
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, function_at
 from backsight.source.body import statements
+from backsight.story.failure import Failure, method
+from backsight.story.memory import maker_of, needs_gradient
 from backsight.tape import no_torch_function
 from backsight.tape._torch import forward_class, input_metadata
 from backsight.tape.capture import root_edges

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from backsight.diagnosis.evidence.failure import message_of, of_error
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Place, statement_at
 from backsight.source.body import body_around
+from backsight.story.failure import message_of, of_error
 
 
 @dataclass(frozen=True)

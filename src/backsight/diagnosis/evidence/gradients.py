@@ -10,16 +10,16 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.evidence.evaluated import value_of
-from backsight.diagnosis.evidence.failure import Failure, Level
 from backsight.diagnosis.evidence.idle import parameter_at, trainable
-from backsight.diagnosis.evidence.memory import gradient_of, is_module, is_tensor, maker_of
-from backsight.diagnosis.evidence.sections import methods_of
 from backsight.naming import search
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import target_names
 from backsight.source.body import callee, dotted, expressions
 from backsight.source.leaf_last import element_last, leaf_last
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
+from backsight.story.sections import methods_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from backsight.diagnosis.evidence.failure import Failure, follow
-from backsight.diagnosis.evidence.memory import is_tensor
-from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, backward_calls, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
+from backsight.story.failure import Failure, follow
+from backsight.story.memory import is_tensor
+from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from backsight.diagnosis.evidence.failure import Failure, Level, function_of, method
-from backsight.diagnosis.evidence.sections import methods_of, undecorated
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import spots
 from backsight.source.body import dotted, expressions
+from backsight.story.failure import Failure, Level, function_of, method
+from backsight.story.sections import methods_of, undecorated
 
 _DEPTH = 3
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, recomputed, saved_as
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.memory import needs_gradient
 from backsight.diagnosis.wording import shaped
+from backsight.story.failure import Failure
+from backsight.story.memory import needs_gradient
 from backsight.tape import no_torch_function, sequence_number
 from backsight.tape.capture import root_edges
 from backsight.tape.rows import dtype_name

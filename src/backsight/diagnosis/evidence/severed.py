@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 import torch
 
-from backsight.diagnosis.evidence.failure import function_of
-from backsight.diagnosis.evidence.sections import results_of
 from backsight.diagnosis.scene import Scene
 from backsight.source import Cut, backward_calls, cuts, function_at, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import prefixes
 from backsight.source.body import SCOPES, Body, body_around, callee, dotted, statement_at
+from backsight.story.failure import function_of
+from backsight.story.sections import results_of
 from backsight.tape import parameters_in, registered
 
 

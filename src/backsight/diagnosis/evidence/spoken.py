@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.naming import search
 from backsight.naming.roots import is_library
 from backsight.source.body import Body, callee, expressions, keyword
+from backsight.story.failure import Failure
 
 
 def called(failure: Failure, tensor: torch.Tensor) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from backsight.diagnosis.evidence.sections import Section
 from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.story.sections import Section
 
 _DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
 _DRAWING_CLASSES = frozenset({"Random", "SystemRandom", "RandomState", "Generator"})

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure, Level
-from backsight.diagnosis.evidence.memory import base_of, is_leaf, is_tensor
 from backsight.naming import search
-from backsight.naming.plain import class_name, namespace
+from backsight.naming.plain import class_name
 from backsight.source import inplace_changes
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
+from backsight.story.changes import works_in_place
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import base_of, is_leaf, is_tensor
 from backsight.tape import tensors_in
 
 Accepts = Callable[[torch.Tensor], bool]
 
-_IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _ARGUMENTS = ("input", "self", "tensor", "x")
 
 
@@ -86,21 +85,6 @@ def path_of(failure: Failure, tensor: torch.Tensor) -> str:
     (names,) = search([wanted], frames=failure.frames).names
     own = [name for name in names if ".param_groups[" not in name.path]
     return own[0].path if own else ""
-
-
-def works_in_place(value: object) -> bool:
-    """Whether `value` is a module such as `nn.ReLU(inplace=True)`."""
-    return issubclass(type(value), torch.nn.Module) and (namespace(value) or {}).get("inplace") is True
-
-
-def without_inplace(text: str) -> str | None:
-    """A statement without its `inplace=True`; None if it has none.
-
-    >>> without_inplace("y = F.relu(x, inplace=True)")
-    'y = F.relu(x)'
-    """
-    left = _IN_PLACE.sub("", text)
-    return left if left != text else None
 
 
 def _changed(level: Level, statement: ast.stmt) -> list[str]:

@@ -10,7 +10,6 @@ from types import ModuleType
 
 import torch
 
-from backsight.diagnosis.evidence.memory import shape_of
 from backsight.diagnosis.live.census import maker
 from backsight.diagnosis.live.graphs import Held
 from backsight.naming import search
@@ -18,6 +17,7 @@ from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, loop_facts
 from backsight.source.body import body_around, functions
 from backsight.source.keeping import Keeping, keepings
+from backsight.story.memory import shape_of
 from backsight.tape import no_torch_function
 from backsight.tape._torch import sequence_number
 

@@ -1,32 +1,39 @@
 """BS202: a tensor that an operation had saved for its backward was changed in place.
 
 The operation that failed still has its saved tensors, so the tensor, who saved it and its versions are exact. Who
-changed it is read, in this order, from the optimizer that holds it, from the statements of the functions on the way to
-the loss, and from modules made with `inplace=True`.
+changed it is asked of the story.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from backsight.diagnosis.errors.modified.case import Case, Said, at_engine, modified, said_by
-from backsight.diagnosis.errors.modified.modules import changed_by_module
-from backsight.diagnosis.errors.modified.spelling import spoken, why_saved
-from backsight.diagnosis.errors.modified.statements import changed_by_statement
-from backsight.diagnosis.errors.modified.steps import changed_by_step
-from backsight.diagnosis.errors.modified.watched import as_watched
+from backsight.diagnosis.errors.modified.stepped import changed_by_step
+from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.memory import needs_gradient
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
-from backsight.snapshot import survey
+from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.snapshot import Survey, survey
+from backsight.source import loop_facts
+from backsight.source.body import body_around
+from backsight.story.changes import Changed, changed_by_module, changes
+from backsight.story.failure import Failure
+from backsight.story.fixes import leave_as_it_was
+from backsight.story.memory import is_tensor, needs_gradient, shape_of
+from backsight.story.subject import Subject
+from backsight.tape import ENGINE_CALLS, Node, Saved, tensors_in
+from backsight.tape.ops import op_name
 
 CODE = "BS202"
-Clue = Callable[[Case], Finding | None]
 
-CLUES: tuple[Clue, ...] = (changed_by_step, changed_by_statement, changed_by_module)
+_DETAILS = re.compile(
+    r"\[\S+ (?:\[(?P<shape>[\d, ]*)\]|.*?)\](?:, which is output \d+ of (?P<op>[^,]+),)? "
+    r"is at version (?P<version>\d+); expected version (?P<expected>\d+)",
+    re.DOTALL,
+)
+"""A nested tensor has a table in place of its shape, over several lines; an operation of C++ may have a namespace."""
 
 _FIX = (
     "Make a new tensor instead of changing the old one: x = x + 1, not x += 1; or change a copy, x = x.clone() first. "
@@ -34,40 +41,167 @@ _FIX = (
 )
 
 
+@dataclass(frozen=True)
+class Said:
+    """What the message tells of the tensor: `writer` is the operation that made it, or changed it last.
+
+    shape: None for a nested tensor, which has none.
+    """
+
+    shape: tuple[int, ...] | None
+    version: int
+    expected: int
+    writer: str
+
+
 @explains(CODE, r"modified by an inplace operation")
 def modified_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor, who saved it, and the statement, step or module that changed it."""
-    failure = at_engine(failure)
-    said = said_by(failure.message)
-    if not any(needs_gradient(root) for root in failure.roots):
+    failure, said = _at_engine(failure), said_by(failure.message)
+    surveyed = survey(failure.roots, frames=failure.frames) if any(map(needs_gradient, failure.roots)) else None
+    found = _modified(surveyed, said) if surveyed else None
+    if surveyed is None or found is None:
         return _by_message(failure, said)
-    surveyed = survey(failure.roots, frames=failure.frames)
-    found = modified(surveyed, said)
-    if found is None:
-        return _by_message(failure, said)
-    case = Case(failure, surveyed, *found)
-    read = next((finding for clue in CLUES if (finding := clue(case)) is not None), None)
-    return as_watched(case, read) or read or _unlocated(case)
+    subject = Subject(failure, surveyed, *found, writer=said.writer if said else "")
+    every = changes(subject)
+    return (
+        changed_by_step(subject, [each for each in every if each.by == "optimizer"])
+        or _changed(subject, [each for each in every if each.by == "statement"])
+        or _unlocated(subject)
+    )
 
 
-def _unlocated(case: Case) -> Finding:
-    """Tensor and operation are known, but not what changed it."""
-    name = case.holder or f"{case.description[0].upper()}{case.description[1:]}"
-    where = f" in {case.module}" if case.module else ""
-    field = "its result" if case.is_result else f"`{case.saved.name}`"
-    lines = [f"{case.node.name}{where} saved it as {field}: {why_saved(case.operation, case.is_result)}."]
-    if case.failure.user:
-        lines.append(shown(case.failure.user.place, f"needs the original value; {case.since}."))
-    lines.append("Which statement changed it could not be found out after the fact.")
+def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
+    """One statement did it, or several; or several may have done it."""
+    if not found:
+        return None
+    first = found[0]
+    sure = first.certainty != "read"
+    name = ((sure or subject.is_weight) and subject.holder) or first.outer or _described(subject)
+    view = _is_view(subject, first)
+    through = f" through {first.name}, a view of it," if view else ""
+    operation = _operation(subject)
+    title = f"{_capital(name)} was changed in place{through} after {spoken(operation)} had saved it for backward."
+    if first.path:
+        who = f"{first.path}, a {first.module} made with inplace=True,"
+        title = f"{who} changed what {spoken(operation)} had saved for backward."
+    exact = first.certainty == "seen" or (first.certainty == "held" and len(found) in (1, subject.times))
     return Finding(
         CODE,
         "error",
-        f"{name} was changed in place after {spoken(case.operation)} had saved it for backward.",
-        tuple(lines),
-        _FIX,
-        source=case.failure.source,
-        exact=False,
+        title,
+        (
+            _saving(subject, first, name if view or _inside(subject, first) else first.outer or name),
+            *(shown(each.place, _does(each)) for each in found if each.saver != each.place or each.path),
+            *needs(subject),
+            *([] if exact else [_doubt(found)]),
+        ),
+        leave_as_it_was(subject, first, name if view else "", alone=len(found) == 1),
+        source=str(first.place),
+        exact=exact,
     )
+
+
+def _is_view(subject: Subject, changed: Changed) -> bool:
+    """Whether the statement changes the tensor through a view of it that has a name of its own."""
+    value = changed.scene.section.value(changed.name) if changed.scene and changed.name else None
+    return (
+        changed.certainty != "read"
+        and is_tensor(value)
+        and not subject.leaf
+        and (shape_of(value) != subject.saved.shape and subject.is_held_by(value))
+    )
+
+
+def _inside(subject: Subject, changed: Changed) -> bool:
+    """Whether the statement changes what a container holds."""
+    return changed.scene is not None and subject.in_container(changed.scene.section.value(changed.name))
+
+
+def _saving(subject: Subject, changed: Changed, name: str) -> str:
+    """Where the tensor was saved, and why."""
+    reason = why_saved(_operation(subject), subject.is_result)
+    saver = changed.saver
+    if saver is None:
+        return _saved(subject)
+    if saver == changed.place:
+        return shown(saver, f"saves {name}, and the next iteration changes it in place: {reason}.")
+    where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
+    what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"
+    return shown(saver, f"{where}saves {what}: {reason}.")
+
+
+def _saved(subject: Subject) -> str:
+    """Which operation saved the tensor, where no statement is known."""
+    of = f" in {subject.module}" if subject.module else ""
+    what = "its result" if subject.is_result else f"it as `{subject.saved.name}`"
+    return f"{subject.node.name}{of} saved {what}: {why_saved(_operation(subject), subject.is_result)}."
+
+
+def _is_of_module(subject: Subject, changed: Changed) -> bool:
+    """Whether the statement stands in the forward of the very module that is said to have run the operation."""
+    if changed.certainty == "seen":
+        return True
+    held = list(changed.scene.section.variables.values()) if changed.scene else []
+    return (
+        changed.scene is not None
+        and changed.scene.function == "forward"
+        and any(subject.modules[0] is each for each in held if subject.modules)
+    )
+
+
+def _does(changed: Changed) -> str:
+    """What the statement does."""
+    scene = changed.scene
+    times = {1: "", 2: ", twice"}.get(changed.count, f", {changed.count} times")
+    if changed.path:
+        return f"runs {changed.path}, which writes over what it is given{times}."
+    via = f" by way of {changed.via}" if changed.via and changed.via.split(".")[-1] not in changed.place.text else ""
+    also = f", which is {changed.outer}," if changed.outer != changed.name else ""
+    if scene and changed.name in scene.running:
+        also = ", which runs over the parameters,"
+    called = f"; {scene.function} was called at line {scene.call.line}" if scene and scene.call else ""
+    because = f": this {changed.module} was made with inplace=True" if changed.module else ""
+    return f"changes {changed.name or 'it'}{also} in place{via}{_when(changed)}{times}{called}{because}."
+
+
+def _when(changed: Changed) -> str:
+    """`, in a later iteration`, where the statement stands before the one that saved."""
+    scene, saver = changed.scene, changed.saver
+    around = body_around(saver.file, saver.line) if saver else None
+    if scene is None or saver is None or around is None or around.node is not scene.section.body.node:
+        return ""
+    if saver.line <= changed.place.line:
+        return ""
+    again = "iteration" if loop_facts(scene.section.body, changed.place.line) else "call"
+    return f", in a later {again}" if again == "iteration" or scene.section.level is None else ""
+
+
+def _doubt(found: Sequence[Changed]) -> str:
+    first = found[0]
+    if first.certainty == "held":
+        return "(Which of these statements ran after the saving is not known.)"
+    if first.scene is not None and first.scene.section.level is None:
+        functions = listed(list(dict.fromkeys(each.scene.function for each in found if each.scene)))
+        return f"(Read from the source text: {functions} has returned, so its variables are gone.)"
+    return "(Read from the source text; the variable does not hold that tensor any more.)"
+
+
+def _unlocated(subject: Subject) -> Finding:
+    """Tensor and operation are known, and no statement: a module made with `inplace=True` changed it, or who knows."""
+    operation = spoken(_operation(subject))
+    kind, path = changed_by_module(subject)
+    if kind:
+        who = f"{path}, a {kind} made with inplace=True," if path else f"A {kind} made with inplace=True"
+        title = f"{who} changed what {operation} had saved for backward."
+        fix = f"Make that {kind} without inplace=True."
+        how = f"{path or f'A {kind}'} writes over the tensor that it is given."
+    else:
+        name = subject.holder or _described(subject)
+        title, fix = f"{_capital(name)} was changed in place after {operation} had saved it for backward.", _FIX
+        how = "Which statement changed it could not be found out after the fact."
+    lines = (_saved(subject), *needs(subject), how)
+    return Finding(CODE, "error", title, lines, fix, source=subject.failure.source, exact=bool(path))
 
 
 def _by_message(failure: Failure, said: Said | None) -> Finding:
@@ -87,3 +221,56 @@ def _by_message(failure: Failure, said: Said | None) -> Finding:
         source=failure.source,
         exact=False,
     )
+
+
+def _operation(subject: Subject) -> str:
+    """The operation that saved the tensor, as a person would write it: `sigmoid`."""
+    return subject.node.op if subject.node.kind == "custom" else subject.node.op.lower()
+
+
+def _described(subject: Subject) -> str:
+    """`a tensor of shape 3×4`, for one without a name."""
+    return f"a tensor of shape {shaped(subject.saved.shape)}" if subject.saved.shape else "a scalar"
+
+
+def _capital(name: str) -> str:
+    """A description as the beginning of a sentence; a name of the program's as it is."""
+    return f"A{name[1:]}" if name.startswith("a ") else name
+
+
+def said_by(message: str) -> Said | None:
+    """Read PyTorch's message."""
+    found = _DETAILS.search(message)
+    if found is None:
+        return None
+    sizes = found["shape"]
+    shape = None if sizes is None else tuple(int(size) for size in sizes.split(",") if size.strip())
+    writer = op_name((found["op"] or "").rpartition("::")[2])
+    return Said(shape, int(found["version"]), int(found["expected"]), writer)
+
+
+def _at_engine(failure: Failure) -> Failure:
+    """Return the failure as seen from the call that started the engine.
+
+    A custom Function's backward raises in the user's own code, inside the engine; the graph is that of the call
+    around it.
+    """
+    if failure.roots:
+        return failure
+    for k, level in enumerate(failure.levels):
+        if level.frame.f_code in ENGINE_CALLS:
+            roots = tuple(tensors_in(level.variables.get(ENGINE_CALLS[level.frame.f_code][1])))
+            outside = {id(each.frame) for each in failure.levels[:k]}
+            users = tuple(each for each in failure.users if id(each.frame) in outside)
+            return replace(failure, roots=roots, users=users, call="backward")
+    return failure
+
+
+def _modified(surveyed: Survey, said: Said | None) -> tuple[Node, Saved] | None:
+    """Return the operation that failed, and the saved tensor that it failed for: the first that fits the message."""
+    graph = surveyed.graph
+    every = [(graph.nodes[i], saved) for i in sorted(graph.saved) for saved in graph.saved[i]]
+    found = [pair for pair in every if pair[1].state == "modified"]
+    wanted = (said.shape, said.version, said.expected) if said else None
+    fitting = (pair for pair in found if (pair[1].shape, pair[1].version, pair[1].expected) == wanted)
+    return next(fitting, next(iter(found), None))

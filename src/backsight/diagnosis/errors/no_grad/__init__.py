@@ -11,19 +11,25 @@ from collections.abc import Callable
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.causes import cut_off, frozen, likely, nothing_requires_grad, switched_off
+from backsight.diagnosis.errors.no_grad.causes import (
+    cut_as_seen,
+    cut_off,
+    frozen,
+    likely,
+    nothing_requires_grad,
+    switched_off,
+)
 from backsight.diagnosis.errors.no_grad.fixes import silenced
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
 from backsight.diagnosis.errors.no_grad.never_added import never_added
 from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
 from backsight.diagnosis.errors.no_grad.reentrant import reentrant
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.watched import as_watched
 from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
 from backsight.source import assignments
+from backsight.story.failure import Failure
 
 CODE = "BS203"
 Clue = Callable[[Scene], "Finding | None"]
@@ -52,7 +58,9 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
         return input_without_grad(failure)
     scene = Scene(failure, _root(failure, int(match.group(1))))
     read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
-    return as_watched(scene, read) or read or _unlocated(scene)
+    if read is None or not (read.exact or scene.saw(read)):
+        read = cut_as_seen(scene) or read
+    return read or _unlocated(scene)
 
 
 def _root(failure: Failure, index: int) -> torch.Tensor | None:

@@ -13,8 +13,6 @@ from backsight.diagnosis.errors.no_grad.frontier import lost_in_call
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
-from backsight.diagnosis.evidence.failure import function_of
-from backsight.diagnosis.evidence.sections import methods_of, undecorated
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.naming.roots import is_library
@@ -23,6 +21,8 @@ from backsight.source.bindings import spots, uses
 from backsight.source.body import body_around, callee, dotted, expressions, is_constant, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions
+from backsight.story.failure import function_of
+from backsight.story.sections import methods_of, undecorated
 
 CODE = "BS203"
 _SWITCHED_OFF = (
@@ -62,6 +62,11 @@ def cut_off(scene: Scene) -> Finding | None:
             return _finding(scene, inside, [inside])
     cutting = [suspect for suspect in proven if suspect.cut.kind != "no_grad"]
     return _finding(scene, (cutting or proven)[0], proven)
+
+
+def cut_as_seen(scene: Scene) -> Finding | None:
+    """A watch has seen where the history ended."""
+    return _finding(scene, scene.seen[0], scene.seen) if scene.seen else None
 
 
 def likely(scene: Scene) -> Finding | None:
@@ -176,8 +181,9 @@ def _tensors(found: Sources) -> Iterator[str]:
 
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
     others = [each.cut.place for each in all_of_them if each is not suspect]
-    seen = bool(suspect.verdict) and suspect.section.level is not None
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
+    held = bool(suspect.verdict) and suspect.section.level is not None
+    seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
     return Finding(
         CODE,
         "error",
@@ -201,9 +207,21 @@ def _from_text(suspect: Suspect) -> str:
     return f"(Read from the source text of {function}(), which has returned.)"
 
 
+def _places(suspect: Suspect) -> Iterator[Place]:
+    """Where a watch may have seen that it happened."""
+    yield suspect.cut.place
+    yield from (place for place, _ in suspect.inside)
+    if suspect.behind:
+        yield from _places(suspect.behind)
+
+
 def _because(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     match suspect.cut.kind:
+        case "no_grad" if suspect.seen and not suspect.inside:
+            return f"{expression} ran while gradients were switched off"
+        case "frozen":
+            return f"{expression} ran on nothing that requires grad"
         case "no_grad" if not suspect.verdict:
             return f"something that it comes from was computed under {expression}, where nothing is recorded"
         case "no_grad":
@@ -218,11 +236,12 @@ def _steps(suspect: Suspect) -> Iterator[str]:
     if suspect.behind:
         yield from _steps(suspect.behind)
     held = suspect.held.replace("what ", "What ", 1) if suspect.held.startswith("what ") else suspect.held
-    had = f" {held} is attached to a graph; the result is not." if suspect.operand and suspect.verdict else ""
-    if suspect.cut.kind == "no_grad":
+    weighed = suspect.operand and suspect.verdict and not suspect.seen
+    had = f" {held} is attached to a graph; the result is not." if weighed else ""
+    if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
         yield shown(suspect.cut.place, "records nothing of what is computed inside.")
         for place, name in suspect.inside[:2]:
-            yield shown(place, f"stands inside, and uses {name}, which is to be trained.")
+            yield shown(place, f"stands inside, and uses {name or 'a tensor'}, which is to be trained.")
     else:
         yield shown(suspect.cut.place, f"{why(suspect.cut)}.{'' if suspect.behind else had}")
 

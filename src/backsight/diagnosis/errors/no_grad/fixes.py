@@ -48,6 +48,8 @@ def _fix(suspect: Suspect) -> str:
             )
         case "copy":
             return of_copy(operand, expression)
+        case "frozen":
+            return f"Let something that {expression} is given require grad."
         case "gradient":
             return "Pass create_graph=True where that gradient is computed, so that it has a graph of its own."
         case "number":
@@ -118,6 +120,11 @@ def _of_numbers(suspect: Suspect) -> str:
 
 def _of_block(suspect: Suspect) -> str:
     expression = suspect.cut.expression
+    if suspect.seen and not suspect.inside:
+        return f"Compute {expression} with gradients switched on: outside of the block, or before they are."
+    if suspect.seen:
+        what, block = suspect.inside[0][0].text, suspect.cut.place.text.rstrip(":")
+        return f"Compute `{what}` outside of that block, `{block}`, wherever it is to be trained."
     if suspect.cut.place.text.startswith("@"):
         return f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on what only evaluates."  # type: ignore[union-attr]  # a decorator stands on a function
     if "set_grad_enabled" in expression:

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from backsight.diagnosis.errors.no_grad.trained import Trained
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import dotted
 from backsight.source.cut_rules import reads_form, rule_of
+from backsight.story.failure import Failure
+from backsight.story.sections import Section, sections
 
 
 def lost_in_call(failure: Failure, trained: Trained) -> bool:

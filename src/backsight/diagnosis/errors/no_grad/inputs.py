@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from backsight.diagnosis.errors.no_grad.suspects import why
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.spoken import differentiated, names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, shown
 from backsight.source import Cut, assignments, cuts
+from backsight.story.failure import Failure
 
 CODE = "BS203"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Place
 from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import callee
+from backsight.story.sections import Section, sections
 from backsight.tracing import current
 
 CODE = "BS203"

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import torch
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Place, assignments, lets_through
@@ -20,6 +19,7 @@ from backsight.source.bindings import Use, uses
 from backsight.source.definitions import flow_of
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
+from backsight.story.failure import Level
 
 
 def rebound(scene: Scene) -> Finding | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.evidence.sections import sections
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import namespace
 from backsight.source import Place
 from backsight.source.body import callee, is_constant, keyword
+from backsight.story.sections import sections
 from backsight.tape import modules_in
 
 CODE = "BS203"

@@ -7,11 +7,15 @@ from functools import cached_property
 
 import torch
 
+from backsight.diagnosis.errors.no_grad.seen import seen
 from backsight.diagnosis.errors.no_grad.sources import Sources, sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, suspects
 from backsight.diagnosis.errors.no_grad.trained import Trained, trained
-from backsight.diagnosis.evidence.failure import Failure
 from backsight.diagnosis.evidence.spoken import called
+from backsight.diagnosis.finding import Finding
+from backsight.findings.located import Located
+from backsight.source import Place
+from backsight.story.failure import Failure
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,20 @@ class Scene:
     @cached_property
     def suspects(self) -> list[Suspect]:
         return suspects(self.failure, self.trained)
+
+    @cached_property
+    def seen(self) -> list[Suspect]:
+        """What a watch has seen to cut the tensor off, the nearest first."""
+        return self._seen[0]
+
+    def saw(self, told: Finding | Place) -> bool:
+        """Whether a watch has seen a history end at a place, or at one of those that a finding names."""
+        places = [each for each in told.evidence if isinstance(each, Located)] if isinstance(told, Finding) else [told]
+        return any((each.file, each.line) in self._seen[1] for each in places)
+
+    @cached_property
+    def _seen(self) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:
+        return seen(self.root)
 
     @cached_property
     def sources(self) -> Sources:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.memory import is_module
-from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import Place, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import dotted
 from backsight.source.leaf_last import asks_for_gradient
+from backsight.story.failure import Failure
+from backsight.story.memory import is_module
+from backsight.story.sections import Section, sections
 from backsight.tape import parameters_in
 
 

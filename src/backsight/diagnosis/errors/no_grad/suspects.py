@@ -11,12 +11,12 @@ import numpy
 import torch
 
 from backsight.diagnosis.errors.no_grad.trained import Trained
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.sections import Section, sections
 from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import SCOPES, blocks, expressions, statements
 from backsight.source.cut_rules import rule_of
+from backsight.story.failure import Failure
+from backsight.story.sections import Section, sections
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
 _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
@@ -30,6 +30,7 @@ class Suspect:
     operand: the name that holds the history, if there is one.
     inside: of a block that records nothing, the statements that would have had a history, and what they read.
     behind: where the values that were copied had lost their history before.
+    seen: whether a watch has seen it happen.
     """
 
     section: Section
@@ -38,6 +39,7 @@ class Suspect:
     operand: str = ""
     inside: tuple[tuple[Place, str], ...] = ()
     behind: Suspect | None = None
+    seen: bool = False
 
     @property
     def held(self) -> str:

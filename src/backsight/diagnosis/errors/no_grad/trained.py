@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure
-from backsight.diagnosis.evidence.memory import is_module
 from backsight.naming import search
+from backsight.story.failure import Failure
+from backsight.story.memory import is_module
 from backsight.tape import parameters_in, tensors_in
 from backsight.tracing.steps import parameters
 

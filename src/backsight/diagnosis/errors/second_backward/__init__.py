@@ -24,11 +24,11 @@ from backsight.diagnosis.errors.second_backward.held import held_since_step
 from backsight.diagnosis.errors.second_backward.joined import joined, joined_at
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.errors.second_backward.once import computed_once
-from backsight.diagnosis.evidence.failure import Failure, Level
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, were
 from backsight.snapshot import survey
 from backsight.source import assignments
+from backsight.story.failure import Failure, Level
 
 CODE = "BS201"
 Clue = Callable[[Case], Finding | None]

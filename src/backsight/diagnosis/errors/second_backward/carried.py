@@ -7,7 +7,6 @@ import ast
 import torch
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.evidence.failure import Level, method
 from backsight.diagnosis.evidence.holders import results_held, results_in, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown
@@ -18,6 +17,7 @@ from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import Use, uses
 from backsight.source.body import statements
 from backsight.source.in_place import in_place
+from backsight.story.failure import Level, method
 from backsight.tape import Leaf
 
 INFERRED = (

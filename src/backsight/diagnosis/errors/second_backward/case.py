@@ -10,15 +10,15 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure, Level, function_of
 from backsight.diagnosis.evidence.holders import border, results_in
-from backsight.diagnosis.evidence.memory import maker_of, shape_of
-from backsight.diagnosis.evidence.sections import results_of
 from backsight.snapshot import Survey
 from backsight.source import LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
+from backsight.story.failure import Failure, Level, function_of
+from backsight.story.memory import maker_of, shape_of
+from backsight.story.sections import results_of
 from backsight.tape import Graph, Node
 from backsight.tape._torch import NO_SEQUENCE
 from backsight.tracing import Backward, Watch, current

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from backsight.diagnosis.errors.second_backward.case import Case
-from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held
-from backsight.diagnosis.evidence.sections import methods_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown, were
 from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.story.failure import Level
+from backsight.story.sections import methods_of
 from backsight.tape import Node
 from backsight.tracing import Line
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops, names_read
-from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
 from backsight.source import Body, Place, assignments, backward_calls, optimizer_steps, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives
+from backsight.story.failure import Level
 from backsight.tracing.steps import parameters
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.evidence.failure import Level
 from backsight.diagnosis.evidence.holders import made_in, needs_saved, results_in
-from backsight.diagnosis.evidence.memory import is_tensor
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import LoopFacts, optimizer_steps, statement_at
 from backsight.source.ancestry import Ancestor
 from backsight.source.body import dotted, expressions
+from backsight.story.failure import Level
+from backsight.story.memory import is_tensor
 
 
 def computed_once(case: Case) -> Finding | None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.evidence.failure import Failure, Level, follow, function_of, method
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, statements
+from backsight.story.failure import Failure, Level, follow, function_of, method
 
 MOST = 60
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import torch
 
-from backsight.diagnosis.evidence.failure import follow
 from backsight.naming.plain import namespace
 from backsight.source.body import dotted
+from backsight.story.failure import follow
 
 _TABLES = ("_modules", "_parameters", "_buffers")
 

@@ -1,13 +1,13 @@
-"""How an operation of the graph may be written in the text, and why its backward needs what it saved."""
+"""How an operation of the graph may be written in the text."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
 
-from backsight.diagnosis.evidence.memory import is_module
 from backsight.naming.plain import class_name
 from backsight.source.body import callee, dotted, expressions
+from backsight.story.memory import is_module
 from backsight.tape import modules_in
 
 _OPERATORS: dict[type[ast.operator], str] = {
@@ -62,43 +62,3 @@ def _words(statement: ast.stmt, value: Callable[[str], object]) -> set[str]:
 
 def _plain(word: str) -> str:
     return word.replace("_", "").lower()
-
-
-_SPOKEN = {
-    **dict.fromkeys(("mm", "bmm", "addmm", "mv", "dot"), "a matrix product"),
-    **dict.fromkeys(("mkldnnrnnlayer", "cudnnrnn"), "a recurrent layer"),
-    "convolution": "a convolution",
-    "nativelayernorm": "a layer norm",
-    "nativebatchnorm": "a batch norm",
-    "pow": "a power",
-    "mul": "a product",
-    "div": "a quotient",
-}
-
-
-def spoken(operation: str) -> str:
-    """The operation as a person would call it: `a matrix product` for `addmm`, `sigmoid` as it is."""
-    return _SPOKEN.get(operation, operation)
-
-
-_NEEDS_RESULT = {
-    "relu": "the gradient of relu needs its result, to know which entries were positive",
-}
-_NEEDS_INPUT = {
-    "mul": "the gradient of a product needs both factors",
-    "div": "the gradient of a quotient needs both parts",
-    "pow": "the gradient of a power needs the base",
-    "convolution": "the gradient of a convolution needs its input and its weights",
-    **dict.fromkeys(("mm", "bmm", "addmm", "mv", "dot"), "the gradient of a matrix product needs both factors"),
-}
-
-
-def why_saved(operation: str, result: bool) -> str:
-    """Say why the backward of an operation needs what it saved.
-
-    >>> why_saved("sigmoid", result=True)
-    'the gradient of sigmoid is computed from its own result'
-    """
-    if result:
-        return _NEEDS_RESULT.get(operation, f"the gradient of {spoken(operation)} is computed from its own result")
-    return _NEEDS_INPUT.get(operation, f"the gradient of {spoken(operation)} is computed from what it was given")

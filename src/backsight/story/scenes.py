@@ -1,4 +1,4 @@
-"""The functions in which the saved tensor may have been changed, and what it may be called there."""
+"""The functions in which a saved tensor may have been changed, and what it may be called there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from backsight.diagnosis.errors.modified.case import Case, owns
-from backsight.diagnosis.evidence.failure import function_of, method
-from backsight.diagnosis.evidence.sections import MOST, Section, arguments, held_by, results_of, sections
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
+from backsight.story.failure import Level, function_of, method
+from backsight.story.sections import MOST, Section, arguments, held_by, results_of, sections
+from backsight.story.subject import Subject
 from backsight.tape import modules_in
 
 
@@ -31,8 +31,8 @@ class Scene:
     """
 
     section: Section
-    held: frozenset[str]
-    running: frozenset[str]
+    held: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
     caller: Scene | None = None
     call: Place | None = None
     given: Mapping[str, str] = field(default_factory=dict)
@@ -50,54 +50,55 @@ class Scene:
     def function(self) -> str:
         return getattr(self.section.body.node, "name", "")
 
+    @property
+    def level(self) -> Level | None:
+        """Its level of the traceback, or that of the function which called it for its effect; None if that is gone."""
+        return (self.caller or self).section.level
 
-def scenes(case: Case) -> Iterator[Scene]:
+
+def scenes(subject: Subject) -> Iterator[Scene]:
     """Yield the functions on the way to the loss, the nearest first, the forwards of the modules around the operation
     that saved the tensor, and the functions that these call for their effect; each once."""
     queue: list[Scene] = []
     seen: set[object] = set()
-    for section in itertools.chain(sections(case.failure), _forwards(case)):
+    for section in itertools.chain(sections(subject.failure), _forwards(subject)):
         if section.body.node not in seen:
             seen.add(section.body.node)
-            queue.append(Scene(section, _held(case, section), _running(case, section)))
+            queue.append(_scene(subject, section))
             yield queue[-1]
     for scene in queue:  # grows as we go
-        for inner in _called_for_effect(case, scene) if len(seen) < MOST else ():
-            if inner.section.body.node not in seen:
-                seen.add(inner.section.body.node)
-                queue.append(inner)
-                yield inner
+        for section, call, given in _called_for_effect(scene) if len(seen) < MOST else ():
+            if section.body.node not in seen:
+                seen.add(section.body.node)
+                queue.append(_scene(subject, section, caller=scene, call=call, given=given))
+                yield queue[-1]
 
 
-def _held(case: Case, section: Section) -> frozenset[str]:
+def _scene(subject: Subject, section: Section, **called: Any) -> Scene:
     every = {use.name for statement in statements(section.body.node) for use in uses(statement)}
-    return frozenset(name for name in every if case.is_held_by(section.value(name)))
-
-
-def _running(case: Case, section: Section) -> frozenset[str]:
-    """The targets of loops over the parameters of a module that holds the weight."""
+    held = frozenset(name for name in every if subject.is_held_by(section.value(name)))
     loops = [each for each in statements(section.body.node) if isinstance(each, ast.For)]
-    found = [target_names(each.target) for each in loops if case.leaf and _runs_over(case, section, each.iter)]
-    return frozenset().union(*found)
+    running = [target_names(each.target) for each in loops if _runs_over(subject, section, each.iter)]
+    return Scene(section, held, frozenset().union(*running), **called)
 
 
-def _runs_over(case: Case, section: Section, iterated: ast.expr) -> bool:
+def _runs_over(subject: Subject, section: Section, iterated: ast.expr) -> bool:
     """Whether `iterated` goes through the parameters of a module that holds the weight: `net.parameters()`."""
-    for node in ast.walk(iterated):
-        if isinstance(node, ast.Call) and callee(node)[1] in ("parameters", "named_parameters"):
-            owner = dotted(callee(node)[0])
-            if owner and case.leaf and owns(section.value(owner), case.leaf.tensor()):
-                return True
-    return False
+    owners = [
+        dotted(callee(node)[0])
+        for node in ast.walk(iterated)
+        if isinstance(node, ast.Call) and callee(node)[1] in ("parameters", "named_parameters")
+    ]
+    return any(owner and subject.is_owned_by(section.value(owner)) for owner in owners)
 
 
-def _forwards(case: Case) -> Iterator[Section]:
+def _forwards(subject: Subject) -> Iterator[Section]:
     """The forwards of the module that saved the tensor and of those around it, then those of all the models' modules.
 
     A module may be called through what the text does not name: `for block in self.blocks`.
     """
-    every = (each for model in case.survey.models.values() for _, each in modules_in(model))
-    for module in (*case.modules, *every):
+    every = (each for model in subject.survey.models.values() for _, each in modules_in(model))
+    for module in (*subject.modules, *every):
         function = function_of(module)
         body = _own_body(function)
         if body is not None:
@@ -106,20 +107,19 @@ def _forwards(case: Case) -> Iterator[Section]:
             yield Section(body, results_of(body), held, function.__globals__, own=frozenset(own))
 
 
-def _called_for_effect(case: Case, scene: Scene) -> Iterator[Scene]:
+def _called_for_effect(scene: Scene) -> Iterator[tuple[Section, Place, Mapping[str, str]]]:
     """The functions that a statement calls without using what they return."""
     section = scene.section
     for statement in statements(section.body.node):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             function, owner = _function(section, statement.value)
             body = _own_body(function)
-            if body is None:
-                continue
-            given = arguments(function, owner, statement.value)
-            values = _values(section, function, owner, given)
-            inner = Section(body, (), values, function.__globals__, own=frozenset(function.__code__.co_varnames))
-            call = section.body.place(statement)
-            yield Scene(inner, _held(case, inner), _running(case, inner), scene, call, given)
+            if body is not None:
+                given = arguments(function, owner, statement.value)
+                values = {name: section.value(outer) for name, outer in given.items()} | held_by(function, owner)
+                own = frozenset(function.__code__.co_varnames)
+                inner = Section(body, (), values, function.__globals__, own=own)
+                yield inner, section.body.place(statement), given
 
 
 def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
@@ -130,11 +130,6 @@ def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
         return function_of(value), getattr(value, "__self__", None) if type(value).__name__ == "method" else None
     owner = section.value(name.rpartition(".")[0]) if "." in name else None
     return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
-
-
-def _values(section: Section, function: Any, owner: object, passed: Mapping[str, str]) -> dict[str, object]:
-    """What the names of the function stand for, as far as the caller's names tell; and its closure."""
-    return {name: section.value(given) for name, given in passed.items()} | held_by(function, owner)
 
 
 def _own_body(function: Any) -> Body | None:

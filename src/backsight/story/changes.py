@@ -1,0 +1,308 @@
+"""What changed the memory of a saved tensor: as a watch has seen it, else as frames and source text show it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from backsight.naming.plain import class_name, namespace
+from backsight.source import (
+    Place,
+    assignments,
+    inplace_changes,
+    loop_facts,
+    optimizer_steps,
+    statement_at,
+)
+from backsight.source.bindings import spots, uses
+from backsight.source.body import Body, blocks, body_around, callee, dotted, expressions, statements
+from backsight.source.changes import LIBRARIES, is_tensor_data, makes_new
+from backsight.story.evaluated import value_of
+from backsight.story.memory import storage_of
+from backsight.story.scenes import Scene, scenes
+from backsight.story.sections import Section
+from backsight.story.spelling import is_spelled
+from backsight.story.subject import Subject
+from backsight.tape import modules_in
+from backsight.tape.ops import op_name
+from backsight.tracing import Change, Line, current
+
+Certainty = Literal["seen", "held", "read"]
+
+_ENOUGH = 2
+"""The least score of a statement on which the text alone may lay the blame."""
+
+_PLAIN = 3
+"""The score of a statement after the one that saved: nobody else need be looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """A statement that changed the tensor in place, or may have.
+
+    certainty: "seen" by a watch; "held" if `name` stands for this very memory now; "read" from the text alone.
+    scene: the function in which it stands; None without source.
+    name: what the statement calls the tensor, or the optimizer that it steps; empty where the text does not show it.
+    saver: the statement before it that saved the tensor, as far as that is known.
+    module: the class of the module made with `inplace=True` that did it, and by `path` which, where no statement shows.
+    segment, op, via, count: the very expression, and what it ran, as a watch has seen them; no segment where it is amid
+        a comprehension, which has no name for the tensor.
+    """
+
+    place: Place
+    scene: Scene | None
+    name: str = ""
+    certainty: Certainty = "read"
+    by: Literal["statement", "optimizer"] = "statement"
+    saver: Place | None = None
+    module: str = ""
+    path: str = ""
+    segment: str = ""
+    op: str = ""
+    via: str = ""
+    count: int = 1
+    score: int = 0
+
+    @property
+    def outer(self) -> str:
+        """What the caller calls the tensor, where the function is called for its effect."""
+        return self.scene.given.get(self.name, self.name) if self.scene else self.name
+
+    @property
+    def before(self) -> Place:
+        """Where it happens as seen from the function that goes on: the call of a function that does it."""
+        return (self.scene.call if self.scene else None) or self.place
+
+
+def changes(subject: Subject) -> list[Changed]:
+    """Return what a watch has seen to change the tensor since it was saved, oldest first.
+
+    Without a watch: what the text shows, with all that fit equally well; first an optimizer's steps, each of which may
+    be the one.
+    """
+    return _seen(subject) or [*_stepped(subject), *_read(subject)]
+
+
+def _seen(subject: Subject) -> list[Changed]:
+    """Each line once."""
+    watch = current()
+    if watch is None or subject.saved.storage is None:
+        return []
+    found: dict[tuple[str, int], tuple[Line, Change, int]] = {}
+    for change in watch.changes(subject.saved.storage, subject.saved.expected):
+        if change.line is not None and change.kind not in ("backward", "unseen", "data"):
+            line, first, count = found.get((change.line.file, change.line.line), (change.line, change, 0))
+            found[line.file, line.line] = line, first, count + change.count
+    made = watch.line_of(subject.node)
+    saver = made.place if made is not None and made.text else None
+    return [_told(subject, line, replace(change, count=count), saver) for line, change, count in found.values()]
+
+
+def _told(subject: Subject, line: Line, change: Change, saver: Place | None) -> Changed:
+    scene, place = _scene_at(subject, line), replace(line.place, text=line.text)
+    if change.kind == "optimizer":
+        name = (line.segment or line.text).partition(".step(")[0]
+        return Changed(place, scene, name, "seen", "optimizer", saver)
+    inside = change.via.endswith(".forward")
+    module, path = _module(subject, {change.op}) if inside else ("", "")
+    name = _name(line, scene.section.body if scene else None)
+    amid = line.function.startswith("<") and line.function != "<lambda>"
+    segment = "" if amid else line.segment
+    seen = (segment, change.op, change.via, change.count)
+    return Changed(place, scene, name, "seen", "statement", saver, module, path, *seen)
+
+
+def _scene_at(subject: Subject, line: Line) -> Scene | None:
+    body = body_around(line.file, line.line)
+    if body is None:
+        return None
+    known = (scene for scene in scenes(subject) if scene.section.body.node is body.node)
+    return next(known, Scene(Section(body, (), {}, {})))
+
+
+def _name(line: Line, body: Body | None) -> str:
+    """What a changing statement calls the tensor: `h` of `h.mul_(mask)`, `attention` of `attention[mask] = 0`."""
+    match expression(line.segment):
+        case ast.Call() as call:
+            receiver, name = callee(call)
+            if name.endswith("_") and receiver is not None and dotted(receiver) not in LIBRARIES:
+                return ast.unparse(receiver)
+            return dotted(call.args[0]) or "" if call.args else ""  # F.dropout(h, **settings)
+        case ast.Subscript(value=value):
+            return ast.unparse(value)
+    statement = statement_at(body, line.line) if body else None
+    return body.text(statement.target) if body and isinstance(statement, ast.AugAssign) else ""
+
+
+def expression(segment: str) -> ast.expr | None:
+    """Return the syntax tree of an expression; None for a statement, and for no text."""
+    try:
+        return ast.parse(segment, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _stepped(subject: Subject) -> Iterator[Changed]:
+    """The statements that step the optimizer which holds the weight: the last before the failing line first."""
+    if subject.optimizer is None:
+        return
+    running = [scene for scene in scenes(subject) if scene.section.level or scene.call]
+    for scene in running:
+        level = scene.section.level
+        here = level.place.position if level else (0, 0)
+        places = optimizer_steps(scene.section.body)
+        earlier = [place for place in places if place.position < here]
+        for place in (*reversed(earlier), *places[len(earlier) :]):
+            statement = statement_at(scene.section.body, *place.position)
+            for node in expressions(statement) if statement else ():
+                if value_of(scene.section, node) is subject.optimizer:
+                    yield Changed(place, scene, scene.section.body.text(node), by="optimizer")
+                    break
+
+
+def _read(subject: Subject) -> list[Changed]:
+    """A statement in a function on the way to the loss changes a name that holds the saved tensor, or held it; else a
+    module that works in place."""
+    every: list[Scene] = []
+    sure: list[Changed] = []
+    for scene in scenes(subject):
+        every.append(scene)
+        sure += _changing(subject, scene, scene.held | scene.running)
+        if any(each.score >= _PLAIN for each in sure):
+            break
+    found = sure or [each for s in every for each in _changing(subject, s, s.names) if each.score >= _ENOUGH]
+    best = max((each.score for each in found), default=0)
+    return [each for each in found if each.score == best]
+
+
+def _changing(subject: Subject, scene: Scene, names: Collection[str]) -> Iterator[Changed]:
+    for statement, name, module in _in_place(scene, names):
+        place = scene.section.body.place(statement)
+        sure = name in scene.held or name in scene.running
+        if sure or not _holds_another(scene, name, place):
+            saver = _saver(subject, scene, name, place)
+            if _ran_before(scene, name, place, saver) or (not sure and _is_another(scene, name, place, saver)):
+                continue
+            yield Changed(
+                place,
+                scene,
+                name,
+                "held" if sure else "read",
+                saver=saver,
+                module=module,
+                score=_score(subject, scene, place, saver),
+            )
+
+
+def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, str, str]]:
+    """The statements that change one of `names` in a way that counts as a new version, and the class of the module if
+    one that works in place does it. A change through `.data` does not count."""
+    body, value = scene.section.body, scene.section.value
+    for statement in statements(body.node):
+        used = [use.name for use in uses(statement) if use.name in names]
+        if not used or any(True for _ in blocks(statement)):
+            continue
+        alone = Body(body.file, ast.Module([statement], []), body.lines)
+        calls = [node for node in expressions(statement) if isinstance(node, ast.Call) and node.args]
+        called = {dotted(call.args[0]): value(dotted(call.func) or "") for call in calls}
+        through_data = any(is_tensor_data(node) for node in expressions(statement))
+        for name in dict.fromkeys(used):
+            if works_in_place(called.get(name)):
+                yield statement, name, class_name(type(called[name]))
+                break
+            if not through_data and inplace_changes(alone, name):
+                yield statement, name, ""
+                break
+
+
+def works_in_place(value: object) -> bool:
+    """Whether `value` is a module such as `nn.ReLU(inplace=True)`."""
+    return issubclass(type(value), torch.nn.Module) and (namespace(value) or {}).get("inplace") is True
+
+
+def _holds_another(scene: Scene, name: str, place: Place) -> bool:
+    """Whether the variable, which was not assigned since, holds another tensor: then this statement is not the one."""
+    if scene.section.level is None or storage_of(scene.section.value(name)) is None:
+        return False
+    return all(each.line <= place.line for each in assignments(scene.section.body, name))
+
+
+def _ran_before(scene: Scene, name: str, place: Place, saver: Place | None) -> bool:
+    """Whether the statement can only have run before the tensor was saved: it fills a local, which is used later."""
+    if saver is None or scene.section.level is None or scene.caller or "." in name:
+        return False
+    return saver.line > place.line and loop_facts(scene.section.body, place.line) is None
+
+
+def _is_another(scene: Scene, name: str, place: Place, saver: Place | None) -> bool:
+    """Whether the name was given a new tensor between the saving and `place`, which then changes that one."""
+    if saver is None or scene.caller or saver.position > place.position:
+        return False
+    every = {(each.node.lineno, each.node.col_offset): each for each in spots(scene.section.body.node)}
+    change = every.get(place.position)
+    return change is not None and any(
+        makes_new(each.node, name)
+        for position, each in every.items()
+        if saver.position < position < place.position
+        and each.branches == change.branches[: len(each.branches)]  # not in a block that may have been skipped
+    )
+
+
+def _saver(subject: Subject, scene: Scene, name: str, place: Place) -> Place | None:
+    """The statement that may have run the operation on `name`, or with `name` as its result: the last before `place`.
+
+    A function that is called for its effect changes what its caller has saved.
+    """
+    if scene.caller and scene.call:
+        return _saver(subject, scene.caller, scene.given.get(name, name), scene.call)
+    section = scene.section
+    repeated = loop_facts(section.body, place.line) is not None
+    others = [each for each in statements(section.body.node) if repeated or each.lineno != place.line]
+    for each in (name, *sorted(scene.held - {name})):
+        for statement in sorted(others, key=lambda one: (one.lineno >= place.line, -one.lineno)):
+            takes_part = any(use.name == each and use.binds == subject.is_result for use in uses(statement))
+            if takes_part and is_spelled(subject.node.op, statement, section.value):
+                return section.body.place(statement)
+    return None
+
+
+def _score(subject: Subject, scene: Scene, place: Place, saver: Place | None) -> int:
+    """The writer that the message names counts only for an input: of a saved result it names who made it."""
+    statement = statement_at(scene.section.body, place.line)
+    writer = "" if subject.is_result else subject.writer
+    fits = bool(writer and statement and is_spelled(writer, statement, scene.section.value))
+    changed, around = scene.call or place, (scene.caller or scene).section.body
+    in_order = saver is not None and (saver.line < changed.line or loop_facts(around, changed.line) is not None)
+    return 2 * in_order + (saver is not None) + 2 * fits
+
+
+def changed_by_module(subject: Subject) -> tuple[str, str]:
+    """Return the class and the path of the module that works in place and runs what changed the tensor."""
+    if subject.writer and not subject.is_result:
+        return _module(subject, {subject.writer})
+    consumers = (node for node, edge in subject.survey.graph.edges if edge.node.index == subject.node.index)
+    return _module(subject, {op_name(node.name) for node in consumers})
+
+
+def _module(subject: Subject, operations: set[str]) -> tuple[str, str]:
+    """The class and the path of the only module that works in place and runs one of `operations`, the nearest first."""
+    wanted = {each.replace("_", "").lower() for each in operations}
+    every = (pair for name, model in subject.survey.models.items() for pair in modules_in(model, name))
+    found = {path: class_name(type(each)) for path, each in every if works_in_place(each)}
+    found = {path: kind for path, kind in found.items() if {kind.lower(), *_RUNS.get(kind, ())} & wanted}
+    edges = [edge for edge in subject.survey.graph.edges if edge[1].node.index == subject.node.index]
+    reading = {node.module for node, _ in edges} - {""}
+    beside = subject.module.rpartition(".")[0]
+    exactly = {path: kind for path, kind in found.items() if any(f".{path}".endswith(f".{each}") for each in reading)}
+    near = {path: found[path] for path in found if beside and path.rpartition(".")[0] in (beside, subject.module)}
+    best = exactly or near or found
+    kinds = set(best.values())
+    return (kinds.pop(), next(iter(best)) if len(best) == 1 else "") if len(kinds) == 1 else ("", "")
+
+
+_RUNS = {"Dropout": ("mul", "nativedropout"), "ReLU6": ("hardtanh",)}
+"""What else a module runs than the operation of its name."""

@@ -1,0 +1,133 @@
+"""What to write instead: one function for each kind of event, whoever asks."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from backsight.source import loop_facts, statement_at
+from backsight.source.body import dotted
+from backsight.source.out_of_place import OPERATORS, out_of_place
+from backsight.story.changes import Changed, expression
+from backsight.story.memory import is_tensor, needs_gradient, storage_of
+from backsight.story.subject import Subject
+
+_IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
+_OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
+_WITHOUT_NAMESAKE = frozenset({"copy_", "zero_", "fill_"})
+
+
+def without_inplace(text: str) -> str | None:
+    """A statement without its `inplace=True`; None if it has none.
+
+    >>> without_inplace("y = F.relu(x, inplace=True)")
+    'y = F.relu(x)'
+    """
+    left = _IN_PLACE.sub("", text)
+    return left if left != text else None
+
+
+def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", alone: bool = True) -> str:
+    """Say how the tensor stays as it was when it was saved, until its backward.
+
+    Args:
+        subject: the tensor.
+        changed: the statement that changed it.
+        whole: the name of the tensor, where the statement changes it through a view.
+        alone: whether no other statement changed it.
+    """
+    name, scene = changed.outer or changed.name, changed.scene
+    if changed.module:
+        return f"Make that {changed.module} without inplace=True."
+    if whole:
+        return f"Change a copy: put {whole} = {whole}.clone() before {name} is taken from it."
+    if subject.is_weight:
+        return _later(subject, changed)
+    if _is_state(subject, changed):
+        return f"Compute with a copy, {name}.clone(): then {name} may change. Or update {name} after backward()."
+    written = _written_anew(changed) if alone else None
+    if written:
+        return written
+    if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
+        return f"Let {changed.op} make a new tensor: leave out inplace=True where its settings come from."
+    copied = name if changed.certainty == "read" or (scene and changed.name in scene.held) else subject.holder or name
+    if not copied or (scene and scene.call and changed.name not in scene.given):  # a name of the helper's own
+        return f"Change a copy of it, made with .clone() before line {changed.before.line}."
+    return f"Change a copy: put {copied} = {copied}.clone() before line {changed.before.line}."
+
+
+def _later(subject: Subject, changed: Changed) -> str:
+    """A weight is updated: it has to be, but later."""
+    weight = subject.holder or (subject.leaf.label if subject.leaf else changed.name)
+    below = f"below every backward() that needs the original {weight}."
+    if changed.scene is None or changed.scene.level is None:
+        function = changed.scene.function if changed.scene else ""
+        return f"Call {function}(), which does it, {below}" if function else f"Do it {below}"
+    move = f"Move line {changed.before.line}, {changed.before.text}, {below}"
+    if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
+        return move
+    return f"{move} If {weight} is not to be trained by it: compute with it under torch.no_grad()."
+
+
+def _is_state(subject: Subject, changed: Changed) -> bool:
+    """Whether the name is an attribute that holds a tensor without history: a buffer or a running statistic."""
+    if "." not in changed.name or subject.saved.requires_grad:
+        return False
+    value = changed.scene.section.value(changed.name) if changed.scene else None
+    return changed.certainty == "seen" or (storage_of(value) is not None and not needs_gradient(value))
+
+
+def _written_anew(changed: Changed) -> str | None:
+    """The same without a change in place, where it has such a form."""
+    text, name = changed.place.text, changed.name
+    body = changed.scene.section.body if changed.scene else None
+    statement = statement_at(body, changed.place.line) if body else None
+    fixed, out = without_inplace(text), _OUT.search(text)
+    if fixed:
+        return f"Leave out inplace=True: {fixed}"
+    if out and isinstance(statement, ast.Expr):
+        return f"Write {out[1]} = {_OUT.sub('', text)}: that makes a new tensor."
+    if body is None or statement is None or (changed.scene and changed.scene.call):
+        return None
+    if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
+        return f"Collect the parts in a list, and join them after the loop: {name} = torch.stack(parts)."
+    instead = out_of_place(body, statement.lineno)
+    if instead:
+        return f"Write {instead}: that makes a new tensor and leaves the saved one as it was."
+    if isinstance(statement, ast.AugAssign) and _is_entry(changed, statement):
+        value = body.text(statement.value)
+        value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp | ast.Compare) else value
+        target = body.text(statement.target)
+        return f"Put a new tensor in its place: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
+    return _expression_anew(changed)
+
+
+def _is_entry(changed: Changed, statement: ast.AugAssign) -> bool:
+    """Whether the statement changes an entry of a container, not a part of a tensor."""
+    target = statement.target
+    if type(statement.op) not in OPERATORS or not isinstance(target, ast.Subscript):
+        return False
+    assert changed.scene is not None
+    holder = changed.scene.section.value(dotted(target.value) or "")
+    return type(holder) in (list, dict) or (not is_tensor(holder) and _is_key(target.slice))
+
+
+def _is_key(index: ast.expr) -> bool:
+    return isinstance(index, ast.Constant) and isinstance(index.value, str)
+
+
+def _expression_anew(changed: Changed) -> str | None:
+    """`Write h.mul(mask) in place of h.mul_(mask)`, for a change amid an expression whose value is used."""
+    match expression(changed.segment):
+        case ast.Call(func=ast.Attribute(attr=method)) if (
+            method.endswith("_") and not method.startswith("_") and method not in _WITHOUT_NAMESAKE
+        ):
+            new = changed.segment.replace(f".{method}(", f".{method[:-1]}(", 1)
+            return f"Write {new} in place of {changed.segment}: that makes a new tensor."
+    return None
+
+
+def _fills(statement: ast.stmt, name: str) -> bool:
+    """Whether the statement assigns a part of `name`."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Subscript) and dotted(target.value) == name for target in targets)
