@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from backsight.source import statement_at
-from backsight.source.changes import inplace_changes, makes_new, optimizer_steps
+from backsight.source.changes import inplace_changes, makes_new
 
 CHANGES = [
     "x += 1",
@@ -92,25 +92,6 @@ class TestInplaceChanges:
         assert [place.line for place in inplace_changes(body, "self.hidden")] == [3, 7]
         assert [place.line for place in inplace_changes(body, "self.data")] == [4]
         assert inplace_changes(body, "self") == ()
-
-
-class TestOptimizerSteps:
-    def test_of_a_gan(self, body_of):
-        body = body_of("""
-            for real in loader:
-                loss_d.backward()
-                opt_d.step()
-                scaler.scale(loss_g).backward()
-                scaler.step(opt_g); scaler.update()
-                self.optimizers["g"].step()
-                optimizer.step(closure)
-        """)
-        texts = [place.text for place in optimizer_steps(body)]
-        assert texts == ["opt_d.step()", "scaler.step(opt_g)", 'self.optimizers["g"].step()', "optimizer.step(closure)"]
-
-    @pytest.mark.parametrize("other", ["scheduler", "self.lr_scheduler", "prof", "env", "progress_bar"])
-    def test_passes_by_what_else_is_stepped(self, body_of, other):
-        assert optimizer_steps(body_of(f"{other}.step()\n")) == ()
 
 
 MAKES_NEW = [

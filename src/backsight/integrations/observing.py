@@ -174,7 +174,7 @@ class Observing:
         self._told = len(self._steps.findings)
         shown = Report(tuple(new), self._steps.looked_at).without_notes()
         if shown.findings and _is_first():
-            show(shown, title="backsight found")
+            show(shown, explains=False)
 
     def _end(self, error: BaseException | None = None) -> None:
         """End observing and releasing; an autograd error that has ended the training gets its explanation."""
@@ -219,7 +219,7 @@ class Observing:
         told = list(steps.findings.values())[: self._told]
         rest = tuple(each for each in self.report.findings if each not in told)
         if rest:
-            show(Report(rest, self.report.looked_at), title="backsight found")
+            show(Report(rest, self.report.looked_at), explains=False)
         elif not self.report.findings and not self.quiet:
             say(summary(steps))
 

@@ -92,7 +92,7 @@ class TrainingObserver:
     def _warnings(self) -> Heeding:
         from backsight.diagnosis.heeding import Heeding
 
-        return Heeding(lambda finding: show(finding, title="backsight explains"))
+        return Heeding(lambda finding: show(finding, explains=True))
 
     def _leak_watch(self) -> LeakWatch:
         from backsight.launch.leaks import LeakWatch
@@ -104,7 +104,7 @@ class TrainingObserver:
 
         if self._steps is None or self._steps.watch.level != "exact":
             return None  # the watch has said why
-        return BirthWatch(self._steps.watch, lambda finding: show(finding, title="backsight found"))
+        return BirthWatch(self._steps.watch, lambda finding: show(finding, explains=False))
 
     def error(self, error: BaseException) -> None:
         self._failed = True
@@ -122,7 +122,7 @@ class TrainingObserver:
             failed("no explanation", ours(failure))
             return
         if finding.code != UNKNOWN:
-            show(finding, title="backsight explains", thread=thread)
+            show(finding, explains=True, thread=thread)
             self._explained = True
             if self._steps is not None and self._steps.paused:
                 say(*UNWATCHED)
@@ -166,7 +166,7 @@ class TrainingObserver:
 
         if self._steps is None or self._failed or self._steps.failed:
             if leaks:  # as when a leak ends a program by filling the memory
-                show(Report(leaks), title="backsight found")
+                show(Report(leaks), explains=False)
             return
         told = self._births is not None and self._births.told
         audited = self._steps.report(origin_told=told)
@@ -177,7 +177,7 @@ class TrainingObserver:
         report = Report((*found, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()
         if shown.findings:
-            show(shown, title="backsight found")
+            show(shown, explains=False)
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import summary
 

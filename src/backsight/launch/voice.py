@@ -56,9 +56,10 @@ def failed(what: str, failure: BaseException) -> None:
         say(line)
 
 
-def show(what: Finding | Report, title: str, *, thread: str | None = None) -> None:
+def show(what: Finding | Report, *, explains: bool, thread: str | None = None) -> None:
     """Print a finding or a report: framed and coloured on a terminal, plain in a file, as JSON if that was asked for.
 
+    explains: whether it explains an error, and is not found in a training that goes on.
     thread: the name of the thread that it is about, if it is not the main one.
     """
     from backsight.launch.lines import as_lines
@@ -67,10 +68,11 @@ def show(what: Finding | Report, title: str, *, thread: str | None = None) -> No
         from backsight.diagnosis import Finding
 
         found = (what,) if isinstance(what, Finding) else what.findings
-        kind: Literal["explanation", "finding"] = "explanation" if title.endswith("explains") else "finding"
+        kind: Literal["explanation", "finding"] = "explanation" if explains else "finding"
         if _told("".join(as_lines.line(kind, thread=thread, **finding.to_dict()) for finding in found)):
             return
     if sys.stderr is not None:
+        title = "backsight explains" if explains else "backsight found"
         _put(_with_rank(_drawn(what, printable(f"{title} (thread {thread})" if thread else title))))
 
 

@@ -3,7 +3,7 @@
 from backsight.source.bindings import assignments, rebinding
 from backsight.source.body import Body, Place, function_at, statement_at
 from backsight.source.calls import backward_calls, calls, receiver_of_backward
-from backsight.source.changes import inplace_changes, optimizer_steps
+from backsight.source.changes import inplace_changes
 from backsight.source.cuts import Cut, cuts, lets_through
 from backsight.source.loops import LoopFacts, loop_facts
 
@@ -20,7 +20,6 @@ __all__ = [
     "inplace_changes",
     "lets_through",
     "loop_facts",
-    "optimizer_steps",
     "rebinding",
     "receiver_of_backward",
     "statement_at",

@@ -1,9 +1,8 @@
-"""Statements that change a tensor in place, and those that let an optimizer change its parameters."""
+"""Statements that change a tensor in place."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -32,9 +31,6 @@ LIBRARIES = frozenset({"torch", "F", "nn", "functional", "init", "special"})
 # What has a `data` attribute and is no tensor.
 _NOT_TENSORS = frozenset({"self", "cls", "torch.utils", "utils"})
 
-# Other things that are stepped in a training script.
-_NOT_OPTIMIZERS = re.compile(r"sched|prof|env|warmup|progress|bar|timer|clock|meter|tracker|logger|sim", re.IGNORECASE)
-
 
 def inplace_changes(body: Body, name: str) -> tuple[Place, ...]:
     """The statements that change the object bound to `name` in place, as far as the text alone shows, in source order.
@@ -43,15 +39,6 @@ def inplace_changes(body: Body, name: str) -> tuple[Place, ...]:
     ['h[:, 0] = 0', 'F.relu(h, inplace=True)']
     """
     return tuple(body.place(each) for each in statements(body.node) if name in _changed(each))
-
-
-def optimizer_steps(body: Body) -> tuple[Place, ...]:
-    """The statements that call `.step()` on what may be an optimizer: `scheduler.step()` and `env.step(a)` may not."""
-    return tuple(
-        body.place(each)
-        for each in statements(body.node)
-        if any(isinstance(node, ast.Call) and _steps(node) for node in expressions(each))
-    )
 
 
 def makes_new(statement: ast.stmt, name: str) -> bool:
@@ -78,13 +65,6 @@ def makes_new(statement: ast.stmt, name: str) -> bool:
 def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:
     """Whether `node` is written like the `.data` of a tensor; `self.data` and `torch.utils.data` are not."""
     return isinstance(node, ast.Attribute) and node.attr == "data" and dotted(node.value) not in _NOT_TENSORS
-
-
-def _steps(call: ast.Call) -> bool:
-    receiver, name = callee(call)
-    if name != "step" or receiver is None:
-        return False
-    return not _NOT_OPTIMIZERS.search((dotted(receiver) or "").split(".")[-1])
 
 
 def _changed(statement: ast.stmt) -> set[str]:

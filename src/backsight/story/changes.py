@@ -15,7 +15,6 @@ from backsight.source import (
     assignments,
     inplace_changes,
     loop_facts,
-    optimizer_steps,
     statement_at,
 )
 from backsight.source.bindings import spots, uses
@@ -26,6 +25,7 @@ from backsight.story.memory import storage_of
 from backsight.story.scenes import Scene, scenes
 from backsight.story.sections import Section
 from backsight.story.spelling import is_spelled
+from backsight.story.stepping import optimizer_steps
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.tape.ops import op_name
@@ -154,7 +154,7 @@ def _stepped(subject: Subject) -> Iterator[Changed]:
     for scene in running:
         level = scene.section.level
         here = level.place.position if level else (0, 0)
-        places = optimizer_steps(scene.section.body)
+        places = optimizer_steps(scene.section)
         earlier = [place for place in places if place.position < here]
         for place in (*reversed(earlier), *places[len(earlier) :]):
             statement = statement_at(scene.section.body, *place.position)

@@ -10,22 +10,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.errors.second_backward.carried import (
-    INFERRED,
     carried_by_function,
     carried_by_loop,
     carried_by_object,
+    steps_seen,
 )
 from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.errors.second_backward.held import held_since_step
-from backsight.diagnosis.errors.second_backward.joined import joined, joined_at
+from backsight.diagnosis.errors.second_backward.joined import joined
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.errors.second_backward.once import computed_once
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, were
+from backsight.diagnosis.wording import shown
 from backsight.snapshot import survey
 from backsight.source import assignments
 from backsight.story.failure import Failure, Level
@@ -52,27 +51,7 @@ def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
         return _unlocated(failure, ())
     case = Case(failure, survey(failure.roots, frames=failure.frames))
     finding = next((found for clue in CLUES if (found := clue(case)) is not None), None)
-    return _with_steps(case, finding) if finding else _unlocated(failure, _steps(case))
-
-
-def _with_steps(case: Case, finding: Finding) -> Finding:
-    """Add what a running watch knows; it makes an inference from the text exact."""
-    steps = tuple(_steps(case))
-    if not steps or INFERRED not in finding.evidence:
-        return finding
-    kept = tuple(line for line in finding.evidence if line != INFERRED)
-    return replace(finding, evidence=(*kept, *steps), exact=True)
-
-
-def _steps(case: Case) -> Iterable[str]:
-    if case.joints and case.earlier is not None:
-        yield from joined_at(case)
-    elif case.joints:
-        names = listed([case.graph.nodes[i].name for i in case.joints], 3)
-        yield (
-            f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step; the new part "
-            f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}."
-        )
+    return finding or _unlocated(failure, steps_seen(case))
 
 
 def _other_cell(level: Level | None) -> Iterator[str]:

@@ -7,20 +7,22 @@ import ast
 import torch
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
+from backsight.diagnosis.errors.second_backward.joined import joined_at
 from backsight.diagnosis.evidence.holders import results_held, results_in, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import listed, shaped, shown, were
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, LoopFacts, Place, assignments, function_at, lets_through, optimizer_steps
+from backsight.source import Body, LoopFacts, Place, assignments, function_at, lets_through
 from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import Use, uses
 from backsight.source.body import statements
 from backsight.source.in_place import in_place
 from backsight.story.failure import Level, method
+from backsight.story.stepping import optimizer_steps
 from backsight.tape import Leaf
 
-INFERRED = (
+_INFERRED = (
     "(Read from the source text and from what is held now. Under `backsight run`, which takes note of every optimizer "
     "step, it is exact.)"
 )
@@ -36,7 +38,7 @@ def carried_by_loop(case: Case) -> Finding | None:
                 if not case.carries(level, name, read):
                     continue
                 if name == case.receiver:
-                    return _running_sum(level, name, facts)
+                    return _running_sum(case, level, name, facts)
                 return _finding(case, level, name, read, assigned, "iteration")
     return None
 
@@ -66,6 +68,19 @@ def carried_by_object(case: Case) -> Finding | None:
             level = case.failure.users[0]
             return _finding(case, level, f"{owner}.{attribute}", *kept, "call", f"self.{attribute}")
     return None
+
+
+def steps_seen(case: Case) -> tuple[str, ...]:
+    """What a running watch knows of the operations from before the last step or backward; nothing without one."""
+    if not case.joints:
+        return ()
+    if case.earlier is not None:
+        return tuple(joined_at(case))
+    names = listed([case.graph.nodes[i].name for i in case.joints], 3)
+    return (
+        f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step; the new part "
+        f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}.",
+    )
 
 
 def _declared(body: Body) -> set[str]:
@@ -104,7 +119,7 @@ def _read(body: Body, name: str) -> Place | None:
 def _finding(
     case: Case, level: Level, name: str, read: Place, assigned: Place, span: str, inner: str | None = None
 ) -> Finding:
-    inner = inner or name
+    inner, seen = inner or name, steps_seen(case)
     if read == assigned:
         how = [
             shown(
@@ -136,11 +151,11 @@ def _finding(
                 level.place,
                 f"backpropagates through this {span} into the graph of the previous one, which is already freed.",
             ),
-            INFERRED,
+            *(seen or (_INFERRED,)),
         ),
         fix,
         source=str(assigned),
-        exact=False,
+        exact=bool(seen),
     )
 
 
@@ -180,13 +195,13 @@ def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
 
 
 def _why_not_retain(case: Case) -> str:
-    if any(level.body and optimizer_steps(level.body) for level in case.failure.users):
+    if any(optimizer_steps(level) for level in case.failure.users):
         return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
     return "retain_graph=True won't help: every iteration would backpropagate through all earlier ones."
 
 
-def _running_sum(level: Level, name: str, facts: LoopFacts) -> Finding:
-    read, assigned = facts.carried[name]
+def _running_sum(case: Case, level: Level, name: str, facts: LoopFacts) -> Finding:
+    (read, assigned), seen = facts.carried[name], steps_seen(case)
     return Finding(
         "BS201",
         "error",
@@ -194,10 +209,10 @@ def _running_sum(level: Level, name: str, facts: LoopFacts) -> Finding:
         (
             shown(assigned, f"keeps {name} of the previous iteration, still attached to its graph."),
             shown(level.place, "goes back through all of it in every iteration."),
-            INFERRED,
+            *(seen or (_INFERRED,)),
         ),
         f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
         f"call {name}.backward() once, after the loop.",
         source=str(assigned if assigned != read else read),
-        exact=False,
+        exact=bool(seen),
     )

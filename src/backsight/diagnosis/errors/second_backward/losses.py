@@ -10,10 +10,11 @@ from backsight.diagnosis.errors.second_backward.case import Case, loops, names_r
 from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
-from backsight.source import Body, Place, assignments, backward_calls, optimizer_steps, receiver_of_backward
+from backsight.source import Body, Place, assignments, backward_calls, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives
 from backsight.story.failure import Level
+from backsight.story.stepping import optimizer_steps
 from backsight.tracing.steps import parameters
 
 
@@ -158,7 +159,7 @@ def _freed_title(other: str, loss: str, through: str | None) -> str:
 
 def _steps_between(level: Level, place: Place) -> list[Place]:
     first, last = sorted((place.position, level.place.position))
-    return [step for step in optimizer_steps(level.body) if first < step.position < last] if level.body else []
+    return [step for step in optimizer_steps(level) if first < step.position < last]
 
 
 def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
@@ -170,7 +171,7 @@ def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -
 def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> str:
     """The step between the two backwards that trains some of what they share, if another optimizer trains the rest."""
     leaves = _shared_leaves(case, shared)
-    every = [trained for _, trained in _trained_by(level, optimizer_steps(level.body) if level.body else ())]
+    every = [trained for _, trained in _trained_by(level, optimizer_steps(level))]
     for step, trained in _trained_between(level, place):
         if leaves & trained and any((leaves - trained) & others for others in every):
             return step

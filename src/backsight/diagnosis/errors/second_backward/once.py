@@ -9,11 +9,12 @@ from backsight.diagnosis.evidence.holders import made_in, needs_saved, results_i
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
-from backsight.source import LoopFacts, optimizer_steps, statement_at
+from backsight.source import LoopFacts, statement_at
 from backsight.source.ancestry import Ancestor
 from backsight.source.body import dotted, expressions
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
+from backsight.story.stepping import optimizer_steps
 
 
 def computed_once(case: Case) -> Finding | None:
@@ -93,7 +94,7 @@ def _summed(case: Case, level: Level, ancestor: Ancestor) -> str:
 
 def _otherwise(case: Case) -> str:
     """What to do if it is computed once on purpose."""
-    if any(each.body and optimizer_steps(each.body) for each in case.failure.users):
+    if any(optimizer_steps(each) for each in case.failure.users):
         return "If what computes it is not meant to be trained here, compute it once under torch.no_grad()."
     call = f"{simple(case.receiver or 'loss')}.backward"
     return (
