@@ -54,6 +54,83 @@ def test_it_is_loaded_by_the_name_that_the_package_gives_it():
     assert re.search(rf'^\[project\.entry-points\.pytest11\]\nbacksight = "{re.escape(PLUGIN)}"$', text, re.MULTILINE)
 
 
+HIDDEN = """
+import pytest, torch
+
+runs = []
+
+@pytest.fixture(scope="module")
+def encoder():
+    print("made")
+    yield torch.nn.Linear(3, 3)
+    print("unmade")
+
+def regularized(settings):
+    return lambda h: torch.nn.functional.dropout(h, **settings)
+
+def test_forward(encoder, tmp_path):
+    runs.append(1)
+    drop = regularized({"p": 0.5, "inplace": True})
+    drop(encoder(torch.ones(2, 3)).exp()).sum().backward()
+
+def test_that_passes(encoder):
+    assert len(runs) == 2
+
+def test_that_fails_otherwise():
+    runs.append(1)
+    raise ValueError
+
+def test_at_last():
+    assert len(runs) == 3
+"""
+
+
+class TestRunAgain:
+    def test_what_the_second_run_has_seen_is_told_and_the_first_one_counts(self, run):
+        done = run(HIDDEN, "--backsight")
+        done.assert_outcomes(failed=2, passed=2)
+        said = done.stdout.str()
+        assert "backsight explains, run again under its watch" in said
+        assert re.search(r"❱ +\d+ │     return lambda h: torch\.nn\.functional\.dropout\(h, \*\*settings\)", said)
+        assert "fix: Let dropout make a new tensor" in said
+
+    def test_without_it_the_report_says_that_it_can_be_had(self, run):
+        said = run(HIDDEN, "-k", "forward").stdout.str()
+        assert "torch.nn.functional.dropout(h, **settings)\n     │" not in said
+        assert "pytest --backsight" in said
+        assert "pytest --backsight" not in run(FAILING.replace("range(3)", "[1]"), "--backsight").stdout.str()
+
+    def test_one_that_does_not_fail_again_keeps_its_first_explanation(self, run):
+        flaky = """
+import torch
+runs = []
+def test_it():
+    runs.append(1)
+    y = torch.ones(3, requires_grad=True).exp()
+    if len(runs) == 1:
+        y += 1
+    y.sum().backward()
+"""
+        done = run(flaky, "--backsight")
+        done.assert_outcomes(failed=1)
+        assert "(Run again under a watch, the test did not fail so: this is from the first run.)" in done.stdout.str()
+
+    def test_a_unittest_is_run_again_too(self, run):
+        source = """
+import torch, unittest
+class Test(unittest.TestCase):
+    def setUp(self):
+        self.scale = torch.ones(3, requires_grad=True)
+    def test_it(self):
+        y = self.scale.exp()
+        (lambda t: t.add_(1))(y)
+        y.sum().backward()
+"""
+        done = run(source, "--backsight")
+        done.assert_outcomes(failed=1)
+        assert "run again under its watch" in done.stdout.str()
+
+
 class TestReports:
     def test_an_autograd_error_is_explained_below_its_traceback(self, run):
         done = run(FAILING)

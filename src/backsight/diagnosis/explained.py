@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -14,7 +14,7 @@ from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming import standstill
 from backsight.naming.plain import namespace
-from backsight.story.failure import Failure, failure_at, failure_of, message_of, of_error
+from backsight.story.failure import Failure, failure_at, failure_of, failure_within, message_of, of_error
 from backsight.tape import no_torch_function
 
 
@@ -49,6 +49,29 @@ def explained_warning(warning: Warning, frame: FrameType) -> Finding | None:
     return _explained(failure_at(warning, frame), entry[0]) if entry else None
 
 
+@dataclass(frozen=True, eq=False)
+class Within:
+    """A known error that passes a call into PyTorch: the failure, and the entry that knows it. Holds frames."""
+
+    failure: Failure
+    entry: Known
+
+    @property
+    def code(self) -> str:
+        return self.entry.code
+
+
+def known_within(error: BaseException, frame: FrameType) -> Within | None:
+    """Return a known error as it passes a call that `frame` has made; None if it is not known."""
+    entry = known(message_of(error), error)
+    return Within(failure_within(error, frame), entry[0]) if entry else None
+
+
+def explained_within(raised: Within) -> Finding:
+    """Return what is to be said of a known error that passes a call."""
+    return _explained(raised.failure, raised.entry)
+
+
 def unknown(error: BaseException) -> Finding:
     """Return what is to be said of an exception that is not known."""
     name = type.__dict__["__qualname__"].__get__(type(error))
@@ -69,6 +92,11 @@ def culprit(error: BaseException) -> tuple[BaseException, Known] | None:
         if entry and (found is None or ((is_cause or message in text) and _shows_user(each))):
             found, text = (each, entry[0]), message
     return found
+
+
+def messages_behind(error: BaseException) -> Iterator[str]:
+    """Yield the texts of an error and of those behind it."""
+    return (message_of(each) for each, _ in _chain(error))
 
 
 def where(ours: BaseException) -> str:

@@ -1,7 +1,8 @@
 """The pytest plugin: an autograd error is explained in the report of the test that it failed; `no_leaked_graphs`.
 
 Loaded by pytest of its own accord where backsight is installed, so that it must cost nothing: torch is imported only by
-tests that do so themselves, and a test that passes is not looked at. `-p no:backsight` switches it off.
+tests that do so themselves, and a test that passes is not looked at. With `--backsight` a test that such an error has
+failed is run once more, under an exact watch. `-p no:backsight` switches all of it off.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 if TYPE_CHECKING:
     from backsight.diagnosis import LiveGraphs
@@ -21,6 +23,7 @@ TITLE = "backsight explains"
 
 _FIXTURE = "no_leaked_graphs"
 _WIDEST = 110
+_MORE = "(`pytest --backsight` runs such a test again, under a watch that sees what happens.)"
 
 
 @pytest.fixture
@@ -58,6 +61,44 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
         outcome.force_exception(pytest.fail.Exception(said, pytrace=False))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("backsight").addoption(
+        "--backsight",
+        action="store_true",
+        help="run a test that an autograd error has failed once more, under an exact watch, and explain what that saw",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test, and again if it has to be explained; what counts and is reported is the first run."""
+    if not item.config.getoption("--backsight", False) or not hasattr(item, "_initrequest"):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for report in reports:
+        if any(title == TITLE for title, _ in report.sections):
+            report.sections[:] = [_again(item, nextitem, *each) for each in report.sections]
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _again(item: pytest.Item, nextitem: pytest.Item | None, title: str, text: str) -> tuple[str, str]:
+    """Run a test once more, watched, and return its explanation; what was said before if there is none."""
+    if title != TITLE:
+        return title, text
+    from backsight.tracing import finest, watch
+
+    item._initrequest()  # type: ignore[attr-defined]  # as all who run a test again
+    with watch(level=finest()):
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    told = [said for report in reports for name, said in report.sections if name == TITLE]
+    if told:
+        return f"{TITLE}, run again under its watch", told[0]
+    return title, f"{text}\n(Run again under a watch, the test did not fail so: this is from the first run.)"
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     """Add the explanation to the report of a test that an autograd error has failed."""
@@ -85,10 +126,11 @@ def _explanation(error: BaseException, config: pytest.Config) -> str:
     finding = explain(error)
     if finding.code == UNKNOWN:
         return ""
+    more = "" if finding.exact or config.getoption("--backsight", False) else f"\n{_MORE}"
     if not config.pluginmanager.has_plugin("terminalreporter"):  # a worker of xdist
-        return as_text(finding, width=_WIDEST)
+        return as_text(finding, width=_WIDEST) + more
     terminal = config.get_terminal_writer()
-    return as_text(finding, width=min(terminal.fullwidth, _WIDEST), color=terminal.hasmarkup)
+    return as_text(finding, width=min(terminal.fullwidth, _WIDEST), color=terminal.hasmarkup) + more
 
 
 def _alive() -> LiveGraphs | None:

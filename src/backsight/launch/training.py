@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from backsight.diagnosis import Finding
     from backsight.diagnosis.heeding import Heeding
     from backsight.launch.births import BirthWatch
+    from backsight.launch.caught import CaughtErrors
     from backsight.launch.first_steps import FirstSteps
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.threads import ThreadErrors
@@ -63,6 +64,7 @@ class TrainingObserver:
         self._steps: FirstSteps | None = None
         self._threads: ThreadErrors | None = None
         self._heeding: Heeding | None = None
+        self._caught: CaughtErrors | None = None
         self._begun = self._failed = self._explained = False
 
     def start(self) -> None:
@@ -74,6 +76,8 @@ class TrainingObserver:
         self._steps = _started(self._first_steps, "not watching")
         self._threads = _started(self._thread_errors, "errors that end a thread are not explained")
         self._heeding = _started(self._warnings, "warnings are not explained")
+        if self._steps is not None:
+            self._caught = _started(self._caught_errors, "errors that are caught are not explained")
         if self.leaks:
             self._leaks = _started(self._leak_watch, "not looking for leaks")
         if self.nonfinite and self._steps is not None:
@@ -88,6 +92,14 @@ class TrainingObserver:
         from backsight.launch.threads import ThreadErrors
 
         return ThreadErrors(self._explain)
+
+    def _caught_errors(self) -> CaughtErrors:
+        from backsight.launch.caught import CaughtErrors
+
+        assert self._steps is not None
+        caught = CaughtErrors(lambda finding: show(finding, explains=True, caught=True))
+        self._steps.watch.report_errors(caught)
+        return caught
 
     def _warnings(self) -> Heeding:
         from backsight.diagnosis.heeding import Heeding
@@ -108,13 +120,17 @@ class TrainingObserver:
 
     def error(self, error: BaseException) -> None:
         self._failed = True
-        if self._begun and isinstance(error, Exception):  # an interrupt asks for an end, and for no more
+        if not isinstance(error, Exception):  # an interrupt asks for an end, and for no more
+            self._caught = None
+        elif self._begun:
             self._explain(error)
 
     def _explain(self, error: BaseException, thread: str | None = None) -> None:
         from backsight.diagnosis import UNKNOWN, explain
 
         try:
+            if self._caught is not None:
+                self._caught.ended(error)
             finding = explain(error)
         except BaseException as failure:  # a failure of ours is not a failure of the program
             from backsight.naming.roots import ours
@@ -141,6 +157,8 @@ class TrainingObserver:
             self._threads.stop()
         if self._heeding is not None:
             self._heeding.remove()
+        if self._caught is not None and (again := self._caught.finish()):
+            say(f"backsight: errors of the kinds explained above were caught {again:,} more time{'s' * (again != 1)}")
         if self._births is not None:
             self._births.finish()
         if self._steps is not None:

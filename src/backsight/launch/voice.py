@@ -56,11 +56,12 @@ def failed(what: str, failure: BaseException) -> None:
         say(line)
 
 
-def show(what: Finding | Report, *, explains: bool, thread: str | None = None) -> None:
+def show(what: Finding | Report, *, explains: bool, thread: str | None = None, caught: bool = False) -> None:
     """Print a finding or a report: framed and coloured on a terminal, plain in a file, as JSON if that was asked for.
 
     explains: whether it explains an error, and is not found in a training that goes on.
     thread: the name of the thread that it is about, if it is not the main one.
+    caught: whether the program has caught the error, and goes on.
     """
     from backsight.launch.lines import as_lines
 
@@ -69,10 +70,11 @@ def show(what: Finding | Report, *, explains: bool, thread: str | None = None) -
 
         found = (what,) if isinstance(what, Finding) else what.findings
         kind: Literal["explanation", "finding"] = "explanation" if explains else "finding"
-        if _told("".join(as_lines.line(kind, thread=thread, **finding.to_dict()) for finding in found)):
+        if _told("".join(as_lines.line(kind, thread=thread, caught=caught, **finding.to_dict()) for finding in found)):
             return
     if sys.stderr is not None:
         title = "backsight explains" if explains else "backsight found"
+        title += ": an error that the program caught" if caught else ""
         _put(_with_rank(_drawn(what, printable(f"{title} (thread {thread})" if thread else title))))
 
 

@@ -119,6 +119,11 @@ def failure_at(warning: Warning, frame: FrameType) -> Failure:
     return _failure(warning, tuple(reversed(list(_stack(frame)))))
 
 
+def failure_within(error: BaseException, frame: FrameType) -> Failure:
+    """Read the traceback of `error` as it passes a call that `frame` has made, and the stack below that."""
+    return _failure(error, (*reversed(list(_stack(frame))), *_levels(error)))
+
+
 def _failure(error: BaseException, levels: tuple[Level, ...]) -> Failure:
     users = [k for k, level in enumerate(levels) if is_user(level.frame) and not _is_ours(level)]
     engine = max((k for k, level in enumerate(levels) if level.frame.f_code in ENGINE_CALLS), default=-1)

@@ -19,7 +19,7 @@ import torch
 from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode
 
-from backsight.naming.roots import ours
+from backsight.naming.roots import is_user, ours
 from backsight.tape import no_torch_dispatch, no_torch_function, uncompiled
 from backsight.tracing._torch import HANDLE, PLAIN_TYPES, next_number, run_with
 from backsight.tracing.asking import who_asked
@@ -83,6 +83,16 @@ class Functions(TorchFunctionMode):
     def _thoroughly(self, call: Call, types: Any) -> Any:
         """Make a call that may do more than make nodes, and have it noted; nobody else sees us look."""
         self._guarded(self._account, call)
+        if self._log.errors is None:
+            return self._noted(call, types)
+        try:
+            return self._noted(call, types)
+        except Exception as error:
+            if not _has_passed(error) and (call.kind is Kind.BACKWARD or (call.caller and is_user(call.caller))):
+                self._guarded(self._log.errors.raised, error, call.caller)
+            raise
+
+    def _noted(self, call: Call, types: Any) -> Any:
         if call.kind is Kind.BACKWARD:
             return self._backward(call, types)
         written: Written = self._guarded(before, call) or []
@@ -104,6 +114,8 @@ class Functions(TorchFunctionMode):
 
     def _backward(self, call: Call, types: Any) -> Any:
         """Run a backward with the mode on, and have it noted."""
+        if self._log.errors is not None:
+            self._guarded(self._log.errors.went_on)
         site: int = self._guarded(self._notes.site, call) or 0
         entry: Entry | None = self._guarded(self._begin, call, site)
         end: Callable[[], None] | None = None
@@ -145,6 +157,16 @@ class Functions(TorchFunctionMode):
         failure = ours(failure)
         self.ended = True
         self._log.fail(failure)
+
+
+def _has_passed(error: BaseException) -> bool:
+    """Whether an error that is being handled has passed a call within this one: `Tensor.backward` makes another."""
+    trace = error.__traceback__.tb_next if error.__traceback__ else None
+    while trace is not None:
+        if trace.tb_frame.f_code is Functions._thoroughly.__code__:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _as_caller(frame: FrameType | None, function: Any, args: Any, kwargs: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Protocol
 
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
@@ -12,15 +14,25 @@ from backsight.tracing.intervals import Threads
 from backsight.tracing.sites import Site, Sites, positions
 
 
+class Errors(Protocol):
+    """Who wants to know of errors that calls into PyTorch raise."""
+
+    def raised(self, error: BaseException, frame: FrameType | None) -> None: ...
+
+    def went_on(self) -> None: ...
+
+
 class Log:
     """Which nodes were made where, by thread; every backward; what was changed and cut off.
 
-    `fail` is called with a failure of ours; `budget` is how many calls are noted yet, None for all.
+    `fail` is called with a failure of ours; `budget` is how many calls are noted yet, None for all. `errors` is told of
+    what calls raise, and of backwards that begin, if there is one.
     """
 
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
         self.fail = fail
         self.budget: int | None = None
+        self.errors: Errors | None = None
         self.sites = Sites()
         self.threads = Threads()
         self.backwards = BackwardLog(self.threads, self.sites)

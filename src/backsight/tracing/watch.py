@@ -19,7 +19,7 @@ from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
 from backsight.tracing.hooks import ModuleHooks, StepHooks
-from backsight.tracing.log import Log
+from backsight.tracing.log import Errors, Log
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -134,6 +134,10 @@ class Watch:
         """
         _check_positive("limit", calls)
         self._log.budget = calls
+
+    def report_errors(self, errors: Errors) -> None:
+        """Tell `errors` of what calls into PyTorch raise, at the exact level."""
+        self._log.errors = errors
 
     @property
     def spent(self) -> bool:

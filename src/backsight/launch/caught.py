@@ -1,0 +1,96 @@
+"""Errors of autograd that the program catches: `except RuntimeError: continue` hides them for a whole training."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from backsight.naming.roots import ours
+
+if TYPE_CHECKING:
+    from backsight.diagnosis import Finding
+
+Kind = tuple[str, str | None]
+"""What an error is: the code of its explanation, and the line that failed."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An error that was raised, and what there is to say of it if the program catches it."""
+
+    kind: Kind
+    message: str
+    finding: Finding
+
+
+class CaughtErrors:
+    """Calls `tell` with the explanation of an error, once it shows that the program has caught it and goes on.
+
+    A watch calls `raised` as a call into PyTorch raises, which is the only moment at which all frames are there; only
+    the finding is kept. The first error of a kind is told, and further ones are counted.
+    """
+
+    def __init__(self, tell: Callable[[Finding], None]) -> None:
+        self._tell = tell
+        self._pending: dict[int, Pending] = {}
+        self._again: Counter[Kind] = Counter()
+        self._told: set[Kind] = set()
+        self._process = os.getpid()
+
+    def raised(self, error: BaseException, frame: FrameType | None) -> None:
+        """Note an error that passes a call into PyTorch which `frame` has made."""
+        from backsight.diagnosis.explained import explained_within, known_within
+
+        self.went_on()
+        known = known_within(error, frame) if isinstance(error, Exception) and frame is not None else None
+        if known is None or frame is None:
+            return
+        kind = known.code, known.failure.source
+        if kind in self._told:
+            self._again[kind] += 1
+            return
+        finding = explained_within(known)
+        self._pending[threading.get_ident()] = Pending(kind, known.failure.message, finding)
+        self._in_a_child()
+
+    def went_on(self) -> None:
+        """Note that this thread runs on: what it raised before, it has caught."""
+        pending = self._pending.pop(threading.get_ident(), None) if self._pending else None
+        if pending is not None:
+            self._told.add(pending.kind)
+            self._tell(pending.finding)
+
+    def ended(self, error: BaseException) -> None:
+        """Note that an error has ended a thread, or the program: it is told of as that, and so is what led to it."""
+        from backsight.diagnosis.explained import messages_behind
+
+        messages = set(messages_behind(error))
+        for thread, pending in list(self._pending.items()):
+            if pending.message in messages:
+                del self._pending[thread]
+
+    def finish(self) -> int:
+        """Tell of what was caught last; return how many errors of a kind that was told came again."""
+        for pending in [self._pending.pop(thread) for thread in list(self._pending)]:
+            self._told.add(pending.kind)
+            self._tell(pending.finding)
+        return sum(self._again.values())
+
+    def _in_a_child(self) -> None:
+        """A forked worker ends without a word to us, but for what multiprocessing calls as it ends."""
+        if os.getpid() == self._process or "multiprocessing.util" not in sys.modules:
+            return
+        self._process = os.getpid()
+        sys.modules["multiprocessing.util"].Finalize(None, self._finish_child, exitpriority=0)
+
+    def _finish_child(self) -> None:
+        try:
+            self.finish()
+        except BaseException as failure:  # the worker ends as without us
+            ours(failure)

@@ -1,0 +1,110 @@
+"""`backsight run`: errors of autograd that the program catches, or that end a process which it has forked."""
+
+import json
+
+SWALLOWED = """
+import torch
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    optimizer.zero_grad()
+    try:
+        h = model(torch.randn(2, 3)).sigmoid()
+        if step % 2:
+            h += 1
+        h.sum().backward()
+        optimizer.step()
+    except RuntimeError:
+        continue
+print("goes on")
+"""
+
+HEADING = "\nbacksight explains: an error that the program caught\n"
+
+
+def observed(bench, source, *options, **more):
+    bench.write("train.py", source)
+    return bench.observed(*options, "train.py", **more)
+
+
+def test_an_error_that_is_swallowed_is_explained_once_and_further_ones_are_counted(bench):
+    ended = observed(bench, SWALLOWED)
+    assert (ended.status, ended.out) == (0, "goes on\n")
+    assert ended.err.count("backsight explains") == ended.err.count(HEADING) == 1
+    assert "error BS202  h was changed in place after sigmoid had saved it for backward." in ended.err
+    assert "\n  fix: Write h = h + 1:" in ended.err
+    assert "backsight: errors of the kinds explained above were caught 2 more times\n" in ended.err
+
+
+def test_one_that_is_not_caught_is_explained_as_such_alone(bench):
+    source = "import torch\ny = torch.ones(3, requires_grad=True).exp()\ny += 1\ny.sum().backward()\n"
+    ended = observed(bench, source)
+    assert ended.status == 1
+    assert HEADING not in ended.err and ended.err.count("backsight explains") == 1
+
+
+def test_one_that_is_raised_again_as_another_is_explained_at_the_end(bench):
+    source = """
+import torch
+y = torch.ones(3, requires_grad=True).exp()
+y += 1
+try:
+    y.sum().backward()
+except RuntimeError as error:
+    raise ValueError("no step") from error
+"""
+    ended = observed(bench, source)
+    assert HEADING not in ended.err and ended.err.count("backsight explains") == 1
+
+
+def test_two_kinds_are_told_each(bench):
+    source = """
+import torch
+x = torch.ones(3, requires_grad=True)
+for attempt in (lambda: x.add_(1), lambda: x.detach().sum().backward(), lambda: x.add_(2)):
+    try:
+        attempt()
+    except RuntimeError:
+        pass
+"""
+    ended = observed(bench, source)
+    assert [code for code in ("BS205", "BS203") if code in ended.err] == ["BS205", "BS203"]
+    assert ended.err.count(HEADING) == 2
+    assert "were caught 1 more time\n" in ended.err
+
+
+def test_what_a_library_tries_for_itself_is_its_own_affair(bench):
+    bench.write("site-packages/trying.py", "def ask(x):\n    try:\n        x.add_(1)\n    except RuntimeError: pass\n")
+    source = """
+import sys, torch
+sys.path.insert(0, "site-packages")
+import trying
+trying.ask(torch.ones(3, requires_grad=True))
+"""
+    assert "backsight explains" not in observed(bench, source).err
+
+
+def test_an_error_that_ends_a_forked_process(bench):
+    source = """
+import torch, multiprocessing
+def work():
+    y = torch.ones(3, requires_grad=True).exp()
+    y += 1
+    y.sum().backward()
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+print(process.exitcode)
+"""
+    ended = observed(bench, source)
+    assert ended.out == "1\n"
+    assert ended.err.count("backsight explains") == 1
+    assert "\n  fix: Write y = y + 1:" in ended.err
+
+
+def test_as_lines_of_json_it_says_that_it_was_caught(bench):
+    ended = observed(bench, SWALLOWED, "--json-to", "told.jsonl")
+    assert ended.status == 0
+    told = [json.loads(line) for line in (bench.folder / "told.jsonl").read_text().splitlines()]
+    (explained,) = [line for line in told if line["kind"] == "explanation"]
+    assert (explained["code"], explained["caught"]) == ("BS202", True)
