@@ -51,6 +51,7 @@ print(json.dumps({
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would tests
     try:
         with _python(options) as python:
             if options.accept:

@@ -95,10 +95,11 @@ class TrainingObserver:
 
     def _caught_errors(self) -> CaughtErrors:
         from backsight.launch.caught import CaughtErrors
+        from backsight.tracing import report_errors
 
         assert self._steps is not None
         caught = CaughtErrors(lambda finding: show(finding, explains=True, caught=True))
-        self._steps.watch.report_errors(caught)
+        report_errors(self._steps.watch, caught)
         return caught
 
     def _warnings(self) -> Heeding:

@@ -2,7 +2,7 @@
 
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
-from backsight.tracing.watch import Level, Watch, current, finest, watch
+from backsight.tracing.watch import Level, Watch, current, finest, report_errors, watch
 
 __all__ = [
     "Backward",
@@ -18,5 +18,6 @@ __all__ = [
     "Watch",
     "current",
     "finest",
+    "report_errors",
     "watch",
 ]

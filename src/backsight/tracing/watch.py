@@ -135,10 +135,6 @@ class Watch:
         _check_positive("limit", calls)
         self._log.budget = calls
 
-    def report_errors(self, errors: Errors) -> None:
-        """Tell `errors` of what calls into PyTorch raise, at the exact level."""
-        self._log.errors = errors
-
     @property
     def spent(self) -> bool:
         """Whether the calls that were to be noted are noted, so that nothing more is until `pause()` and `resume()`."""
@@ -337,6 +333,11 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
         ValueError: if there is no such level.
     """
     return Watch(model, level=level, nonfinite=nonfinite)
+
+
+def report_errors(watch: Watch, errors: Errors) -> None:
+    """Tell `errors` of what calls into PyTorch raise while a watch sees them: at the exact level."""
+    watch._log.errors = errors
 
 
 def finest() -> Level:
