@@ -40,12 +40,26 @@ class Unmoved:
     pull: float
 
 
+class _Memory:
+    """The memory of a flat tensor: a program that counts the tensors which the collector lists finds none here."""
+
+    __slots__ = ("_dtype", "_storage")
+
+    def __init__(self, tensor: torch.Tensor):
+        self._dtype, self._storage = tensor.dtype, tensor.untyped_storage()
+
+    def tensor(self) -> torch.Tensor:
+        """Return a tensor of this memory."""
+        return torch.empty(0, dtype=self._dtype, device=self._storage.device).set_(self._storage)
+
+
 @dataclass(frozen=True, eq=False)
 class _Sample:
     parameter: weakref.ref[torch.Tensor]
-    at: torch.Tensor
-    values: torch.Tensor
-    pulled: torch.Tensor
+    count: int
+    """How many values the parameter had."""
+    values: _Memory
+    pulled: _Memory
     """Which of the values had a gradient."""
 
 
@@ -113,10 +127,16 @@ def _sampled(parameter: Any) -> _Sample | None:
     gradient = _readable(parameter.grad)
     if gradient is None or _readable(parameter) is None:
         return None
+    at = _places(parameter)
+    values, pulled = torch.take(parameter.detach(), at), torch.take(gradient, at) != 0
+    return _Sample(weakref.ref(parameter), parameter.numel(), _Memory(values), _Memory(pulled))
+
+
+def _places(parameter: torch.Tensor) -> torch.Tensor:
+    """Return which of a parameter's values are kept."""
     count = parameter.numel()
     number = min(count, _SAMPLE)
-    at = torch.arange(number, device=parameter.device) * (count - 1) // max(number - 1, 1)
-    return _Sample(weakref.ref(parameter), at, torch.take(parameter.detach(), at), torch.take(gradient, at) != 0)
+    return torch.arange(number, device=parameter.device) * (count - 1) // max(number - 1, 1)
 
 
 def _readable(tensor: Any) -> torch.Tensor | None:
@@ -145,8 +165,11 @@ def _pull_and_moved(sample: _Sample) -> torch.Tensor | None:
     gradient = _readable(parameter.grad) if parameter is not None else None
     if parameter is None or gradient is None or _readable(parameter) is None:
         return None
-    if parameter.dtype != sample.values.dtype or parameter.device != sample.at.device:
+    values, pulled = sample.values.tensor(), sample.pulled.tensor()
+    before = values.dtype, values.device, sample.count
+    if (parameter.dtype, parameter.device, parameter.numel()) != before:
         return None
-    pulls = torch.take(gradient, sample.at).abs().where(sample.pulled, 0)
-    moved = (torch.take(parameter.detach(), sample.at) != sample.values) & sample.pulled
+    at = _places(parameter)
+    pulls = torch.take(gradient, at).abs().where(pulled, 0)
+    moved = (torch.take(parameter.detach(), at) != values) & pulled
     return torch.stack((pulls.max().double(), moved.any().double()))
