@@ -12,6 +12,8 @@ from torch import nn
 from trainings import Net, rows, train
 
 import backsight as bs
+from backsight.naming.roots import is_ours
+from backsight.tables.listing import listed
 
 
 def steps(path, **query):
@@ -530,4 +532,36 @@ def test_a_recorder_goes_when_its_model_is_gone(run):
     train(model, torch.optim.SGD(model.parameters(), lr=0.1), 1)
     del model
     gc.collect()
-    assert rec.closed and not torch.nn.modules.module._global_forward_hooks
+    assert rec.closed
+    Net()(torch.ones(1, 6))
+    assert not torch.nn.modules.module._global_forward_hooks
+    assert bs.open_run(run).steps.tolist() == [0] and listed(bs.open_run(run)).state == "finished"
+
+
+def test_a_recorder_between_recorded_steps_goes_at_the_next_step_of_an_optimizer(run):
+    model, other = Net(), Net()
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    bs.record(model, run=run).disarm()
+    del model
+    train(other, optimizer, 1)
+    assert listed(bs.open_run(run)).state == "no steps"
+
+
+def test_no_python_of_ours_runs_as_a_model_dies(run):
+    """Python would swallow what a handler of a signal raises in there: a time limit, Ctrl-C."""
+    ran = []
+
+    def look(frame, event, arg):
+        if event == "call" and is_ours(frame.f_code.co_filename):
+            ran.append(frame.f_code.co_name)
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    bs.record(model, optimizer, run)
+    train(model, optimizer, 2)
+    before = sys.getprofile()
+    sys.setprofile(look)
+    del model, optimizer
+    gc.collect()
+    sys.setprofile(before)
+    assert ran == []

@@ -56,6 +56,8 @@ class _Enter(_CallHook):
                     notebook.begun()
             if notebook.writable():
                 self.write(known[1], *args, keywords(sys._getframe(1)) if self._by_keyword else {})
+        elif self._notebook.passed_by is not None:
+            self._notebook.passed_by()
 
     def late(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Take a call by hand."""

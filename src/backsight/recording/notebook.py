@@ -44,6 +44,8 @@ class Notebook:
     counted by backward passes."""
     first_call: Callable[[], None] | None = None
     """Called at the first call of a module in a recorded step."""
+    passed_by: Callable[[], None] | None = None
+    """Called where a module is called that is not recorded."""
     _cut: set[str] = field(default_factory=set)
     _sheet: Any = None
     """What the kernel writes on. One page after the other has it: its memory is in the processor's caches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,16 +61,10 @@ class Observed:
         self.held.extend(new)
         return bool(new)
 
-    def when_gone(self, then: Callable[[], None]) -> None:
-        """Call this once none of the models is there any more."""
-
-        def look() -> None:
-            if all(reference() is None for reference in self.models.values()):
-                then()
-
-        for reference in self.models.values():
-            if (model := reference()) is not None:
-                weakref.finalize(model, look).atexit = False
+    def gone(self) -> bool:
+        """Whether none of the models is there any more. To be asked now and then: see Note [No Python when something
+        dies] in tape/living.py."""
+        return not self.whole_program and all(reference() is None for reference in self.models.values())
 
     def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Yield each module once, by its first name, outer ones first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -83,7 +82,15 @@ class Recorder:
         self._said_every = pace.every
         self._notebook = Notebook(voice, Metrics(voice), self._failed, self._cut, calls, cost, histograms)
         self._ends = StepEnds(
-            observed, optimizers, self._before, self._after, self._adopted, self._replaced, self._stop, cost
+            observed,
+            optimizers,
+            self._before,
+            self._after,
+            self._adopted,
+            self._replaced,
+            self.close,
+            self._stop,
+            cost,
         )
         self._backwards = Backwards(observed, self._ends)
         if observed.whole_program:
@@ -113,6 +120,7 @@ class Recorder:
         self._swapped = False
         """Whether something else was in the place of parameters when they were looked at."""
         self._notebook.first_call = self._look_again
+        self._notebook.passed_by = self._close_if_gone
         self._amid = False
         """Whether the step under way had begun before it was recorded, so that its calls were not seen."""
         self._missing: int | None = None
@@ -126,8 +134,6 @@ class Recorder:
             self._ends.adopt()
             self._look()
             self.arm()
-            if not observed.whole_program:
-                observed.when_gone(partial(_close, weakref.ref(self)))
 
     @property
     def steps(self) -> int:
@@ -162,7 +168,10 @@ class Recorder:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing will be recorded any more."""
+        """Whether nothing will be recorded any more; so it is too once the models are gone."""
+        return self._is_closed() or self._observed.gone()
+
+    def _is_closed(self) -> bool:
         return self._sink is None or self._sink.closed
 
     def step(self) -> None:
@@ -306,7 +315,7 @@ class Recorder:
         """Record the step under way as far as it came, write everything, and remove every hook."""
         self._ended = True
         with turn:
-            if self._sink is None or self.closed:
+            if self._sink is None or self._is_closed():
                 return
             arrived = self._notebook.arrived
             ends = bool(arrived and self._notebook.begun) and self._backwards.end_steps(arrived)
@@ -371,6 +380,11 @@ class Recorder:
         self._notebook.arrived.clear()
         if ends:
             self._next()
+
+    def _close_if_gone(self) -> None:
+        """What is called is not recorded: the models may be gone, and no call of theirs be to come."""
+        if self._observed.gone():
+            self.close()
 
     def _look_again(self) -> None:
         """A layer may have come, gone or been replaced: what is there now is recorded from this very step on."""
@@ -536,12 +550,6 @@ class Recorder:
             self._close_sink.detach()
         if self._sink is not None:
             self._sink.abandon()
-
-
-def _close(recorder: weakref.ref[Recorder]) -> None:
-    """Close a recorder whose models are gone: it hangs in global tables, and would stay there."""
-    if (held := recorder()) is not None:
-        held.close()
 
 
 def _elsewhere(run: str) -> Recorder:

@@ -44,6 +44,7 @@ class StepEnds:
         after: Callable[[torch.optim.Optimizer, bool], None],
         adopted: Callable[[], None],
         replaced: Callable[[torch.optim.Optimizer], None],
+        deserted: Callable[[], None],
         failed: Callable[[Exception], None],
         cost: Cost,
     ):
@@ -61,6 +62,7 @@ class StepEnds:
         self.count = 0
         """Steps of optimizers that are looked at."""
         self._before, self._after, self._adopted, self._replaced = before, after, adopted, replaced
+        self._deserted = deserted
         self._inside: list[int] = []
         """Those whose steps are under way: a wrapper's, around that of the one inside."""
         self.stepping, self.stepped = Hook(self._pre_step, failed, cost), Hook(self._post_step, failed, cost)
@@ -99,12 +101,14 @@ class StepEnds:
         return any(not ours.isdisjoint(parameters_of(each)) for each in _alive())
 
     def _pre_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._concerns(optimizer):
+        if self._observed.gone():
+            self._deserted()
+        elif self._concerns(optimizer):
             self._inside.append(id(optimizer))
             self._before(optimizer)
 
     def _post_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._concerns(optimizer):
+        if not self._observed.gone() and self._concerns(optimizer):
             self.count += 1
             if id(optimizer) in self._inside:
                 del self._inside[self._inside.index(id(optimizer)) :]  # and of those inside whose steps raised
