@@ -98,6 +98,35 @@ class TestHolders:
         beside = [weight.sum() for _ in data[:4]]
         assert held("beside").name.startswith("beside[3] (local of ") and len(held("beside").graphs) == len(beside)
 
+    def test_tuples_that_other_threads_are_building_are_left_alone(self) -> None:
+        """A tuple of an iterator is made to measure at its end, which fails if anybody else holds it."""
+        weight = torch.ones(3, requires_grad=True)
+        loss, kept = weight.sum(), []
+        kept.append(loss)
+        stop, failed = threading.Event(), []
+
+        def build() -> None:
+            try:
+                while not stop.is_set():
+                    tuple(loss for _ in range(1000))
+            except SystemError as error:
+                failed.append(error)
+
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        threads = [threading.Thread(target=build) for _ in range(4)]
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in range(20):
+                assert "kept[0]" in {name.path for name in holders._items_beside([lambda: loss]).values()}
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            sys.setswitchinterval(before)
+        assert failed == []
+
     def test_what_no_variable_holds_is_told_by_its_newest_operation(self) -> None:
         weight = torch.ones(3, requires_grad=True)
         only_in_c = torch.autograd.graph.get_gradient_edge((weight * 2).exp().detach().requires_grad_() * 3)

@@ -7,6 +7,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, groupby, starmap
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ _BUDGET = 150_000
 _ROUNDS = 3
 """Containers that are looked for, each of which may hold any number of graphs."""
 
-_CONTAINERS = (list, tuple, dict, deque)
+_CONTAINERS = (list, dict, deque)
 
 
 def names_of(pieces: Sequence[Sequence[Weak]]) -> list[list[Name]]:
@@ -68,10 +69,24 @@ def _search(targets: Sequence[object]) -> tuple[tuple[Name, ...], ...]:
 def _items_beside(refs: Sequence[Weak]) -> dict[int, Name]:
     """Return the names of everything in the containers that hold one of these tensors, by id."""
     sample = [tensor for ref in refs if (tensor := ref()) is not None]
-    holders = [each for each in gc.get_referrers(*sample) if type(each) in _CONTAINERS and each is not sample]
+    holders = [each for each in _referrers_but_tuples(sample) if type(each) in _CONTAINERS and each is not sample]
     del sample
     found = zip(holders, _search(holders), strict=True)
     return {key: name for holder, names in found if names for key, name in _items(holder, names[0])}
+
+
+def _referrers_but_tuples(objects: list[Any]) -> list[Any]:
+    """Return what refers to one of these, tuples left out.
+
+    Another thread may be building one of the tuples, and fails to finish it if somebody holds it then. So they pass
+    through one call of a function written in C, `list`, which no other thread interrupts, and no variable holds what
+    they pass through.
+
+    Source: CPython, Objects/tupleobject.c, `_PyTuple_Resize`.
+    """
+    none_of_tuples = {tuple: ()}.get  # asked with a type, and what is of that type
+    found = chain.from_iterable(starmap(gc.get_referrers, [objects]))  # nobody is asked before `list` is
+    return list(chain.from_iterable(starmap(none_of_tuples, groupby(found, key=type))))
 
 
 def _items(container: Any, of: Name) -> Iterator[tuple[int, Name]]:
