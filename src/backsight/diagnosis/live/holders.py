@@ -84,7 +84,7 @@ def _referrers_but_tuples(objects: list[Any]) -> list[Any]:
 
     Source: CPython, Objects/tupleobject.c, `_PyTuple_Resize`.
     """
-    none_of_tuples = {tuple: ()}.get  # asked with a type, and what is of that type
+    none_of_tuples: Callable[..., Any] = {tuple: ()}.get  # asked with a type, and what is of that type
     found = chain.from_iterable(starmap(gc.get_referrers, [objects]))  # nobody is asked before `list` is
     return list(chain.from_iterable(starmap(none_of_tuples, groupby(found, key=type))))
 
