@@ -484,6 +484,49 @@ def test_several_models_stand_under_their_names(run):
     assert "critic.weight" in names(run, kind="grad")
 
 
+class Scaled(nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.w = nn.Parameter(torch.full((2,), start))
+
+    def forward(self, b):
+        return (b["x"] if isinstance(b, dict) else b) * self.w
+
+
+class Plain(Scaled):
+    def forward(self, x):
+        return x * self.w
+
+
+def test_a_name_that_two_modules_give_to_a_tensor_of_theirs_is_numbered(run):
+    model = Scaled(2.0)
+    model.b = Plain(5.0)
+    with bs.record(model, run=run) as rec:
+        model.b(model({"x": torch.full((2,), 3.0)}))
+        rec.step()
+    found = {row["tensor"]: row["mean"] for row in rows(run, kind="input")}
+    assert found == {"b.x": 3.0, "b.x #2": 6.0}
+
+
+def test_a_child_that_comes_later_takes_no_name_of_another_model(run):
+    model, other = Scaled(2.0), Plain(3.0)
+    with bs.record({"a": model, "a.b": other}, run=run) as rec:
+        for step in range(2):
+            other(model(torch.ones(2)))
+            rec.step()
+            if step == 0:
+                model.b = Plain(5.0)
+                rec.rearm()
+    weights = {(row["step"], row["tensor"]): row["mean"] for row in rows(run, kind="weight") if row["step"] < 2}
+    assert weights == {
+        (0, "a.w"): 2.0,
+        (0, "a.b.w"): 3.0,
+        (1, "a.w"): 2.0,
+        (1, "a.b.w"): 3.0,
+        (1, "a.b #2.w"): 5.0,
+    }
+
+
 def test_the_tree_and_the_order_of_modules_are_stored(net, run):
     with bs.record(net, run=run) as rec:
         for _ in range(2):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from backsight.recording.observed import numbered
 from backsight.recording.page import Page, Row, Slot, Value
 from backsight.recording.reading import joined, skipped
 from backsight.recording.voice import Voice
@@ -41,6 +42,9 @@ class Book:
         self.path = writer.path
         self._voice = voice
         self._numbers: dict[tuple[Slot, torch.Size, torch.dtype], int] = {}
+        self._owners: dict[tuple[str, str], list[str | None]] = {}
+        """The modules that have a tensor of this name and kind: what `forward(self, b)` of `a` is given as `b["x"]`, is
+        called as what the module `a.b` is given as `x`."""
         self._skipped: set[Slot] = set()
         self._layout: _Layout | None = None
 
@@ -105,7 +109,7 @@ class Book:
         number = self._numbers.get((slot, shape, dtype))
         if number is None:
             number = self._numbers[slot, shape, dtype] = self.writer.tensor(
-                slot.name,
+                self._name(slot),
                 slot.kind,
                 slot.module,
                 tuple(shape),
@@ -114,13 +118,19 @@ class Book:
             )
         return number
 
+    def _name(self, slot: Slot) -> str:
+        owners = self._owners.setdefault((slot.name, slot.kind), [])
+        if slot.module not in owners:
+            owners.append(slot.module)
+        return numbered(slot.name, owners.index(slot.module) + 1)
+
     def _leave_out(self, page: Page, reasons: dict[int, str]) -> None:
         """Leave out the rows that have no numbers; the reason is written down once for each tensor."""
         for at, reason in reasons.items():
             slot = page.rows[at][0]
             if slot not in self._skipped:
                 self._skipped.add(slot)
-                self.writer.event("skipped", step=page.step, tensor=slot.name, kind=slot.kind, reason=reason)
+                self.writer.event("skipped", step=page.step, tensor=self._name(slot), kind=slot.kind, reason=reason)
         page.rows = [row for at, row in enumerate(page.rows) if at not in reasons]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -71,7 +72,7 @@ class Observed:
         seen: set[int] = set()
         for prefix, reference in self.models.items():
             if (model := reference()) is not None:
-                for name, module in _walk(model, prefix):
+                for name, module in _walk(model, prefix, self.models):
                     if id(module) not in seen:
                         seen.add(id(module))
                         yield name, module
@@ -186,13 +187,23 @@ def observed(model: Any) -> Observed:
     return Observed({name: weakref.ref(each) for name, each in model.items()})
 
 
+def numbered(name: str, number: int) -> str:
+    """Return what is recorded in place of a name that is taken, from the second on."""
+    return name if number == 1 else f"{name} #{number}"
+
+
 def joined(module: str, name: str) -> str:
     """Return the name of something inside of a module."""
     return f"{module}.{name}" if module else name
 
 
-def _walk(model: torch.nn.Module, name: str) -> Iterator[tuple[str, torch.nn.Module]]:
-    """Yield the module and all inside of it, outer ones first; `named_modules` could be overridden."""
+def _walk(
+    model: torch.nn.Module, name: str, roots: Mapping[str, weakref.ref[torch.nn.Module]] = MappingProxyType({})
+) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Yield the module and all inside of it, outer ones first; `named_modules` could be overridden.
+
+    One that came after the roots were named, and would have the name of another of them, is `name #2`.
+    """
     stack = [(name, model, iter(registered(model, "_modules").items()))]
     above = {id(model)}
     yield name, model
@@ -202,6 +213,8 @@ def _walk(model: torch.nn.Module, name: str) -> Iterator[tuple[str, torch.nn.Mod
             if issubclass(type(child), torch.nn.Module) and id(child) not in above:
                 above.add(id(child))
                 inner = name if key == COMPILED else joined(name, key)
+                if key != COMPILED and inner in roots and roots[inner]() not in (None, child):
+                    inner = numbered(inner, 2)
                 yield inner, child
                 stack.append((inner, child, iter(registered(child, "_modules").items())))
                 break
