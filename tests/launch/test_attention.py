@@ -224,6 +224,20 @@ def test_and_with_every_step_watched_as_it_was_seen(bench):
     assert "error BS202" in ended.err and "train.py:12" in ended.err and "--watch" not in ended.err
 
 
+IN_A_THREAD = "import threading; t = threading.Thread(target=__import__, args=('torch',)); t.start(); t.join()"
+
+
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_a_program_that_imports_torch_in_a_thread_is_watched_where_it_trains(bench, where):
+    source = LATE.replace("250", "3").replace("for step", "def train():\n  for step").replace("\n    ", "\n      ")
+    start = "train()" if where == "main" else "u = threading.Thread(target=train, name='u'); u.start(); u.join()"
+    bench.write("train.py", f"import threading; import torch{source}{start}\n")
+    plain = bench.observed("train.py").err.partition("\nbacksight explains")[2]
+    bench.write("train.py", f"{IN_A_THREAD}{source}{start}\n")
+    assert "saves hidden" in plain
+    assert bench.observed("train.py").err.partition("\nbacksight explains")[2] == plain
+
+
 def test_an_early_error_says_nothing_of_it(bench):
     bench.write("train.py", LATE.replace("250", "3"))
     assert "--watch" not in bench.observed("train.py").err

@@ -277,6 +277,31 @@ def test_a_function_that_was_compiled_before_is_not_compiled_again(level, counte
     assert counter.frame_count == 1
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring tells of compiled functions from 3.12 on")
+def test_a_pause_gives_back_the_tool_that_tells_of_compiled_functions_and_its_end_takes_one(counter):
+    def ours():
+        return [sys.monitoring.get_tool(number) for number in (3, 4)].count("backsight")
+
+    x = torch.ones(3, requires_grad=True)
+    step = torch.compile(compiled_step, backend=counter, fullgraph=True)
+    step(x)
+    with bs.watch(level="exact") as watch:
+        step(x)
+        assert (ours(), len(_get_current_function_mode_stack())) == (1, 1)
+        watch.pause()
+        assert (ours(), len(_get_current_function_mode_stack())) == (0, 0)
+        unwatched = step(x)
+        watch.resume()
+        assert (ours(), len(_get_current_function_mode_stack())) == (1, 1)
+        plain, compiled = x * 2, step(x)
+        assert watch.operation_of(bs.graph(plain).nodes[0]).line.segment == "x * 2"
+        assert watch.line_of(bs.graph(compiled).nodes[0]) is not None
+        assert watch.line_of(bs.graph(unwatched).nodes[0]) is None
+    assert (ours(), len(_get_current_function_mode_stack())) == (0, 0)
+    step(x)
+    assert counter.frame_count == 1
+
+
 @every_level
 def test_models_and_graphs_can_be_copied_and_saved_while_watched(level, tmp_path):
     import copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from types import FrameType
 from typing import Any
 
@@ -47,13 +48,17 @@ class Exact:
         self._log = log
         self._mode = Functions(log, births)
         self._here = _Here()
+        self._home: weakref.ref[_End] | None = None
+        """Of the thread that has begun to watch, unless it is the main one. When it ends, as one does that has imported
+        PyTorch for the program, the main thread takes over."""
         self._regions: Any = None
         self._resting = False
 
     def start(self) -> str:
         """Begin."""
-        self._log.threads.here()
-        put(self._mode)
+        self._meet()
+        if self._here.end is not None:
+            self._home = weakref.ref(self._here.end)
         if threading.gettrace() is None:
             threading.settrace(self._arrive)
         if sys.version_info >= (3, 12):
@@ -93,7 +98,13 @@ class Exact:
         """
         sys.settrace(None)
         if not self._mode.ended and not threading.current_thread().daemon:
-            put(self._mode)
+            self._meet()
+
+    def _meet(self) -> None:
+        """Put the mode on in this thread for the first time."""
+        self._log.threads.here()
+        put(self._mode)
+        if not _is_main():
             self._here.end = _End(self._mode)
 
     def off(self, token: object) -> None:
@@ -142,8 +153,16 @@ class Exact:
 
     def end_step(self) -> None:
         """Note that the step has ended."""
+        if self._home is not None and self._home() is None and _is_main():
+            self._home = None
+            if not self._mode.ended:
+                self._meet()
         if self._here.off:
             self.on(_STEP)
+
+
+def _is_main() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
 
 
 _STEP = object()
