@@ -268,6 +268,13 @@ def test_steps_by_hand_are_counted_also_where_an_optimizer_has_stepped_before(be
     assert last_line(ended) == "backsight: 11 steps recorded: backsight runs show run"
 
 
+def test_steps_by_hand_are_counted_where_they_begin_between_two_recorded_steps(bench):
+    source = LOOP + BY_HAND.replace("range(5)", "range(20)") + LOOP[LOOP.index("for step") :]
+    ended = recorded(bench, source, "--every", "8")
+    assert bs.open_run(bench.folder / "run").steps.tolist() == [0, 8, 16, 24]
+    assert last_line(ended) == "backsight: 32 steps, 1 in 8 of them, recorded: backsight runs show run"
+
+
 def test_an_optimizer_ends_steps_again_after_steps_by_hand(bench):
     again = LOOP[LOOP.index("for step") :].replace("optimizer.step()", "if step % 3 == 2: optimizer.step()")
     ended = recorded(bench, LOOP + BY_HAND + again)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import torch
 from torch.compiler import is_compiling
 
 from backsight.recording._torch import note_trace, traced, transform
@@ -16,7 +17,7 @@ from backsight.recording.metrics import Metrics
 from backsight.recording.page import Page
 from backsight.recording.statistics import native
 from backsight.recording.voice import Voice
-from backsight.tape import no_torch_function, uncompiled
+from backsight.tape import no_torch_function, uncompiled, version
 
 
 @dataclass(eq=False)
@@ -42,6 +43,9 @@ class Notebook:
     begun: Callable[[], None] | None = None
     """Called before a call with grad mode on that comes after a backward pass: the step ended in between, if steps are
     counted by backward passes."""
+    by_hand: Callable[[], None] | None = None
+    """Called where a gradient arrives of a parameter that was written to since one arrived, and no step of an optimizer
+    or call was seen in between."""
     first_call: Callable[[], None] | None = None
     """Called at the first call of a module in a recorded step."""
     passed_by: Callable[[], None] | None = None
@@ -62,6 +66,14 @@ class Notebook:
         if page is not None:
             page.finish()
         return page
+
+    def arrive(self, parameter: torch.Tensor) -> None:
+        """Note that the gradient of a parameter has arrived."""
+        at = version(parameter)
+        before = self.arrived.get(id(parameter), at)
+        self.arrived[id(parameter)] = at
+        if before != at and self.by_hand is not None:
+            self.by_hand()
 
     def writable(self) -> bool:
         """Whether there is a page, and what is called is the program itself, and no trace or transform of it."""

@@ -26,6 +26,7 @@ from backsight.recording.sink import Sink
 from backsight.recording.steps import StepEnds
 from backsight.recording.tables import settle
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
+from backsight.recording.taps.gradients import GradientTap
 from backsight.recording.taps.graph import GraphTap, owners
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
@@ -95,6 +96,7 @@ class Recorder:
         self._backwards = Backwards(observed, self._ends)
         if observed.whole_program:
             self._notebook.begun = self._begun_again
+            self._notebook.by_hand = self._stepped_by_hand
         self._beside = beside
         self._taps = make_taps(self._notebook, observed, taps, variables)
         self._graph = GraphTap(self._notebook, observed) if graph else None
@@ -381,6 +383,14 @@ class Recorder:
         if ends:
             self._next()
 
+    def _stepped_by_hand(self) -> None:
+        """A step was taken by hand between two that are recorded: look at calls from here on, to count such steps."""
+        with turn:
+            if self._armed and not self._attached and not self._ends.amid:
+                self._step += 1
+                self._backwards.counting = True
+                self._attach()
+
     def _close_if_gone(self) -> None:
         """What is called is not recorded: the models may be gone, and no call of theirs be to come."""
         if self._observed.gone():
@@ -480,6 +490,14 @@ class Recorder:
             self._due = self._pace.due(step) if self._armed else sys.maxsize
             if self._attached and not (self._armed and (self._compiled() or self._backwards.counting)):
                 self._detach()
+                self._leave_one()
+
+    def _leave_one(self) -> None:
+        """Leave one hook of a whole program: no optimizer may step any more, and steps be taken by hand."""
+        if self._armed and self._observed.whole_program:
+            for tap in self._taps:
+                if isinstance(tap, GradientTap):
+                    tap.guarded(tap.keep_one)
 
     def _settle(self) -> None:
         """Install what could not be installed while other threads were in calls of modules, and say what was missed."""

@@ -78,6 +78,15 @@ class GradientTap(Tap):
                 each.install(tensor, self._key)
                 self._hooked.append(each)
 
+    def keep_one(self) -> None:
+        """Install the hook of one parameter that is trained, while all others are away."""
+        trained = ((each, each.place.tensor()) for each in self._parameters if each.last is not None)
+        for each, tensor in trained:
+            if tensor is not None and tensor.requires_grad and tensor.is_leaf:
+                each.install(tensor, self._key)
+                self._hooked = [each]
+                return
+
     def detach(self) -> None:
         super().detach()
         self._waiting, self._bytes = [], 0
@@ -159,7 +168,7 @@ class _ArrivalHook(PageHook):
     @uncompiled
     def __call__(self, *args: Any) -> None:
         if not is_compiling():
-            self._notebook.arrived[id(args[0])] = version(args[0])
+            self._notebook.arrive(args[0])
         super().__call__(*args)
 
 
