@@ -260,6 +260,10 @@ def test_of_several_outputs_the_wrong_one_is_named() -> None:
     assert finding.evidence[0] == (
         "Only what arrives through output 1 is looked at here, counted from 0; there the gradient is wrong."
     )
+    assert (
+        finding.title == "Both.backward returns the gradient of `b` that arrives through output 1 with the wrong sign."
+    )
+    assert finding.fix == "Negate the part that arrives through output 1, and no other."
 
 
 class Weighted(Function):

@@ -25,12 +25,15 @@ def wrong_sign(case: Case) -> Explanation | None:
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )
     expression = case.returned
-    fix = (
-        f"Negate it: `{_negated(expression)}`."
-        if expression and len(ast.unparse(expression)) <= LONG and not case.through
-        else "Negate it."
-    )
-    return Explanation(f"{case.subject} returns the gradient of `{case.argument}` with the wrong sign.", evidence, fix)
+    if case.through:
+        fix = f"Negate the part that arrives{case.through}, and no other."
+    elif expression and len(ast.unparse(expression)) <= LONG:
+        fix = f"Negate it: `{_negated(expression)}`."
+    else:
+        fix = "Negate it."
+    what = f"{case.subject} returns the gradient of `{case.argument}`"
+    arrived = f" that arrives{case.through}" if case.through else ""
+    return Explanation(f"{what}{arrived} with the wrong sign.", evidence, fix)
 
 
 def _negated(expression: ast.expr) -> str:
