@@ -3,6 +3,7 @@
     python bench/performance.py                  # all of them: about half an hour of one processor
     python bench/performance.py capture naming   # these
     python bench/performance.py device           # only where it is named: it needs a GPU
+    python bench/performance.py release_optimizers    # the same: it wants the packages that it is about
     python docs/pages.py                         # then fills in the page
 
 Each writes `bench/results/NAME.json`, one object: `command`, `date`, `machine` and `versions` say what was measured
@@ -48,12 +49,19 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 ON_A_DEVICE: dict[str, tuple[str, ...]] = {"device": ()}
 """Those that want a GPU, and are run where they are named."""
 
-PEERS = ("torchviz", "torchview", "torchlens", "torchvista", "wandb", "tensorboard", "torch-optimi", "lomo-optim")
+WITH_PEERS: dict[str, tuple[str, ...]] = {"release_optimizers": ()}
+"""Those that are about other packages, and are run where they are named."""
+
+PEERS = (
+    *("torchviz", "torchview", "torchlens", "torchvista", "wandb", "tensorboard", "torch-optimi", "lomo-optim"),
+    *("pytorch_optimizer", "torch-optimizer", "timm", "schedulefree", "prodigyopt", "dadaptation", "heavyball"),
+    *("came-pytorch", "galore-torch", "bitsandbytes", "torchao", "lion-pytorch", "adabelief-pytorch", "muon-optimizer"),
+)
 
 
 def measured(name: str) -> dict[str, object]:
     """Run a benchmark, and return what it said, with where and when."""
-    words = ["bench/" + name + ".py", *{**COMMANDS, **ON_A_DEVICE}[name]]
+    words = ["bench/" + name + ".py", *{**COMMANDS, **ON_A_DEVICE, **WITH_PEERS}[name]]
     began = datetime.datetime.now(datetime.timezone.utc)
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder, "kept.jsonl")
@@ -107,11 +115,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(COMMANDS), metavar="NAME", help="all, if none is given")
     names = parser.parse_args().names
-    unknown = [name for name in names if name not in {**COMMANDS, **ON_A_DEVICE}]
+    there = {**COMMANDS, **ON_A_DEVICE, **WITH_PEERS}
+    unknown = [name for name in names if name not in there]
     if unknown:
-        parser.error(
-            f"no benchmark of the page: {', '.join(unknown)}; there are {', '.join((*COMMANDS, *ON_A_DEVICE))}"
-        )
+        parser.error(f"no benchmark of the page: {', '.join(unknown)}; there are {', '.join(there)}")
     RESULTS.mkdir(exist_ok=True)
     for name in names:
         print(f"\n{name}\n")

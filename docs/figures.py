@@ -10,11 +10,11 @@ from typing import Any
 RESULTS = Path(__file__).parent.parent / "bench" / "results"
 
 _WHERE_MEASURED = re.compile(r"(<!-- section if measured: (\w+), ([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_MARKED = re.compile(r"(<!-- bench: (\w+)(?: (\d+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- bench: (\w+)(?: (\d+(?:-\d+)?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
-    """Return the text of a page with its figures: all that a benchmark has said, or the table of that number."""
+    """Return the text of a page with its figures: all that a benchmark has said, or the tables of these numbers."""
     text = _WHERE_MEASURED.sub(_section, text)
     return _MARKED.sub(lambda found: f"{found[1]}\n{_shown(found[2], found[3])}\n\n{found[4]}", text)
 
@@ -29,7 +29,8 @@ def _section(found: re.Match[str]) -> str:
 def _shown(name: str, number: str | None) -> str:
     result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     parts = [part for part in result["parts"] if number is None or "columns" in part]
-    chosen = parts if number is None else [parts[int(number)]]
+    first, _, last = (number or "").partition("-")
+    chosen = parts[int(first) : int(last or first) + 1] if first else parts
     return "\n\n".join(filter(None, [*map(_part, chosen), _where(result)]))
 
 
@@ -44,7 +45,8 @@ def _part(part: dict[str, Any]) -> str:
 
 
 def _cell(text: str) -> str:
-    escaped = re.sub(r"([|*_<])", r"\\\1", text.strip())
+    spans = re.split(r"(`[^`]+`)", text.strip())  # in code, a backslash is one
+    escaped = "".join(re.sub(r"([|])" if at % 2 else r"([|*_<])", r"\\\1", each) for at, each in enumerate(spans))
     return escaped.replace("\n", "<br>") or " "
 
 

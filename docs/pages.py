@@ -18,10 +18,10 @@ give them what they need, and one may say why the block below it is not run:
     from given import loss, model
     -->
 
-Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured, `<!-- codes: 1 -->` lists
-the codes from BS100 to BS199 with the titles of their pages, `<!-- command: runs show -->` is what a command takes, and
-`<!-- matrix -->` is the table of what `make matrix` has tried. `<!-- section if measured: device, On a GPU -->` is a
-section with that heading, and nothing without such a result.
+Up to `<!-- end -->`, `<!-- bench: capture -->` is what `bench/performance.py` has measured (with `1-2`: its second
+and third table), `<!-- codes: 1 -->` lists the codes from BS100 to BS199 with the titles of their pages, `<!--
+command: runs show -->` is what a command takes, and `<!-- matrix -->` is the table of what `make matrix` has tried.
+`<!-- section if measured: device, On a GPU -->` is a section with that heading, and nothing without such a result.
 """
 
 from __future__ import annotations

@@ -127,3 +127,8 @@ def test_a_section_stands_where_its_figures_were_measured_and_nowhere_else(tmp_p
     assert "## On a GPU\n\nSteps:\n\n| step | ms |" in shown
     assert "`python bench/device.py`, 2027-01-31: Fast GPU, CPU, 2 cores, Python 3.12, PyTorch 2.15" in shown
     assert figures.filled(shown) == shown
+
+
+def test_the_page_on_release_says_that_no_optimizer_differs_where_none_does():
+    result = json.loads((figures.RESULTS / "release_optimizers.json").read_text(encoding="utf-8"))
+    assert result["parts"][0]["columns"] == ["library", "exact", "refused when attached", "does not run"]

@@ -11,6 +11,7 @@ from loops import assert_same, decayed, mlp, square, train
 from torch import optim
 
 from backsight.gradient_release import NotReleasable, ReleaseWarning, release
+from backsight.gradient_release.attributes import hand_on
 from backsight.gradient_release.counters import jumps, turning_points
 
 
@@ -358,6 +359,19 @@ def test_what_was_set_before_release_is_looked_at():
     optimizer.epoch = 2
     with pytest.raises(NotReleasable, match=r"at test_proof.py:\d+: `torch.nn.utils.clip_grad_norm_"):
         release(optimizer, 0)
+
+
+def test_copies_get_what_was_set_and_keep_their_own_sizes():
+    class Sized(optim.SGD):
+        def __init__(self, params):
+            super().__init__(params, lr=0.1)
+            self.size = sum(each.numel() for each in self.param_groups[0]["params"])
+            self.epoch, self.mode = 0, "first"
+
+    one, other = Sized(mlp(8, 12, 1).parameters()), Sized(mlp(3, 2).parameters())
+    one.epoch, one.mode, one.later = 3, "second", True
+    hand_on(one, other)
+    assert (other.size, other.epoch, other.mode, other.later) == (8, 3, "second", True)
 
 
 def test_what_is_set_later_is_told_once():

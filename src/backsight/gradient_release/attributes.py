@@ -23,14 +23,16 @@ def attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def hand_on(optimizer: torch.optim.Optimizer, made: torch.optim.Optimizer) -> None:
-    """Give an optimizer what was set on one like it, but for counts that have gone up since that was made."""
+    """Give an optimizer what was set on one like it.
+
+    But for whole numbers that its own steps may have counted, or that may be sizes of its own parameters.
+    """
     there = vars(made)
     for name, value in attributes(optimizer).items():
-        if name in there and not _is_plain(there[name]):
-            continue
-        if type(value) is int and optimizer.state and not hasattr(type(optimizer), name):
-            continue
-        setattr(made, name, value)
+        own = there.get(name)
+        counted = bool(optimizer.state) and not hasattr(type(optimizer), name)
+        if _is_plain(own) and not (type(value) is int and (counted or (type(own) is int and own > 1))):
+            setattr(made, name, value)
 
 
 class SetSince:
