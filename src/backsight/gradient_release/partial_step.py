@@ -2,7 +2,7 @@
 
 The optimizer's groups are narrowed, in place, to the parameters that are to be stepped; the `step` of its class runs,
 without the hooks that count as one step for the user; then the groups are as before. See
-`per_step_globals` for what an optimizer counts per step. Measured with all optimizers of `torch.optim`, and with 124
+`per_step_globals` for what an optimizer counts per step. Measured with all optimizers of `torch.optim`, and with 212
 others: docs/release.md.
 """
 
