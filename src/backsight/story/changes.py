@@ -107,9 +107,10 @@ def _told(subject: Subject, line: Line, change: Change, saver: Place | None) -> 
     if change.kind == "optimizer":
         name = (line.segment or line.text).partition(".step(")[0]
         return Changed(place, scene, name, "seen", "optimizer", saver)
-    inside = change.via.endswith(".forward")
+    inside = change.via.endswith(".forward") and not subject.is_weight
     module, path = _module(subject, {change.op}) if inside else ("", "")
-    name = _name(line, scene.section.body if scene else None)
+    looked_up = subject.is_weight and change.via.startswith(("Embedding.", "EmbeddingBag."))
+    name = "" if looked_up else _name(line, scene.section.body if scene else None)
     amid = line.function.startswith("<") and line.function != "<lambda>"
     segment = "" if amid else line.segment
     seen = (segment, change.op, change.via, change.count)
@@ -176,7 +177,9 @@ def _read(subject: Subject) -> list[Changed]:
             break
     found = sure or [each for s in every for each in _changing(subject, s, s.names) if each.score >= _ENOUGH]
     best = max((each.score for each in found), default=0)
-    return [each for each in found if each.score == best]
+    likely = [each for each in found if each.score == best]
+    alike = [each for each in found if likely and (each.scene, each.name) == (likely[0].scene, likely[0].name)]
+    return alike if len(alike) == subject.times else likely  # as many as there were changes: then it was all of them
 
 
 def _changing(subject: Subject, scene: Scene, names: Collection[str]) -> Iterator[Changed]:
@@ -203,11 +206,18 @@ def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, 
     one that works in place does it. A change through `.data` does not count."""
     body, value = scene.section.body, scene.section.value
     for statement in statements(body.node):
+        if any(True for _ in blocks(statement)):
+            continue
+        calls = [node for node in expressions(statement) if isinstance(node, ast.Call) and node.args]
+        owners = [name for call in calls if (name := dotted(call.func)) and renormalizes(value(name))]
+        renormalized = next((f"{owner}.weight" for owner in owners if f"{owner}.weight" in names), None)
+        if renormalized is not None:
+            yield statement, renormalized, ""
+            continue
         used = [use.name for use in uses(statement) if use.name in names]
-        if not used or any(True for _ in blocks(statement)):
+        if not used:
             continue
         alone = Body(body.file, ast.Module([statement], []), body.lines)
-        calls = [node for node in expressions(statement) if isinstance(node, ast.Call) and node.args]
         called = {dotted(call.args[0]): value(dotted(call.func) or "") for call in calls}
         through_data = any(is_tensor_data(node) for node in expressions(statement))
         for name in dict.fromkeys(used):
@@ -222,6 +232,12 @@ def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, 
 def works_in_place(value: object) -> bool:
     """Whether `value` is a module such as `nn.ReLU(inplace=True)`."""
     return issubclass(type(value), torch.nn.Module) and (namespace(value) or {}).get("inplace") is True
+
+
+def renormalizes(value: object) -> bool:
+    """Whether `value` is an embedding with `max_norm`, which changes its weight in place whenever it looks rows up."""
+    kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    return issubclass(type(value), kinds) and (namespace(value) or {}).get("max_norm") is not None
 
 
 def _holds_another(scene: Scene, name: str, place: Place) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 from backsight.source import loop_facts, statement_at
 from backsight.source.body import dotted
@@ -14,6 +15,9 @@ from backsight.story.subject import Subject
 
 _IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
+_MOST = 3
+"""Statements that are rewritten, one by one; of more a copy is changed."""
+
 _WITHOUT_NAMESAKE = frozenset({"copy_", "zero_", "fill_"})
 
 
@@ -27,14 +31,14 @@ def without_inplace(text: str) -> str | None:
     return left if left != text else None
 
 
-def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", alone: bool = True) -> str:
+def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequence[Changed] = ()) -> str:
     """Say how the tensor stays as it was when it was saved, until its backward.
 
     Args:
         subject: the tensor.
         changed: the statement that changed it.
         whole: the name of the tensor, where the statement changes it through a view.
-        alone: whether no other statement changed it.
+        others: the other statements that changed it.
     """
     name, scene = changed.outer or changed.name, changed.scene
     if changed.module:
@@ -45,7 +49,7 @@ def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", alone: 
         return _later(subject, changed)
     if _is_state(subject, changed):
         return f"Compute with a copy, {name}.clone(): then {name} may change. Or update {name} after backward()."
-    written = _written_anew(changed) if alone else None
+    written = _all_anew((changed, *others)) if others else _written_anew(changed)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
@@ -60,6 +64,10 @@ def _later(subject: Subject, changed: Changed) -> str:
     """A weight is updated: it has to be, but later."""
     weight = subject.holder or (subject.leaf.label if subject.leaf else changed.name)
     below = f"below every backward() that needs the original {weight}."
+    if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
+        return (
+            f"Compute with a copy, {weight}.clone(), wherever it is used before line {changed.place.line} changes it."
+        )
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
         return f"Call {function}(), which does it, {below}" if function else f"Do it {below}"
@@ -100,6 +108,15 @@ def _written_anew(changed: Changed) -> str | None:
         target = body.text(statement.target)
         return f"Put a new tensor in its place: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
     return _expression_anew(changed)
+
+
+def _all_anew(changes: Sequence[Changed]) -> str | None:
+    """The same without any of these changes in place, where each has such a form."""
+    bodies = [each.scene.section.body if each.scene and not each.scene.call else None for each in changes]
+    forms = [out_of_place(body, each.place.line) if body else None for body, each in zip(bodies, changes, strict=True)]
+    if len(forms) > _MOST or not all(forms):
+        return None
+    return f"Write {' and '.join(filter(None, forms))}: that makes new tensors, and leaves the saved one as it was."
 
 
 def _is_entry(changed: Changed, statement: ast.AugAssign) -> bool:

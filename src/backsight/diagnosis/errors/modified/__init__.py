@@ -96,7 +96,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
             *needs(subject),
             *([] if exact else [_doubt(found)]),
         ),
-        leave_as_it_was(subject, first, name if view else "", alone=len(found) == 1),
+        leave_as_it_was(subject, first, name if view else "", found[1:]),
         source=str(first.place),
         exact=exact,
     )

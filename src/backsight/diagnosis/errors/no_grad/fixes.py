@@ -80,7 +80,13 @@ def of_integers(operand: str) -> str:
 
 def of_copy(operand: str, expression: str) -> str:
     """What to do instead of making a new tensor of values."""
+    if expression.startswith(_OF_SEVERAL):
+        values = expression.partition("(")[2]
+        return f"Write torch.stack({values} there: it joins tensors and keeps their graphs."
     return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+
+
+_OF_SEVERAL = ("torch.tensor([", "torch.as_tensor([", "torch.Tensor([")
 
 
 def leaves_pytorch(suspect: Suspect) -> bool:

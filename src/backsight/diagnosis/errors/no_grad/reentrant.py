@@ -32,8 +32,13 @@ def reentrant(scene: Scene) -> Finding | None:
         (where, _SILENT, *((shown(user.place, "finds nothing to go back through."),) if user else ())),
         "Pass use_reentrant=False to checkpoint." if place else of_model,
         source=str(place) if place else scene.failure.source,
-        exact=False,
+        exact=_is_seen(scene),
     )
+
+
+def _is_seen(scene: Scene) -> bool:
+    """Whether a watch has seen gradients switched off by no block of the program's: checkpoint does it by itself."""
+    return bool(scene.seen) and scene.seen[0].cut.kind == "no_grad" and not scene.seen[0].inside
 
 
 def _call(scene: Scene) -> Place | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -126,7 +127,12 @@ def _read(section: Section, node: ast.AST) -> list[str]:
     names = list(dict.fromkeys(use.name for use in uses(node) if not use.binds))
     longest = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
     found = dict.fromkeys(_known_part(section, name) for name in longest)
-    return [name for name in found if not isinstance(section.value(name), _NOT_DATA)]
+    return [name for name in found if not isinstance(section.value(name), _NOT_DATA) and not _is_builtin(section, name)]
+
+
+def _is_builtin(section: Section, name: str) -> bool:
+    """Whether a name that nothing is assigned to is one of Python's own: `sorted`."""
+    return name in vars(builtins) and section.value(name) is None
 
 
 def _known_part(section: Section, name: str) -> str:
