@@ -105,6 +105,7 @@ KNOWN = {
     "_getframe": "sys",
     "_current_frames": "sys",
     "_args_from_interpreter_flags": "subprocess",
+    "_initrequest": "of an item of pytest, which all who run a test again call",
     "_schema": "of an operator, where a subclass answers for it",
     "_to_copy": "an operator",
     "_foreach_norm": "an operator",
