@@ -214,7 +214,7 @@ class TestJson:
         ended = train.observed("--json", "carried.py")
         (told,) = self.told(ended.err)
         assert "backsight explains" not in ended.err and ended.err.startswith("Traceback")
-        about = ["backsight", "kind", "program", "rank", "ranks", "process", "thread"]
+        about = ["backsight", "kind", "program", "rank", "ranks", "process", "thread", "caught"]
         assert list(told) == [*about, "code", "severity", "title", "fix", "cure", "exact", "source", "evidence"]
         assert (told["kind"], told["program"], told["rank"], told["thread"]) == ("explanation", "carried.py", 0, None)
         assert told["source"]["file"] == str(Path(train.folder / "carried.py").resolve())
