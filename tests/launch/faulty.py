@@ -183,7 +183,7 @@ def different(plain, seen):
             told.append(f"lacks {line!r}")
         error = error.replace(f"{line}\n", "", 1)
     extra = [line for line in error.splitlines() if "a fault of ours" in line]
-    if len(extra) > 1:
+    if len(extra) > len(set(extra)) or len(extra) > 2:  # of an error that was caught, and of the one that ends it
         told.append(f"told {len(extra)} times")
     if "Exception ignored" in error or error.count("Traceback") > plain[2].count("Traceback"):
         told.append(f"a traceback: {error[-600:]}")

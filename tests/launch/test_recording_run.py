@@ -325,16 +325,17 @@ def test_an_optimizer_in_the_place_of_another_is_an_event_of_the_run(bench, gone
 
 
 @pytest.mark.parametrize(
-    "rest",
-    ["loss = model(torch.randn(16, 4)).sum(); loss.backward()", "with torch.no_grad(): model(torch.randn(16, 4))"],
+    ("rest", "steps"),
+    [
+        ("loss = model(torch.randn(16, 4)).sum(); loss.backward()", "7 steps, the last of which has not ended,"),
+        ("with torch.no_grad(): model(torch.randn(16, 4))", "6 steps"),
+    ],
     ids=["a step that stops", "evaluation"],
 )
-def test_a_step_that_has_not_ended_is_told_as_one_of_those_that_the_run_has(bench, rest):
+def test_a_step_that_has_not_ended_is_told_and_an_evaluation_is_none(bench, rest, steps):
     ended = recorded(bench, LOOP + rest)
     assert len(bs.open_run(bench.folder / "run").steps) == 7
-    assert last_line(ended) == (
-        "backsight: 7 steps, the last of which has not ended, recorded: backsight runs show run"
-    )
+    assert last_line(ended) == f"backsight: {steps} recorded: backsight runs show run"
 
 
 def test_what_came_before_an_error_is_recorded_and_the_error_is_explained(bench):

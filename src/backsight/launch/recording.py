@@ -121,20 +121,24 @@ class RecordingObserver:
 def counted(recorder: Recorder, held: int | None = None, *, adapts: bool = False) -> str:
     """Say what a closed recorder has recorded: how many steps of how many, and of what they were made.
 
-    A step that was recorded and has not ended is one of them, as it is one of `run.steps`.
+    A step that was recorded and has not ended is one of them, as it is one of `run.steps`; an evaluation after the last
+    step is none.
     """
     from backsight.recording.schedule import SHARE
 
-    recorded, steps = recorder.recorded - recorder.dropped, max(recorder.steps + recorder.ended_midway, 1)
+    last, recorded = recorder.after_the_last, recorder.recorded - recorder.dropped
+    steps = max(recorder.steps + (last == "step"), 1)
     if held is not None and held < recorded:
         return f"only {held:,} of {_steps(steps)}"
+    if last == "evaluation" and recorder.steps:
+        recorded -= 1
     text = _steps(steps)
     if recorder.optimizer_steps > recorder.steps:
         text += f" of {recorder.optimizer_steps:,} optimizer steps"
     asides = []
     if not recorder.steps:
         asides.append("which has not ended")
-    elif recorder.ended_midway:
+    elif last == "step":
         asides.append("the last of which has not ended")
     if recorded < steps and adapts:
         at_the_end = f"1 in {recorder.every:,} at the end, to take {SHARE:.0%} of the time at most"

@@ -23,7 +23,7 @@ class Marking:
 
     def steps(self, under_way: int, page: Page | None, tags: dict[str, Any]) -> dict[int, dict[str, Any]]:
         """Return the tags of each step."""
-        begun = under_way == 0 or _has_begun(page)
+        begun = under_way == 0 or has_begun(page)
         found: dict[int, dict[str, Any]] = {}
         for name, value in tags.items():
             if name not in self._ahead and name not in self._behind:
@@ -37,6 +37,6 @@ _AT_REST = ("weight", "buffer", "eval_input", "eval_output")
 """Kinds of rows that evaluation between two steps leaves as well."""
 
 
-def _has_begun(page: Page | None) -> bool:
+def has_begun(page: Page | None) -> bool:
     """Whether training has been recorded of the step under way; the newest rows are the likeliest to tell."""
     return page is not None and any(row[0].kind not in _AT_REST for row in reversed(page.rows))

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -16,7 +16,7 @@ from backsight.recording._torch import hooks_traced, in_functional_call
 from backsight.recording.backwards import Backwards
 from backsight.recording.cost import Cost
 from backsight.recording.hook import turn
-from backsight.recording.marking import Marking
+from backsight.recording.marking import Marking, has_begun
 from backsight.recording.metrics import Metric, Metrics
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Form, Observed
@@ -114,7 +114,7 @@ class Recorder:
         self._armed = self._ended = False
         self._attached = False
         self._unfinished = False
-        self._ended_midway = False
+        self._last: Literal["step", "evaluation"] | None = None
         self._ordered: Page | None = None
         self._said_unseen = not {"input", "output"} & set(taps)
         self._rows_looked_at = 0
@@ -153,10 +153,9 @@ class Recorder:
         return 0 if self._sink is None else self._sink.taken
 
     @property
-    def ended_midway(self) -> bool:
-        """Whether recording has ended in the midst of a step of which something is recorded: what came after the last
-        optimizer step, or before an error."""
-        return self._ended_midway
+    def after_the_last(self) -> Literal["step", "evaluation"] | None:
+        """What is recorded after the last step that has ended: a step that has not, or an evaluation alone."""
+        return self._last
 
     @property
     def every(self) -> int | None:
@@ -322,9 +321,10 @@ class Recorder:
             arrived = self._notebook.arrived
             ends = bool(arrived and self._notebook.begun) and self._backwards.end_steps(arrived)
             self._step += ends  # no call of the model is to come that would end it
-            before = self.recorded
+            before, begun = self.recorded, has_begun(self._notebook.page)
             self._finish_page()
-            self._ended_midway = not ends and self.recorded > before
+            if not ends and self.recorded > before:
+                self._last = "step" if begun else "evaluation"
             self._detach()
             self._ends.detach()
             if self._ordered is not None:
