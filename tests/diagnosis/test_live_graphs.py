@@ -9,6 +9,7 @@ import threading
 import fresh
 import pytest
 import torch
+from building import tuples_being_built
 from living import Twice, held, mlp
 from torch import nn
 
@@ -99,33 +100,12 @@ class TestHolders:
         assert held("beside").name.startswith("beside[3] (local of ") and len(held("beside").graphs) == len(beside)
 
     def test_tuples_that_other_threads_are_building_are_left_alone(self) -> None:
-        """A tuple of an iterator is made to measure at its end, which fails if anybody else holds it."""
-        weight = torch.ones(3, requires_grad=True)
-        loss, kept = weight.sum(), []
-        kept.append(loss)
-        stop, failed = threading.Event(), []
-
-        def build() -> None:
-            try:
-                while not stop.is_set():
-                    tuple(loss for _ in range(1000))
-            except SystemError as error:
-                failed.append(error)
-
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-5)
-        threads = [threading.Thread(target=build) for _ in range(4)]
-        try:
-            for thread in threads:
-                thread.start()
+        loss = torch.ones(3, requires_grad=True).sum()
+        kept = [loss]
+        with tuples_being_built(lambda: loss):
             for _ in range(20):
                 assert "kept[0]" in {name.path for name in holders._items_beside([lambda: loss]).values()}
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-            sys.setswitchinterval(before)
-        assert failed == []
+        del kept
 
     def test_what_no_variable_holds_is_told_by_its_newest_operation(self) -> None:
         weight = torch.ones(3, requires_grad=True)

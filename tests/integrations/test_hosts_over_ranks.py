@@ -1,4 +1,4 @@
-"""Lightning and the Trainer of transformers over two processes: released, the weights are those of DDP alone."""
+"""Lightning and the Trainer of transformers over two processes: released, with the bits of DDP or FSDP2 alone."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def told_by_two_ranks(host):
     ]
 
 
-@pytest.mark.parametrize("host", ["lightning", "lightning_manual", "transformers"])
-def test_a_released_training_over_two_ranks_has_the_bits_of_ddp(host):
+@pytest.mark.parametrize("host", ["lightning", "lightning_manual", "lightning_sharded", "transformers"])
+def test_a_released_training_over_two_ranks_has_the_bits_of_one_without(host):
     package = host.partition("_")[0]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package.upper()} IS NOT TESTED OVER RANKS: pip install {package}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from steps import GPT, most, training, words
@@ -11,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import backsight as bs
 from backsight.gradient_release import release
+from backsight.memory.claims import Claims
 
 
 def test_every_kind_has_the_bytes_that_it_should():
@@ -125,6 +128,30 @@ def test_a_graph_that_is_kept_for_a_second_pass_is_saved_until_then():
     measured = bs.measure_memory(step)
     (tanh,) = (b for b in measured.history.blocks if b.op == "aten::tanh")
     assert tanh.kind == "saved for backward"
+
+
+def test_an_optimizer_that_steps_one_parameter_after_the_other_is_looked_at_where_it_steps():
+    """Its state leads to its groups, and from there to all parameters."""
+
+    class Single(torch.optim.Optimizer):
+        def step(self, parameter):
+            self.state[parameter].setdefault("average", torch.zeros_like(parameter))
+            self.state[parameter]["group"] = self.param_groups[0]
+            self.state[parameter]["own"] = self.state[parameter]
+
+    model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(30)))
+    optimizer = Single(model.parameters(), {})
+    count = len(list(model.parameters()))
+    with Claims() as claims:
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+            optimizer.step(parameter)
+            parameter.grad = None
+        claims.finish()
+    kinds = Counter(claim.kind for claim in claims.written)
+    assert count <= kinds["optimizer state"] <= 3 * count
+    assert kinds["parameters"] <= 5 * count
+    assert kinds["gradients"] <= 3 * count
 
 
 def test_a_forward_pass_alone_saves_nothing():

@@ -1,10 +1,9 @@
 """Finding what is alive takes hold of nothing else."""
 
 import gc
-import sys
-import threading
 
 import torch
+from building import tuples_being_built
 from torch import nn
 
 from backsight.tape import alive
@@ -23,27 +22,6 @@ def test_every_object_of_a_class_and_of_those_that_inherit_from_it_is_found():
 
 
 def test_tuples_that_other_threads_are_building_are_left_alone():
-    """A tuple of an iterator is made to measure at its end, which fails if anybody else holds it."""
-    stop, failed = threading.Event(), []
-
-    def build():
-        try:
-            while not stop.is_set():
-                tuple(object() for _ in range(1000))
-        except SystemError as error:
-            failed.append(error)
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=build) for _ in range(4)]
-    try:
-        for thread in threads:
-            thread.start()
+    with tuples_being_built(object):
         for _ in range(20):
             alive(torch.Tensor)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(before)
-    assert failed == []

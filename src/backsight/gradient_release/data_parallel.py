@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from backsight.gradient_release.stepping import Stepping
 
 
+def are_sharded(optimizers: Iterable[torch.optim.Optimizer]) -> bool:
+    """Whether all that is optimized is sharded (FSDP2), so that gradients arrive reduced, without help."""
+    parameters = [each for one in optimizers for group in one.param_groups for each in group["params"]]
+    return bool(parameters) and all(map(is_sharded, parameters))
+
+
 class DdpBuckets:
     """The communication hook of one DDP: averages a bucket as DDP itself does, and has its parameters stepped.
 

@@ -14,6 +14,7 @@ import torch
 
 from backsight.extras import needed
 from backsight.gradient_release import NotReleasable, ReleaseError
+from backsight.gradient_release.data_parallel import are_sharded
 from backsight.integrations.observing import Observing, guarded
 
 # The two names of the package have classes of their own; a program uses one of them, and has imported it by now.
@@ -105,11 +106,11 @@ def _refuse(trainer: Any, pl_module: Any) -> None:
             "Trainer(precision='16-mixed') scales the loss, and unscales gradients after backward, which has used them "
             "by then. precision='bf16-mixed' does not scale."
         )
-    if trainer.world_size > 1 and _ddp(trainer) is None:
+    if trainer.world_size > 1 and _ddp(trainer) is None and not are_sharded(trainer.optimizers):
         raise NotReleasable(
             f"Lightning trains with {trainer.world_size} processes by {type(trainer.strategy).__name__}. With several, "
-            "release under Lightning is for Trainer(strategy='ddp'); otherwise call backsight.release(optimizer) in a "
-            "training loop of your own."
+            "release under Lightning is for Trainer(strategy='ddp'), and for ModelParallelStrategy() with every "
+            "parameter in a fully_shard; otherwise call backsight.release(optimizer) in a training loop of your own."
         )
 
 

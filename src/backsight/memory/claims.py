@@ -78,10 +78,11 @@ class Claims:
         self._of_model(model, prefix)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Claim the parameters, gradients and state of an optimizer."""
-        if not any(each is optimizer for each in self._optimizers):
+        """Claim parameters, gradients and state of an optimizer; once it is known, of what has a gradient."""
+        known = any(each is optimizer for each in self._optimizers)
+        if not known:
             self._optimizers.append(optimizer)
-        self._of_optimizer(optimizer)
+        self._of_optimizer(optimizer, stepped_alone=known)
 
     def inputs(self, arguments: Any) -> None:
         """Claim what a model is called with and nothing computed."""
@@ -111,16 +112,21 @@ class Claims:
                 self._modules.setdefault(id(tensor), name.rpartition(".")[0])
                 self._parameter(tensor, name)
 
-    def _of_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+    def _of_optimizer(self, optimizer: torch.optim.Optimizer, *, stepped_alone: bool = False) -> None:
+        """Some step one parameter after the other; and each call made here is an event of the profiler's."""
+        seen = {id(group) for group in optimizer.param_groups}  # which some keep in the state of each parameter
         with no_torch_function():
             for number, group in enumerate(optimizer.param_groups):
                 for position, parameter in enumerate(group["params"]):
+                    if stepped_alone and (not parameter.is_leaf or parameter.grad is None):
+                        continue
                     name = self._parameter(parameter, f"group {number}, parameter {position}")
-                    self._of_state(optimizer.state.get(parameter), name, parameter)
+                    self._of_state(optimizer.state.get(parameter), name, parameter, seen)
 
-    def _of_state(self, state: object, name: str, parameter: torch.Tensor) -> None:
+    def _of_state(self, state: object, name: str, parameter: torch.Tensor, seen: set[int]) -> None:
+        seen.add(id(state))
         for key, value in state.items() if isinstance(state, dict) else ():
-            for tensor in tensors_of(value):
+            for tensor in tensors_of(value, seen):
                 self._claim(tensor, "optimizer state", f"{key} of {name}", parameter)
 
     def _parameter(self, parameter: torch.Tensor, name: str) -> str:

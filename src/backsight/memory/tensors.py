@@ -11,17 +11,20 @@ from backsight.memory._torch import COMPILED, FAMILIAR, FakeTensor
 from backsight.tape import alive, modules_in, registered
 
 
-def tensors_of(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested lists, tuples, sets and dicts."""
+def tensors_of(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested lists, tuples, sets and dicts, each of which is looked into once.
+
+    seen: the `id` of those that were looked into before; it grows.
+    """
+    seen = set() if seen is None else seen
     stack = [value]
     while stack:
         each = stack.pop()
         if issubclass(type(each), torch.Tensor):
             yield each
-        elif isinstance(each, dict):
-            stack += each.values()
-        elif isinstance(each, (list, tuple, set, frozenset)):
-            stack += each
+        elif isinstance(each, (dict, list, tuple, set, frozenset)) and id(each) not in seen:
+            seen.add(id(each))
+            stack += each.values() if isinstance(each, dict) else each
 
 
 def in_order(values: Iterable[Any]) -> Iterator[torch.Tensor]:
