@@ -15,17 +15,17 @@ def a_gradient_asked_of_integers():
     torch.ones(3, dtype=torch.int64).requires_grad_()
 
 
-@provokes(None)
+@provokes("BS219")
 def a_result_asked_to_need_no_gradient():
     (leaf() * 2).requires_grad_(False)
 
 
-@provokes(None)
+@provokes("BS219")
 def an_output_into_a_tensor_that_requires_grad():
     torch.add(leaf(), 1, out=leaf())
 
 
-@provokes(None)
+@provokes("BS219")
 def an_output_into_a_constant():
     torch.add(leaf(), 1, out=torch.ones(3))
 
@@ -35,12 +35,12 @@ def a_leaf_resized():
     leaf().resize_(4)
 
 
-@provokes(None)
+@provokes("BS219")
 def a_result_as_an_array():
     (leaf() * 2).numpy()
 
 
-@provokes(None)
+@provokes("BS219")
 def a_result_copied_deeply():
     copy.deepcopy(leaf() * 2)
 

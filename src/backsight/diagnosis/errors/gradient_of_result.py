@@ -20,7 +20,7 @@ def gradient_of_result(failure: Failure, match: re.Match[str]) -> Finding:
     read = gradient_read(failure)
     if read is None or not read.is_result:
         return _by_message(failure)
-    origin = made(failure, read)
+    origin = made(read)
     return Finding(
         CODE,
         "warning",

@@ -44,7 +44,7 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
 
 
 def _of_result(failure: Failure, read: Read) -> Finding:
-    origin = made(failure, read)
+    origin = made(read)
     return Finding(
         CODE,
         "error",
@@ -57,7 +57,7 @@ def _of_result(failure: Failure, read: Read) -> Finding:
 
 
 def _not_asked(failure: Failure, read: Read) -> Finding:
-    origin = made(failure, read)
+    origin = made(read)
     shape = f"a tensor of shape {shaped(shape_of(read.tensor))}"
     lines = [shown(origin.place, f"makes {read.name}, {shape}, without a request for a gradient.")] if origin else []
     return Finding(

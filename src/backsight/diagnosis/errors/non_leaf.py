@@ -10,14 +10,13 @@ import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
 from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, statement_at
-from backsight.source.leaf_last import element_last, leaf_last
+from backsight.source import Place
 from backsight.story.failure import Failure
-from backsight.story.sections import methods_of
 from backsight.tape import Graph
 
 CODE = "BS206"
@@ -78,33 +77,8 @@ def _refused_tensors(failure: Failure) -> list[torch.Tensor]:
 
 def _refused(failure: Failure, tensor: torch.Tensor, name: str) -> Refused:
     graph = survey((tensor,), frames=failure.frames).graph
-    body, variable, made = (name and _made(failure, name)) or (None, "", None)
-    rewritten = _leaf_last(body, variable, made) if body and made else None
-    return Refused(tensor, name, made, rewritten, graph)
-
-
-def _leaf_last(body: Body, name: str, made: Place) -> str | None:
-    """The statement, or of a comprehension its element, with the gradient asked for last."""
-    statement = statement_at(body, *made.position)
-    return leaf_last(body, name, made.line) or (element_last(statement) if statement is not None else None)
-
-
-def _made(failure: Failure, name: str) -> tuple[Body, str, Place] | None:
-    """The last statement that assigns the variable: in a function that is still there, or of an attribute, in a method
-    of its class; with the function, and what the variable is called in it."""
-    for level in failure.users:
-        found = assignments(level.body, name, before=level.line + 1) if level.body else ()
-        if found and level.body:
-            return level.body, name, found[-1]
-    container = name.partition("[")[0]
-    if container != name:
-        return _made(failure, container)
-    owner, _, attribute = name.rpartition(".")
-    for level in failure.users:
-        for body in methods_of(type(level.value(owner))) if owner else ():
-            if found := assignments(body, f"self.{attribute}"):
-                return body, f"self.{attribute}", found[-1]
-    return None
+    origin = made(Held(failure, failure.user, name, tensor)) if name and failure.user else None
+    return Refused(tensor, name, origin.place if origin else None, origin.rewritten if origin else None, graph)
 
 
 def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[str]:

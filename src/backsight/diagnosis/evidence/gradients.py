@@ -23,18 +23,13 @@ from backsight.story.sections import methods_of
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """A gradient that a statement reads, and that is None.
-
-    text: what the statement calls the tensor, `p`.
-    place: the statement that reads `.grad`, mostly the one that failed.
-    """
+class Held:
+    """A tensor that a statement of the user's has to do with; `text` is what the statement calls it, `p`."""
 
     failure: Failure
     level: Level
     text: str
     tensor: torch.Tensor
-    place: Place
 
     @cached_property
     def name(self) -> str:
@@ -45,6 +40,16 @@ class Read:
     def is_result(self) -> bool:
         """Whether the tensor was computed, so that backward leaves no gradient in it."""
         return maker_of(self.tensor) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Held):
+    """A gradient that a statement reads, and that is None.
+
+    place: the statement that reads `.grad`, mostly the one that failed.
+    """
+
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -60,31 +65,48 @@ def gradient_read(failure: Failure) -> Read | None:
     return next((read for level in failure.users[:2] for read in _reads(failure, level)), None)
 
 
-def made(failure: Failure, read: Read) -> Made | None:
-    """Where the tensor of `read` was made, as far as the functions that still run show it, and its class's methods."""
-    for body, name in _candidates(failure, read):
-        before = read.level.line if body is read.level.body else None
-        places = assignments(body, name, before=before)
-        statement = statement_at(body, *places[-1].position) if places else None
-        if statement is not None and not isinstance(statement, ast.For | ast.FunctionDef):
-            return Made(places[-1], leaf_last(body, name, places[-1].line) or element_last(statement))
+def made(held: Held) -> Made | None:
+    """Where the tensor was made, as far as the functions that still run show it, and its class's methods."""
+    for body, name in _candidates(held):
+        before = held.level.line if body is held.level.body else None
+        for place in reversed(assignments(body, name, before=before)):
+            statement = statement_at(body, *place.position)
+            if statement is not None and _may_make(statement, name):
+                return Made(place, leaf_last(body, name, place.line) or element_last(statement))
     return None
 
 
-def _candidates(failure: Failure, read: Read) -> Iterator[tuple[Body, str]]:
-    """The functions in which it may have been made, the one that reads it first, and what it is called there."""
-    for level in failure.users:
+def _may_make(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement may be what gave a variable a tensor: not a loop, nor `self.hidden = None`."""
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        return not isinstance(_given(statement, name), ast.Constant)
+    return not isinstance(statement, ast.For | ast.FunctionDef)
+
+
+def _given(statement: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
+    """What an assignment gives a variable: `None` of `self.layer, self.hidden = layer, None`."""
+    value = statement.value
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            return next((v for t, v in zip(target.elts, value.elts, strict=True) if dotted(t) == name), value)
+    return value
+
+
+def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
+    """The functions in which it may have been made, the one that names it first, and what it is called there."""
+    users = held.failure.users
+    for level in users:
         if level.body is None:
             continue
-        known = [name for name in (read.text, read.name) if level.value(name) is read.tensor]
-        for name in dict.fromkeys([*known, *_holding(level, read.tensor)]):
+        known = [name for name in (held.text, held.name) if level.value(name) is held.tensor]
+        for name in dict.fromkeys([*known, *_holding(level, held.tensor)]):
             yield level.body, name
             owner, _, attribute = name.rpartition(".")
             if owner and level.value(owner) is not None:
                 yield from ((body, f"self.{attribute}") for body in methods_of(type(level.value(owner))))
-    container = read.name.partition("[")[0]
-    if container != read.name:
-        yield from ((level.body, container) for level in failure.users if level.body and level.value(container))
+    container = held.name.partition("[")[0]
+    if container != held.name:
+        yield from ((level.body, container) for level in users if level.body and level.value(container))
 
 
 def _holding(level: Level, tensor: torch.Tensor) -> list[str]:

@@ -1,0 +1,251 @@
+"""BS219: the result of a computation stands where only a leaf can, or values without a graph."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.evidence.gradients import Held, made
+from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shaped, shown
+from backsight.naming.plain import class_name, namespace
+from backsight.snapshot import survey
+from backsight.source import Place
+from backsight.source.body import callee, expressions
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
+from backsight.tracing import current
+
+CODE = "BS219"
+_COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
+
+
+@explains(
+    CODE,
+    r"(?P<copied>support the deepcopy protocol)",
+    r"(?P<values>Can't call numpy\(\) on Tensor that requires grad)",
+    r"(?P<flag>you can only change requires_grad flags of leaf variables)",
+    r"(?P<out>functions with out=\.\.\. arguments don't support automatic differentiation)",
+)
+def result_refused(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the tensor, the statement that computed it, and what to write instead."""
+    refused = Refused(failure, str(match.lastgroup))
+    return Finding(
+        CODE,
+        "error",
+        refused.title,
+        tuple(refused.evidence()),
+        refused.fix,
+        source=failure.source,
+        exact=bool(refused.text or refused.tensor is not None),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """What was refused, and for what: "copied", "values" for NumPy, "flag" or "out"."""
+
+    failure: Failure
+    use: str
+
+    @cached_property
+    def _found(self) -> tuple[str, torch.Tensor | None]:
+        return next(_tensors(self.failure, self.use), ("", None))
+
+    @property
+    def text(self) -> str:
+        """What the user's statement calls it; empty if it stands for more than it."""
+        return self._found[0]
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        return self._found[1]
+
+    @cached_property
+    def name(self) -> str:
+        if self.tensor is None or self.failure.user is None:
+            return self.text
+        if self.text:
+            return Held(self.failure, self.failure.user, self.text, self.tensor).name
+        return names_of(self.failure, [self.tensor])[0]
+
+    @cached_property
+    def made(self) -> Place | None:
+        """Where it was computed: as a watch has seen it, else as the text shows."""
+        if self.tensor is None or self.failure.user is None or maker_of(self.tensor) is None:
+            return None
+        watch = current()
+        line = watch.line_of(survey((self.tensor,), frames=self.failure.frames).graph.roots[0]) if watch else None
+        return line.place if line is not None and line.text else self.stored
+
+    @cached_property
+    def stored(self) -> Place | None:
+        """The statement that gave the variable its value, or the attribute."""
+        if self.tensor is None or self.failure.user is None:
+            return None
+        origin = made(Held(self.failure, self.failure.user, self.text or self.name, self.tensor))
+        return origin.place if origin else None
+
+    @property
+    def title(self) -> str:
+        name = self.name or "A tensor"
+        match self.use:
+            case "copied":
+                return f"{name} is the result of a computation: it cannot be copied, since a copy would have no graph."
+            case "values":
+                return f"{name} requires grad, and NumPy computes with values alone, of which no gradient comes back."
+            case "flag":
+                return f"{name} is the result of a computation: it requires grad because of what it is computed from."
+        if self._is_sample:
+            return "A sample of the data set requires grad, and workers of a DataLoader hand over values alone."
+        return f"{name} requires grad, and what is written to an out= has no gradient."
+
+    @property
+    def wanted(self) -> bool:
+        """What `requires_grad` was to be; PyTorch adds how to be without a gradient where it was to be False."""
+        return "var.detach()" not in self.failure.message
+
+    @property
+    def _is_sample(self) -> bool:
+        """Whether a DataLoader's worker put it into a batch."""
+        files = [level.frame.f_code.co_filename for level in self.failure.levels]
+        return any(_COLLATE in each for each in (self.failure.message, *files))
+
+    def evidence(self) -> Iterator[str]:
+        """Where it is computed, and where it is refused."""
+        level = self.failure.user
+        if self.made is not None and (level is None or self.made.position != level.place.position):
+            shape = f", a tensor of shape {shaped(shape_of(self.tensor))}" if self.tensor is not None else ""
+            yield shown(self.made, f"computes {self.name or 'it'}{shape}.")
+        if self.use == "copied" and self.stored is not None and self.stored != self.made:
+            yield shown(self.stored, "keeps it with its graph.")
+        if level is not None:
+            copied = _argument(level, "deepcopy")
+            whole = f"copies {copied}, which holds it." if copied and copied != self.name else "copies it."
+            says = {
+                "copied": whole,
+                "values": "hands it to NumPy.",
+                "flag": f"sets requires_grad to {self.wanted}, which only a leaf can be told.",
+                "out": "computes with out=.",
+            }
+            yield shown(level.place, says[self.use])
+
+    @property
+    def fix(self) -> str:
+        name = self.name or "tensor"
+        plain, level = simple(name), self.failure.user
+        match self.use:
+            case "copied":
+                return _fix_of_copy(self, plain)
+            case "values":
+                moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
+                values = f"For its values alone: {plain}.detach(){moved}.numpy(). A loss that depends on them has to be"
+                cheaper = " Where no gradient is wanted at all, compute it within torch.no_grad()." if self.made else ""
+                return f"{values} computed by PyTorch instead.{cheaper}"
+            case "flag" if level is not None and not self.wanted:
+                return f"Cut it off with {name} = {plain}.detach(), in place of {_short(level)}."
+            case "flag":
+                instead = f", in place of {_short(level)}" if level else ""
+                return (
+                    f"To begin a new graph with its values: {name} = {plain}.detach().requires_grad_(){instead}. For "
+                    f"its gradient within this graph: {plain}.retain_grad()."
+                )
+        if self._is_sample:
+            return (
+                "Let the data set give values: call detach() where it computes them, or compute within torch.no_grad()."
+            )
+        return f"Leave out= out; or give it values alone, {plain}.detach(), if no gradient is wanted."
+
+
+def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | None]]:
+    """What may have been refused, the likeliest first: what the statement names, then what PyTorch's frames hold."""
+    level, said = failure.user, ""
+    for node in _operands(level, use) if level else ():
+        value = value_of(level, node) if level else None
+        text = level.body.text(node) if level and level.body else ""
+        if is_tensor(value) and needs_gradient(value):
+            yield text, value
+        said = said or ("" if value is not None else text)
+    for each in reversed(failure.levels):
+        held = (each.variables.get(name) for name in ("self", "tensor", "obj"))
+        yield from (("", value) for value in held if each is not level and is_tensor(value) and needs_gradient(value))
+    if said and use in ("values", "flag"):
+        yield said, None
+
+
+def _operands(level: Level, use: str) -> Iterator[ast.expr]:
+    """The expressions of the failing statement that may stand for it."""
+    statement = level.statement
+    if isinstance(statement, ast.Assign) and use == "flag":
+        yield from (each.value for each in statement.targets if isinstance(each, ast.Attribute))
+    for node in expressions(statement) if statement else ():
+        if isinstance(node, ast.Call):
+            receiver, called = callee(node)
+            if (
+                use in ("values", "flag")
+                and called in ("numpy", "requires_grad_", "__array__")
+                and receiver is not None
+            ):
+                yield receiver
+            else:
+                yield from node.args
+
+
+def _argument(level: Level, function: str) -> str:
+    """What the statement gives to the first call of a function by this name."""
+    for node in expressions(level.statement) if level.statement else ():
+        if isinstance(node, ast.Call) and node.args and callee(node)[1] == function:
+            return level.body.text(node.args[0]) if level.body else ""
+    return ""
+
+
+def _short(level: Level) -> str:
+    return f"`{level.place.text}`" if level.place.text and len(level.place.text) <= 60 else "this statement"
+
+
+def _fix_of_copy(refused: Refused, plain: str) -> str:
+    """An attribute that a module keeps is dropped, or kept without its graph; a tensor is copied by its values."""
+    owner, _, attribute = refused.name.rpartition(".")
+    holder = refused.failure.user.value(owner) if owner and refused.failure.user else None
+    old = _reparametrized(holder) if is_module(holder) else ""
+    if old:
+        return (
+            f"torch.nn.utils.{old} leaves {attribute} behind as a result. Use torch.nn.utils.parametrizations.{old}, "
+            "whose modules can be copied."
+        )
+    if owner:
+        return (
+            f"Keep it without its graph: {_detached(refused.stored, attribute)}. Or let go of it before the copy: "
+            f"{refused.name} = None."
+        )
+    return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
+
+
+def _detached(stored: Place | None, attribute: str) -> str:
+    """The statement that stores an attribute, with its value detached."""
+    try:
+        (statement,) = ast.parse(stored.text if stored else "").body
+    except (SyntaxError, ValueError):
+        statement = None
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name | ast.Attribute):
+        return f"{ast.unparse(statement.targets[0])} = {simple(ast.unparse(statement.value))}.detach()"
+    return f"call detach() on what {attribute} is given"
+
+
+def _reparametrized(module: object) -> str:
+    """The old function of torch.nn.utils that computes a parameter of a module before each call: `weight_norm`."""
+    hooks = (namespace(module) or {}).get("_forward_pre_hooks")
+    for hook in hooks.values() if isinstance(hooks, dict) else ():
+        old = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}.get(class_name(type(hook)))
+        if old:
+            return old
+    return ""
