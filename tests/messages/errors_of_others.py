@@ -10,7 +10,7 @@ from provoking import provokes
 from torch.utils.checkpoint import checkpoint
 
 
-@provokes(None)
+@provokes("BS220")
 def a_gradient_asked_of_integers():
     torch.ones(3, dtype=torch.int64).requires_grad_()
 
