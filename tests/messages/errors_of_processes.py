@@ -128,7 +128,7 @@ def backward_twice_in_a_replica():
         ExceptionWrapper(where="in replica 0 on device 0").reraise()
 
 
-@provokes(None)
+@provokes("BS221")
 def a_parameter_ready_twice():
     class Twice(torch.nn.Module):
         def __init__(self) -> None:

@@ -1,0 +1,75 @@
+"""BS221: DistributedDataParallel gets the gradient of a parameter twice in one backward pass."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from backsight.diagnosis._torch import CHECKPOINT_FILE
+from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.source import Place
+from backsight.source.body import callee
+from backsight.story.failure import Failure
+from backsight.story.sections import sections
+
+CODE = "BS221"
+_PARAMETER = re.compile(r"Parameter at index \d+(?: with name (\S+))? has been marked as ready twice")
+
+
+@explains(CODE, r"Expected to mark a variable ready only once")
+def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the parameter, and the reentrant checkpoints whose backward passes are passes of their own."""
+    found = _PARAMETER.search(failure.message)
+    name = (found[1] if found else None) or "a parameter"
+    reentrant = any(level.frame.f_code.co_filename == CHECKPOINT_FILE for level in failure.levels)
+    place, call = _checkpoint(failure) if reentrant else (None, None)
+    lines = []
+    if place is not None:
+        lines.append(
+            shown(place, "runs its backward in a pass of its own (use_reentrant=True), each time it is called.")
+        )
+    if failure.user is not None:
+        lines.append(shown(failure.user.place, f"goes back through {name} more than once."))
+    return Finding(
+        CODE,
+        "error",
+        f"DistributedDataParallel was given the gradient of {name} twice in one backward pass, and averages each once.",
+        tuple(lines),
+        _fix_of_checkpoint(call) if reentrant else _FIX,
+        source=str(place) if place else failure.source,
+        exact=found is not None and (place is not None or not reentrant),
+    )
+
+
+_FIX = (
+    "Call the wrapped model once for each backward pass, and use its parameters only within its forward. If every step "
+    "runs the same operations, DistributedDataParallel(model, static_graph=True) counts how often each gradient comes."
+)
+
+
+def _checkpoint(failure: Failure) -> tuple[Place | None, ast.Call | None]:
+    """The nearest call of `checkpoint` that is not said to be without reentrance."""
+    for section in sections(failure):
+        for call, place in section.calls():
+            if callee(call)[1] == "checkpoint" and call.args and not _says_no(call):
+                return place, call
+    return None, None
+
+
+def _says_no(call: ast.Call) -> bool:
+    given = {each.arg: each.value for each in call.keywords}.get("use_reentrant")
+    return isinstance(given, ast.Constant) and given.value is False
+
+
+def _fix_of_checkpoint(call: ast.Call | None) -> str:
+    if call is None:
+        return (
+            "Checkpoint without reentrance, so that one pass goes back through all of it: use_reentrant=False where "
+            "checkpoint() is called, or model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
+            '{"use_reentrant": False}).'
+        )
+    kept = [each for each in call.keywords if each.arg != "use_reentrant"]
+    without = ast.unparse(ast.Call(call.func, call.args, [*kept, ast.keyword("use_reentrant", ast.Constant(False))]))
+    return f"Let one pass go back through all of it: {without}."
