@@ -27,6 +27,8 @@ def same_loss(case: Case) -> Finding | None:
             before = _earlier_call(level, name)
             if before is not None:
                 return _called_twice(level, name, before)
+            if level.value(name) is None:
+                continue  # a property, or what a call has returned: computed whenever it is asked for
             for facts in loops(level):
                 if name not in facts.assigned:
                     return _once_before_loop(level, name, facts.loop)
@@ -130,12 +132,16 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[
         shown(place, f"frees {counted(len(shared), 'operation')} that {other} and {loss} share{behind}."),
         shown(level.place, "needs them again."),
     ]
-    read = ancestors(level.body, other, place.line).get(through) if through else None
-    if through and read and _steps_elsewhere(case, level, place, shared):
-        evidence.insert(0, shown(read.read, f"computes {other} from {through}, still attached to its graph."))
-        evidence.append(f"The step that follows {other}.backward() does not train what made {through}.")
-        fix = f"Compute {other} from {through}.detach(): then its backward stays out of what made {through}."
-        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(read.read))
+    for apart, line, stands in (
+        (other, place.line, _steps_elsewhere(case, level, place, shared)),
+        (loss, level.line, _is_for_another(case, level, place, shared)),
+    ):
+        read = ancestors(level.body, apart, line).get(through) if through and stands else None
+        if read:
+            evidence.insert(0, shown(read.read, f"computes {apart} from {through}, still attached to its graph."))
+            evidence.append(f"The step that follows {apart}.backward() does not train what made {through}.")
+            fix = f"Compute {apart} from {through}.detach(): then its backward stays out of what made {through}."
+            return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(read.read))
     if part := _trains_a_part(case, level, place, shared):
         evidence.append(
             f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
@@ -166,6 +172,17 @@ def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -
     """Whether an optimizer steps between the two backwards that trains nothing of what they share."""
     leaves = _shared_leaves(case, shared)
     return next((not leaves & trained for _, trained in _trained_between(level, place)), False)
+
+
+def _is_for_another(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
+    """Whether what they share is trained by the step between the two backwards, and the step after the second trains
+    nothing of it, but something else that this loss depends on."""
+    leaves, every = _shared_leaves(case, shared), {id(leaf.tensor()) for leaf in case.graph.leaves}
+    steps = optimizer_steps(level)
+    after = [step for step in steps if step.position > max(place.position, level.place.position)]
+    if not any(leaves & trained for _, trained in _trained_between(level, place)):
+        return False
+    return next((not leaves & trained and bool(every & trained) for _, trained in _trained_by(level, after)), False)
 
 
 def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> str:
