@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
+from backsight.text.rich import escape
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from backsight.text.rich import Console
 
 HERE = Path(__file__).parent
 
@@ -61,7 +61,7 @@ def show(open_browser: bool | None = None) -> int:
 
     open_browser: look at the recording in a browser at the end, until Ctrl-C; where there is a display, if not given.
     """
-    from rich.console import Console
+    from backsight.text.rich import Console
 
     console = Console(highlight=False, emoji=False)
     missed = [f"act {k}: {wrong}" for k, act in enumerate(ACTS, 1) for wrong in _played(console, k, act)]

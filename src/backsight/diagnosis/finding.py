@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from backsight.findings import SEVERITIES, Finding, Severity, graver_or_equal, plain_text
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from backsight.drawing import Drawing
     from backsight.tape import Graph
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 __all__ = ["SEVERITIES", "UNKNOWN", "AuditFailed", "Finding", "Report", "Severity", "plain_text"]
 
@@ -77,7 +76,7 @@ class Report:
         return len(self.findings)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
+        from backsight.text.rich import Text
 
         if not self.findings:
             yield Text.assemble(

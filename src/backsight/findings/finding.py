@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -35,10 +35,8 @@ class Finding:
     nodes: tuple[int, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.padding import Padding
-        from rich.text import Text
-
         from backsight.findings.printing.terminal import STYLES, framed
+        from backsight.text.rich import Padding, Text
 
         if console.is_terminal:
             yield from framed(self, console, options)

@@ -115,9 +115,8 @@ def _show(shell: Any, finding: Finding) -> None:
 
         display({"text/html": finding._repr_html_(), "text/plain": str(finding)}, raw=True)  # type: ignore[no-untyped-call]  # untyped
         return
-    from rich.panel import Panel
-
     from backsight.text.console import Console
+    from backsight.text.rich import Panel
 
     console = Console(no_color=getattr(shell, "colors", "").lower() == "nocolor")
     if console.is_terminal:

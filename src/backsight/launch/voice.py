@@ -117,9 +117,8 @@ def _put(text: str) -> None:
 
 
 def _drawn(what: Any, title: str) -> str:
-    from rich.panel import Panel
-
     from backsight.text.console import Console
+    from backsight.text.rich import Panel
 
     console = Console(stderr=True)
     if not console.is_terminal:

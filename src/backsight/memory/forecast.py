@@ -214,9 +214,8 @@ def _device(given: str | None, memory: int | None) -> str:
 @contextmanager
 def _progress(steps: int) -> Iterator[Callable[[], None]]:
     """Show on a terminal how far it is, and take it away at the end."""
-    from rich.progress import Progress
-
     from backsight.text.console import Console
+    from backsight.text.rich import Progress
 
     console = Console(stderr=True)
     progress = Progress(

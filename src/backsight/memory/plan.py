@@ -15,8 +15,7 @@ from backsight.memory.timeline import StepMemory
 from backsight.memory.way import Way
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.table import Table
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult, Table
 
 MARGIN = "768MB"
 """What `fits` leaves for what is not known: the CUDA context, about 500 MB, and the workspaces of libraries."""
@@ -127,7 +126,7 @@ class Forecast:
 
     def table(self) -> Table:
         """Return the ways as a table for `rich`, the step as it was asked for first."""
-        from rich.table import Table
+        from backsight.text.rich import Table
 
         table = Table(box=None, pad_edge=False, header_style="dim")
         columns = self._columns()

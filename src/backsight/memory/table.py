@@ -13,10 +13,8 @@ from backsight.memory.curves import at_moments, by_kind
 from backsight.memory.explain import NOUNS, Held, amount, lines_of, names_of
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
     from backsight.memory.timeline import StepMemory
+    from backsight.text.rich import RenderableType, Table
 
 BARS = " ▁▂▃▄▅▆▇█"
 _LINE = 32
@@ -52,7 +50,7 @@ def text(memory: StepMemory, rows: int, width: int | None) -> str:
 
 def renderables(memory: StepMemory, rows: int, width: int) -> Iterator[RenderableType]:
     """Yield the tables for rich."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     head = str(memory.at_peak)
     yield Text(head[:1].upper() + head[1:] + ".", "bold")
@@ -77,8 +75,7 @@ def about(memory: StepMemory) -> str:
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:
     """Return a table of which the first column gives way where there is no room; numbers are never cut."""
-    from rich import box
-    from rich.table import Table
+    from backsight.text.rich import Table, box
 
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     room = width - sum(each + _GAP for each in widths[1:]) - _GAP

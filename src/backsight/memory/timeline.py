@@ -11,7 +11,7 @@ from backsight.memory.explain import Peak, peak_of
 from backsight.memory.ledger import Block, History, Kind, Phase
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 
 @dataclass(frozen=True, slots=True)

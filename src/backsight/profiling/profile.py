@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from backsight.profiling.row import Row, merged, ranked
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 
 class Times(NamedTuple):

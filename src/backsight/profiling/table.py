@@ -55,7 +55,7 @@ def printed(profile: Profile) -> str:
 
 def parts(profile: Profile, limit: int | None, width: int) -> Iterator[Any]:
     """Yield what rich prints: a line that says how long it took, and the table."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise ValueError(f"table(limit=...) expects a positive whole number, or None for all rows, not {limit!r}.")
@@ -83,7 +83,7 @@ def _summary(profile: Profile) -> str:
 
 
 def _table(rows: Sequence[Row], shown: Sequence[Row], width: int) -> Any:
-    from rich.table import Table
+    from backsight.text.rich import Table
 
     names, numbers = next(
         ((names, numbers) for names, numbers in _layouts(rows, shown) if _least(names, numbers) <= width),
@@ -176,7 +176,7 @@ def _module(row: Row) -> str:
 
 def _literal(cell: str) -> Any:
     """Return text that holds no markup, wherever it is printed."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     return Text(cell)
 

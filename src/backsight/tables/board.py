@@ -13,8 +13,7 @@ from backsight.tables.tree import Module, base, in_order, short
 from backsight.text import printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+    from backsight.text.rich import Table, Text
 
 HEADINGS = {"l2": "norm", "zero_fraction": "zero", "absmax": "abs max", "nonfinite": "not finite"}
 
@@ -53,7 +52,7 @@ def layout(width: int, stats: int, usual: bool) -> Layout:
 
 def table(step: Step, roots: Sequence[Module], fit: Layout) -> Table:
     """Return the rows of a step under their modules; where it is too wide, names are cut and numbers are not."""
-    from rich.table import Table
+    from backsight.text.rich import Table
 
     stats = step.stats[: fit.stats]
     lines = [cells for module in in_order(roots) for cells in _lines(module, stats, fit)]
@@ -88,7 +87,7 @@ def _over(step: Step) -> str:
 
 
 def _lines(module: Module, stats: Sequence[str], fit: Layout) -> list[list[Text]]:
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     blank = [Text("")] * (1 + fit.shape + len(stats) + 1)
     indent = "  " * module.depth
@@ -105,7 +104,7 @@ def _lines(module: Module, stats: Sequence[str], fit: Layout) -> list[list[Text]
 
 
 def _mark(row: Row) -> Text:
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     if not row.problems:
         return Text("")
@@ -114,7 +113,7 @@ def _mark(row: Row) -> Text:
 
 
 def _cells(row: Row, above: str | None, stats: Sequence[str], fit: Layout) -> list[Text]:
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     style = STYLE[row.problems[0].kind] if row.problems else ""
     cells = [Text(_called(row, above), style)]

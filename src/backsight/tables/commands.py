@@ -23,7 +23,7 @@ from backsight.tables.tree import ROWS, folded, in_order, modules
 from backsight.text import printable
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from backsight.text.rich import RenderableType
 
 RUNS = "runs"
 """The folder that runs are looked for in, and recorded into, if there is no other word."""

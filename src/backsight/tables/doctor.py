@@ -26,7 +26,7 @@ from backsight.tables.printing import show
 from backsight.text import inert
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from backsight.text.rich import Table
 
 State = Literal["there", "missing", "broken", "whole", "lost"]
 
@@ -152,8 +152,7 @@ def _version(distribution: str) -> str:
 
 
 def _table(parts: list[Part]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
+    from backsight.text.rich import Table, Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
     for heading in ("part", "", "version", "for"):

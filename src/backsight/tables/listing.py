@@ -13,8 +13,7 @@ from backsight.tables.text import ago, moment, size
 from backsight.text import printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+    from backsight.text.rich import Table, Text
 
 _GAP = 2
 """Spaces between columns."""
@@ -72,8 +71,7 @@ def unreadable(path: Path) -> Listed:
 
 def table(runs: list[Listed], folder: Path, width: int) -> Table:
     """Return the list, by the names that the runs have in the folder; numbers are left out rather than cut."""
-    from rich.table import Table
-    from rich.text import Text
+    from backsight.text.rich import Table, Text
 
     ranks = [str(each.world) if each.ranks == each.world else f"{each.ranks} of {each.world}" for each in runs]
     columns = {

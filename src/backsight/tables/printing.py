@@ -10,9 +10,8 @@ from backsight.tables.sparkline import BARS, GAP
 from backsight.text import inert
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from backsight.text.console import Console
+    from backsight.text.rich import RenderableType
 
 PIPED = 100
 """Columns of what is written to a file or another program."""

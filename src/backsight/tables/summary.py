@@ -15,7 +15,7 @@ from backsight.tables.tree import Module
 from backsight.text import printable
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from backsight.text.rich import Text
 
 MOST = 6
 """Tensors that are named for one problem."""
@@ -25,7 +25,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 def heading(run: Run, step: Step) -> Iterator[Text]:
     """Yield what run and step this is."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     about = listed(run)
     ranks = "" if about.world == 1 else f", {about.ranks} of {about.world} ranks"
@@ -50,7 +50,7 @@ def below(run: Run, step: Step, typed: str, modules: Sequence[Module]) -> Iterat
 
     modules: those in the table.
     """
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     wrong = [row for row in step.rows if row.problems]
     first = run.first_nonfinite()
@@ -69,7 +69,7 @@ def below(run: Run, step: Step, typed: str, modules: Sequence[Module]) -> Iterat
 
 def _problems(wrong: list[Row]) -> Iterator[Text]:
     """Yield each problem once, with the tensors that have it; the gravest first, and of those the earliest."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     by_text: dict[Problem, list[str]] = {}
     for row in wrong:

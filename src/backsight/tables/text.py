@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from backsight.text.rich import Text
 
 _NUMERALS = 4
 
@@ -74,6 +74,6 @@ def command(typed: str) -> Text:
 
 def line(text: str) -> Text:
     """Return a text that stays one line, however narrow the terminal is."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     return Text(text, no_wrap=True)

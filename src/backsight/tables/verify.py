@@ -83,7 +83,7 @@ class _Told:
 
     def lines(self, named: bool) -> Iterator[Any]:
         """Yield what is printed; the name where there are several."""
-        from rich.text import Text
+        from backsight.text.rich import Text
 
         if named:
             yield Text(self.case.name, "bold underline")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console as RichConsole
-from rich.console import ConsoleOptions, RenderableType
-from rich.segment import Segment
-
 from backsight.text.characters import inert
+from backsight.text.rich import Console as RichConsole
+from backsight.text.rich import ConsoleOptions, RenderableType, Segment
 
 
 class Console(RichConsole):

@@ -22,9 +22,8 @@ def progressing(total: int, wanted: bool | None) -> Iterator[Callable[[str], Non
     if not wanted:
         yield lambda name: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from backsight.text.console import Console
+    from backsight.text.rich import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("verifying"),

@@ -11,8 +11,7 @@ from backsight.findings import Finding, Severity, graver_or_equal, plain_text
 from backsight.source import Place
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.text import Text
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult, Text
 
 _MOST_CALLS = 3
 _MOST_NAMES = 8
@@ -34,7 +33,7 @@ class WrongGradient(Finding):
     backward: Place | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.padding import Padding
+        from backsight.text.rich import Padding
 
         head, *rest = super().__rich_console__(console, options)
         if self.source:
@@ -131,7 +130,7 @@ class Verification:
         return len(self.findings)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
+        from backsight.text.rich import Text
 
         yield _headline(self)
         for finding in self.findings:
@@ -154,7 +153,7 @@ class VerificationFailed(RuntimeError):
 
 
 def _headline(report: Verification) -> Text:
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     tested, wrong = len(report.checked), len(report.wrong)
     many = f"{tested} {report.subject}{'s' * (tested != 1)}"
@@ -182,7 +181,7 @@ def _names(names: Iterable[str]) -> str:
 
 def _unchecked(skipped: tuple[Skipped, ...]) -> Iterator[Text]:
     """One line for each reason, with the operations that share it."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     reasons: dict[str, list[str]] = {}
     for each in skipped:
@@ -193,7 +192,7 @@ def _unchecked(skipped: tuple[Skipped, ...]) -> Iterator[Text]:
 
 def _places(finding: WrongGradient) -> Iterator[Text]:
     """The lines `called`, `forward` and `backward`, their texts in one column."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     shown = finding.calls[:_MOST_CALLS]
     rows = [("called", place) for place in shown]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rich.text import Text
-
 from backsight.runs import RunError
 from backsight.text.console import Console
+from backsight.text.rich import Text
 from backsight.viewer.library import Library
 from backsight.viewer.notebook import view
 from backsight.viewer.serving import NotInstalled, serve

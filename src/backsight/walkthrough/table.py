@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions
 from backsight.tape.stdout import for_stdout
 from backsight.text.console import Console
+from backsight.text.rich import Table, Text
 from backsight.walkthrough.gradient import Gradient, number, numbers
 from backsight.walkthrough.step import Step
 

@@ -25,9 +25,8 @@ from backsight.tape.walk import Walk, walk
 from backsight.tracing import Watch, current
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from backsight.diagnosis.live.growth import Growth
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 _ASKED = 3
 """Tensors of one graph that are looked for in variables: any of them keeps it alive."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from backsight.diagnosis.live.graphs import Held, LiveGraphs
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
 
 @dataclass(frozen=True)

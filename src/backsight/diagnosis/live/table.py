@@ -12,8 +12,7 @@ from backsight.diagnosis.wording import shaped
 from backsight.tape.caption import size
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from backsight.text.rich import RenderableType, Table
 
 _ROWS = 20
 _SHORTEST = 24
@@ -42,7 +41,7 @@ def as_text(shown: LiveGraphs | Growth) -> str:
 
 def of_graphs(live: LiveGraphs, width: int) -> Iterator[RenderableType]:
     """Yield what is alive: a line that sums up, and a row for each holder."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     if not live.held:
         yield Text("No autograd graph is alive.", "green")
@@ -71,7 +70,7 @@ def of_graphs(live: LiveGraphs, width: int) -> Iterator[RenderableType]:
 
 def of_growth(growth: Growth, width: int) -> Iterator[RenderableType]:
     """Yield what has grown."""
-    from rich.text import Text
+    from backsight.text.rich import Text
 
     if not growth.grown:
         yield Text("No graph has grown, and none is new.", "green")
@@ -109,9 +108,7 @@ def _many(count: int, noun: str) -> str:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, numbers: int) -> Table:
     """Return a table whose first column gives way where there is no room; numbers are never cut."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from backsight.text.rich import Table, Text, box
 
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     room = width - sum(each + _GAP for each in widths[1:]) - _GAP

@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from backsight.findings.printing.excerpt import Excerpt, Row, told
 from backsight.text.console import Console
+from backsight.text.rich import Text
 
 if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
-    from rich.console import ConsoleOptions
-
     from backsight.findings.finding import Finding
+    from backsight.text.rich import Console as RichConsole
+    from backsight.text.rich import ConsoleOptions
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 

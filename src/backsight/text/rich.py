@@ -1,0 +1,42 @@
+"""What is used of rich, imported in one place: importing it would draw a number from the program's own `random`."""
+
+from __future__ import annotations
+
+import random
+
+# rich/style.py numbers its links from `getrandbits(24)` on, once, as it is imported: in the midst of a training that
+# shuffles its data by these numbers. The method is put in another's place, and not the state back, as other threads may
+# draw meanwhile.
+_theirs = random.getrandbits
+random.getrandbits = random.Random().getrandbits
+try:
+    from rich import box
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.markup import escape
+    from rich.padding import Padding
+    from rich.panel import Panel
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.segment import Segment
+    from rich.table import Table
+    from rich.text import Text
+finally:
+    random.getrandbits = _theirs
+
+__all__ = [
+    "BarColumn",
+    "Console",
+    "ConsoleOptions",
+    "MofNCompleteColumn",
+    "Padding",
+    "Panel",
+    "Progress",
+    "RenderResult",
+    "RenderableType",
+    "Segment",
+    "Table",
+    "Text",
+    "TextColumn",
+    "TimeRemainingColumn",
+    "box",
+    "escape",
+]
