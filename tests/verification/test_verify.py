@@ -373,3 +373,13 @@ def test_a_report_without_findings() -> None:
     report.raise_if("note")
     assert report.ok
     assert str(report) == "backsight: the backward of all 3 operations is right: linear ×2, relu"
+
+
+def test_a_graph_that_is_alive_can_still_go_backward():
+    """Putting buffers back is no change of theirs: the graph has saved them."""
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), torch.randn(8, 4)
+    loss = model(x).square().mean()
+    versions = [buffer._version for buffer in model.buffers()]
+    bs.verify(model, x)
+    assert [buffer._version for buffer in model.buffers()] == versions
+    loss.backward()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FrameType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -182,7 +182,10 @@ _INSTALLED = frozenset(("site-packages", "dist-packages"))
 """Folders that hold installed packages wherever they lie: other environments that were put on the path."""
 
 
-def ours(failure: BaseException) -> BaseException:
+Failure = TypeVar("Failure", bound=BaseException)
+
+
+def ours(failure: Failure) -> Failure:
     """Return what was raised while code of ours ran, if it is ours to bear; raise it again if it is not.
 
     It is not where something else came in between, as may happen at any moment: an interrupt, a handler of a signal, a

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch.compiler import is_compiling
 
+from backsight.naming.roots import ours
 from backsight.recording._torch import note_trace
 from backsight.recording.cost import Cost
 from backsight.tape import no_torch_function, uncompiled
@@ -44,5 +45,5 @@ class Hook:
             with turn, no_torch_function():  # of the program's modes and subclasses none is to see us look
                 self._take(*args)
         except Exception as failure:  # a failure of ours is not a failure of the training
-            self._failed(failure)
+            self._failed(ours(failure))
         self._cost.add(perf_counter() - began)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from backsight.naming.roots import ours
 from backsight.recording._torch import as_the_program
 from backsight.recording.page import Page, Slot, Value
 from backsight.recording.voice import Voice, told
@@ -42,7 +43,7 @@ class Metrics:
             try:
                 said = self._ask(metric, tensor)
             except Exception as failure:  # the user's function, in the middle of the user's training
-                self._drop(slot, metric, told(failure))
+                self._drop(slot, metric, told(ours(failure)))
                 continue
             page.values.extend(
                 Value(slot, call, tensor.shape, tensor.dtype, name, value) for name, value in said.items()

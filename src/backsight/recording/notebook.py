@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.compiler import is_compiling
 
+from backsight.naming.roots import ours
 from backsight.recording._torch import note_trace, traced, transform
 from backsight.recording.cost import Cost
 from backsight.recording.hook import Hook, turn
@@ -119,5 +120,5 @@ class PageHook(Hook):
                 if page is not None and not notebook.metrics.running:
                     take(page, *args)
         except Exception as failure:  # a failure of ours is not a failure of the training
-            self._failed(failure)
+            self._failed(ours(failure))
         notebook.cost.add(perf_counter() - began)

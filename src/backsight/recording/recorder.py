@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 import torch
 
+from backsight.naming.roots import ours
 from backsight.recording import processes
 from backsight.recording._torch import hooks_traced, in_functional_call
 from backsight.recording.backwards import Backwards
@@ -522,7 +523,7 @@ class Recorder:
         try:
             return self._pace(self.steps)
         except Exception as failure:  # the user's function, in the middle of the user's training
-            self._voice.say("schedule", f"every(step) failed, and nothing is recorded any more: {told(failure)}")
+            self._voice.say("schedule", f"every(step) failed, and nothing is recorded any more: {told(ours(failure))}")
             self._armed = False
             return False
 

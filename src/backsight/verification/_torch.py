@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -26,6 +27,16 @@ def applied(called: Any) -> type | None:
     function = getattr(called, "__self__", None)
     return function if isinstance(function, type) and isinstance(function, _FUNCTIONS) else None
 
+
+def same_versions(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
+    """Give tensors their version back at the end: putting their old values back must not look like a change."""
+    context: AbstractContextManager[Any] = _preserved(tuple(tensors)) if _preserved else nullcontext()
+    return context
+
+
+_preserved: Any = take(
+    "torch.autograd.grad_mode._unsafe_preserve_version_counter", "verify of recorded graphs", without=None
+)
 
 FOLDER = os.path.dirname(torch.__file__) + os.sep
 """Frames of files in here are PyTorch's own."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from backsight.tape import modules_in
+from backsight.verification._torch import same_versions
 
 
 @contextmanager
@@ -19,15 +20,16 @@ def kept(function: Callable[..., Any]) -> Iterator[None]:
     buffers = [(*held, held[-1].detach().clone()) for module in modules_of(function) for held in _buffers(module)]
     state = torch.default_generator.get_state()
     devices = torch.cuda.get_rng_state_all() if _cuda_in_use() else None
-    try:
-        yield
-    finally:
-        torch.default_generator.set_state(state)
-        if devices is not None:
-            torch.cuda.set_rng_state_all(devices)
-        for registry, name, buffer, before in buffers:
-            registry[name] = buffer  # an assignment in forward may have replaced it
-            restore(buffer, before)
+    with same_versions(buffer for _, _, buffer, _ in buffers):  # a graph that is alive may have saved them
+        try:
+            yield
+        finally:
+            torch.default_generator.set_state(state)
+            if devices is not None:
+                torch.cuda.set_rng_state_all(devices)
+            for registry, name, buffer, before in buffers:
+                registry[name] = buffer  # an assignment in forward may have replaced it
+                restore(buffer, before)
 
 
 def restore(tensor: torch.Tensor, before: torch.Tensor) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.naming.roots import ours
 from backsight.recording.statistics._torch import MKLDNN, answers_itself, local, without_memory
 
 NATIVE = (
@@ -70,6 +71,7 @@ def source(tensor: torch.Tensor) -> Source:
     except Unreadable:
         raise
     except Exception as error:  # whatever else a tensor may be: the training goes on, and the reason is kept
+        ours(error)
         lines = str(error).splitlines() or [""]
         raise Unreadable(f"could not be read ({type(error).__name__}: {lines[0]})") from error
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from backsight.naming.roots import ours
 from backsight.recording.notebook import Notebook, PageHook
 from backsight.recording.page import Page
 
@@ -69,7 +70,7 @@ class Tap:
         try:
             action(*args)
         except Exception as failure:  # a failure of ours is not a failure of the training
-            self.fail(failure)
+            self.fail(ours(failure))
 
     def fail(self, failure: Exception) -> None:
         """Give up: detach, and say why."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from backsight.naming.roots import ours
 from backsight.recording._torch import as_the_program
 from backsight.recording.nested import tensors_in
 from backsight.recording.notebook import Notebook
@@ -42,6 +43,7 @@ class VariableTap(Tap):
                 with as_the_program():
                     value = _look_up(name) if ask is None else ask()
             except Exception as failure:  # the user's function, in the middle of the user's training
+                ours(failure)
                 del self._variables[name]
                 self.notebook.failed(f"variable {name!r}", failure)
                 continue

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from backsight.surface import take
 from backsight.tape._torch import raw_of_custom
 from backsight.verification._torch import GENERATED, library
-
-
-def same_versions(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[Any]:
-    """Give tensors their version back at the end: putting their old values back must not look like a change."""
-    context: AbstractContextManager[Any] = _preserved(tuple(tensors))
-    return context
-
-
-_preserved: Any = take("torch.autograd.grad_mode._unsafe_preserve_version_counter", "verify of recorded graphs")
 
 
 def saved_handles(node: Any) -> tuple[Any, ...]:

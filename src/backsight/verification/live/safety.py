@@ -14,8 +14,9 @@ import torch
 from backsight.source.body import dotted
 from backsight.tape import Node
 from backsight.tape._torch import forward_class
+from backsight.verification._torch import same_versions
 from backsight.verification.custom import body_of
-from backsight.verification.live._torch import same_versions, saved_handles
+from backsight.verification.live._torch import saved_handles
 from backsight.verification.live.operations import definition_of
 
 _STATES = {
