@@ -10,6 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.custom import class_behind, returns
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
@@ -18,6 +19,7 @@ from backsight.source import Place, assignments, inplace_changes, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import Body, statements
 from backsight.source.out_of_place import out_of_place
+from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import without_inplace
 from backsight.story.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
@@ -25,6 +27,8 @@ from backsight.tape import tensors_in
 from backsight.tape.ops import op_name
 
 CODE = "BS209"
+_HOOKED = "BackwardHookFunction"
+"""What a module with a full backward hook runs on its inputs and outputs (torch/nn/modules/_functions.py)."""
 
 
 @explains(
@@ -45,6 +49,8 @@ def view_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         return _by_message(failure, match)
     if said.get("mode"):
         return _made_unrecorded(found, said["mode"])
+    if said["op"].startswith(_HOOKED):
+        return _of_hooked(failure, found)
     if "custom Function" in failure.message:
         return _of_custom(found, said["op"])
     return _one_of_several(found, op_name(said["op"]))
@@ -161,6 +167,30 @@ def _block_around(body: Body, made: Place) -> Place | None:
         if isinstance(each, ast.With) and each.lineno < made.line <= (each.end_lineno or each.lineno)
     ]
     return body.place(around[-1]) if around else None
+
+
+def _of_hooked(failure: Failure, found: Written) -> Finding:
+    """The view is what a module returned that has a full backward hook."""
+    modules = (each.variables.get("self") for each in reversed(failure.levels))
+    module = next((each for each in modules if works_in_place(each)), None)
+    path = names_of(failure, [module])[0] if module is not None else ""
+    by = f"{path or 'a module'}, a {class_name(type(module))} made with inplace=True," if module is not None else ""
+    away = out_of_place(found.level.body, found.level.line) if found.level.body and not by else None
+    if by:
+        fix = f"Make {path or 'that module'} without inplace=True."
+    else:
+        fix = f"Write {away}: that makes a new tensor." if away else f"Change a copy: {found.here}.clone()."
+    return Finding(
+        CODE,
+        "error",
+        f"{by or 'This statement'} changes the output of a module with a full backward hook in place.",
+        (
+            shown(found.level.place, f"runs {path or 'it'}." if by else f"changes {found.here} in place."),
+            "register_full_backward_hook() makes what the module returns a view, and a change would bypass the hook.",
+        ),
+        f"{fix} Or have a forward hook of that module hook its output instead: output.register_hook(...).",
+        source=str(found.level.place),
+    )
 
 
 def _of_custom(found: Written, function: str) -> Finding:
