@@ -334,3 +334,18 @@ with torch.no_grad(): next(steps)
     finding = explained(source)
     assert finding.source == at(source, "with torch.no_grad()")
     assert "stands inside" not in evidence(finding) and "Compute the loss outside of" in finding.fix
+
+
+def test_a_function_that_fails_on_what_it_returned_before_is_looked_at_as_it_returned():
+    source = f"""{SETUP}
+def slope(output, point):
+    (found,) = torch.autograd.grad(output.sum(), point)
+    return found
+
+point = torch.rand(10, 1, requires_grad=True)
+tension = slope(point.sin(), point)
+force = slope(tension, point)
+"""
+    finding = explained(source)
+    assert finding.source == at(source, "    (found,) = torch.autograd.grad")
+    assert "create_graph=True" in finding.fix

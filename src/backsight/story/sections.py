@@ -80,15 +80,23 @@ def run_by(function: Any, owner: object) -> Iterator[Section]:
 
 
 def _followed(queue: list[Section]) -> Iterator[Section]:
-    seen = {section.body.node for section in queue}
+    running, seen = {section.body.node for section in queue}, set[ast.AST]()
     for section in queue:  # grows as we go
         yield section
         for function, owner, call in _called(section):
             body = None if _is_foreign(function) else function_at(function.__code__)
-            if body is not None and body.node not in seen and len(seen) < MOST:
+            if body is None or (body.node in running and not _ran_before(section, call)):
+                continue
+            if body.node not in seen and len(seen) < MOST:
                 seen.add(body.node)
                 given = _given(section, function, owner, call)
                 queue.append(_of_function(function, owner, body, section.whole, given))
+
+
+def _ran_before(section: Section, call: ast.Call) -> bool:
+    """Whether this call of a function that is running now is another one, which has ended: `slope` in
+    `slope = derivative(y, x); curvature = derivative(slope, x)`."""
+    return section.level is not None and (call.end_lineno or call.lineno) < section.level.line
 
 
 def _of_function(
