@@ -30,8 +30,11 @@ from typing import IO, Any
 
 BEFOREHAND = ("torch", "torch._dynamo", "numpy")  # an optimizer's constructor imports torch._dynamo
 
-# What torch and the interpreter read of the environment once, as they start.
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH", "PYTORCH", "CUDA")
+# What torch, what it imports and the interpreter read of the environment once, as they start.
+_READ_AT_START = (
+    *("PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH", "PYTORCH", "CUDA"),
+    "TRITON_",  # torch._dynamo imports Triton where there is one, and that decides then whether kernels are interpreted
+)
 _GIVEN = ("PYTHONPATH", "PYTHONIOENCODING")  # what a child is given though it has started
 
 

@@ -56,6 +56,7 @@ def test_what_only_a_process_of_its_own_can_be_is_one(tmp_path):
     assert not forked("-W", "ignore")
     assert not forked(env={**os.environ, "PYTHONWARNINGS": "ignore"})
     assert not forked(env={**os.environ, "OMP_NUM_THREADS": "3"})
+    assert not forked(env={**os.environ, "TRITON_INTERPRET": "1"})
     (tmp_path / "sitecustomize.py").touch()
     assert not forked(env={**os.environ, "PYTHONPATH": str(tmp_path)})
 

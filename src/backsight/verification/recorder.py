@@ -150,7 +150,7 @@ class Recorder(TorchFunctionMode):
                 last.forward, last.understood = None, True
                 last.kept = self._applied(last, frame)
         elif event != "return" and (function := applied(given)) is not None:
-            if is_generated(function):  # what it runs on the tensors inside is an `apply` of its own
+            if transforming() or is_generated(function):  # the mode sees it, or what it runs on the tensors inside
                 return
             if event == "c_call":
                 forward = None if self._custom or not _verified(function) else _forward_of(function)
@@ -235,7 +235,7 @@ def _is_internal(function: type) -> bool:
 
 
 def _verified(function: type) -> bool:
-    return not _is_internal(function) and torch.is_grad_enabled() and not transforming()
+    return not _is_internal(function) and torch.is_grad_enabled()
 
 
 def _forward_of(function: Any) -> CodeType | None:
