@@ -13,10 +13,21 @@ sys.path.insert(0, str(ROOT / "tests" / "matrix"))
 from kept import Part, Result, results  # noqa: E402
 from rooms import rooms  # noqa: E402
 
+from backsight.surface import FEATURES  # noqa: E402
+
 _MARKED = re.compile(r"(<!-- matrix -->\n).*?(<!-- end -->)", re.DOTALL)
 
-_SHOWN = 6
-"""Reasons that are given for a row; all of them are in its file."""
+_FAILS = {
+    "import": "`import backsight` fails",
+    "doctor": "`backsight doctor` fails",
+    "demo": "What fails of the demo: {names}",
+    "broken": "Explained otherwise than on PyTorch 2.13: {names}",
+    "deep": "A graph of a million operations ends the process in the {names}",
+}
+"""What it means to a user that something failed of a part which is no room's tests."""
+
+_OF_THE_MACHINE = re.compile(r"no CUDA device|could not import|needs |root may ")
+"""Why a test is skipped that tells of the machine, and not of PyTorch or Python."""
 
 _COLUMNS = ("PyTorch", "Python", "features", "demo", "examples/broken", "deep graphs", "tests")
 
@@ -28,17 +39,16 @@ def filled(text: str) -> str:
 
 def _table(kept: list[Result], all_rooms: list[str]) -> str:
     rows, notes = [], []
-    usual = _usual_skips(kept)
     for result in kept:
         rows.append([result.torch, result.python, *_cells(result, all_rooms)])
-        why = _notes(result, usual)
-        if why:
+        if told := _notes(result, kept):
             file = f"torch-{result.torch}-py{result.python}.json"
             link = f"[{result.torch} on Python {result.python}](../tests/matrix/results/{file})"
-            notes.append(f"- {link}: {'; '.join(why)}.")
+            notes.append(f"- {link}: {'. '.join(told)}.")
     lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{table}\n\nWhat failed or was skipped, and why:\n\n" + "\n".join(notes) if notes else table
+    below = "What is lost where, and which rooms' tests fail (why each of them does stands in the file of its row):"
+    return f"{table}\n\n{below}\n\n" + "\n".join(notes) if notes else table
 
 
 def _cells(result: Result, all_rooms: list[str]) -> list[str]:
@@ -64,41 +74,30 @@ def _sum(parts: list[Part]) -> Part:
     return Part(sum(part.passed for part in parts), sum(part.failed for part in parts), sum(p.skipped for p in parts))
 
 
-def _usual_skips(kept: list[Result]) -> set[str]:
-    """Return why tests are skipped on the PyTorch that `make test` installs: nothing to tell of another."""
-    pinned = re.search(r"^torch==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    if pinned is None:
-        raise ValueError("constraints.txt does not say which PyTorch the tests run on")
-    return {why for each in kept if each.torch == pinned[1] for part in each.tests.values() for why in part.skips}
-
-
-def _notes(result: Result, usual: set[str]) -> list[str]:
-    """Say why what failed did, the commonest reason of each part first, and why something is only skipped here."""
+def _notes(result: Result, kept: list[Result]) -> list[str]:
+    """Say what a user lacks there, which rooms' tests fail, and what is skipped there and not everywhere."""
     doctor = result.parts.get("doctor", Part())
-    notes = [f"lost: {_escaped(feature)}" for feature in doctor.skips]
-    for name, part in result.parts.items():
-        where = {reason: test for test, reason in part.failures.items()}
-        notes += _reasons(name, Counter(part.failures.values()), where)
+    lost = dict.fromkeys(skip.partition(" (")[0] for skip in doctor.skips)
+    notes = [f"Lost: {'; '.join(FEATURES.get(feature, feature) for feature in lost)}"] if lost else []
+    for name, fails in _FAILS.items():
+        if failures := result.parts.get(name, Part()).failures:
+            notes.append(fails.format(names=_listed([f"`{each}`" for each in failures])))
+    failed = Counter({room: part.failed for room, part in result.tests.items() if part.failed})
+    if failed:
+        notes.append(f"Tests that fail: {_listed([f'{count} of `{room}`' for room, count in failed.most_common()])}")
+    skipped = Counter[str]()
     for room, part in result.tests.items():
-        skipped = Counter({why: count for why, count in part.skips.items() if why not in usual})
-        notes += _reasons(f"skipped in {room}", skipped, {})
-    most = _SHOWN + len(doctor.skips)
-    return notes if len(notes) <= most else [*notes[:most], f"and {len(notes) - most} more reasons"]
+        others = [each.tests[room].skips for each in kept if each is not result and room in each.tests]
+        skipped.update({why: n for why, n in part.skips.items() if not all(why in skips for skips in others)})
+    skips = [f"{why} ({count})" for why, count in skipped.most_common() if not _OF_THE_MACHINE.match(why)]
+    if skips:
+        notes.append(f"Tests that are skipped: {'; '.join(map(_escaped, skips))}")
+    return notes
 
 
-def _reasons(name: str, counted: Counter[str], where: dict[str, str]) -> list[str]:
-    """Say each reason with how often it was given, or for whom if that is one.
-
-    where: by reason the last of whom it was given for.
-    """
-
-    def told(why: str, count: int) -> str:
-        whose = f"{where[why].removeprefix(name + '/')}: " if why in where else ""
-        return f"{name}: {f'{count} × ' if count > 1 else _escaped(whose)}{_escaped(why)}"
-
-    return [told(why, count) for why, count in counted.most_common()]
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _escaped(text: str) -> str:
-    short = text if len(text) <= 120 else f"{text[:117]}..."
-    return re.sub(r"([|*_<\[\]`])", r"\\\1", short)
+    return re.sub(r"([|*_<\[\]`])", r"\\\1", text)

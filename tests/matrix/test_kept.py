@@ -96,21 +96,35 @@ def test_a_cell_says_all_or_how_many_fail_or_that_nothing_was_run():
     assert tested._cells(row, ["drawing", "naming", "tape"])[-1] == "all 6,912, 8 skipped (of 2 of 3 rooms)"
 
 
-def test_features_that_a_pytorch_lacks_are_counted_and_named():
-    row = result("2.6.0", doctor=Part(40, 0, 2, skips={"saved tensors (no x.data)": 1, "walk (no y)": 1}))
+def test_of_features_that_a_pytorch_lacks_the_page_says_what_people_do_without():
+    row = result("2.6.0", doctor=Part(40, 0, 2, skips={"saved tensors (no x.data)": 1, "names of hooks (no y)": 1}))
     assert tested._cells(row, [])[0] == "40 of 42"
-    assert "lost: saved tensors (no x.data); lost: walk (no y)." in tested._table([row], [])
-
-
-def test_below_the_table_stands_why():
-    usual = result("2.13.0", tests_tape=Part(1, skips={"no browser": 3}))
-    failures = {"tests/tape/test_a.py::b": "x | y", "tests/tape/test_a.py::c": "x | y", "tests/tape/test_a.py::d": "z"}
-    part = Part(1, 3, 5, failures=failures, skips={"no browser": 3, "no SavedTensor.unpack": 2})
-    table = tested._table([result("2.10.0", tests_tape=part), usual], ["tape"])
     assert (
-        "tests/tape: 2 × x \\| y; tests/tape: test\\_a.py::d: z; skipped in tape: 2 × no SavedTensor.unpack." in table
+        "): Lost: graphs do not show saved tensors, and in-place errors may be explained without the variable; "
+        "a tensor that only a hook holds has no name."
+    ) in tested._table([row], [])
+
+
+def test_below_the_table_stands_what_fails_and_reasons_are_left_to_the_file():
+    failures = {"tests/tape/test_a.py::b": "x | y", "tests/tape/test_a.py::c": "x | y", "tests/tape/test_a.py::d": "z"}
+    row = result(
+        "2.10.0",
+        demo=Part(3, 1, failures={"act 2": "no BS201"}),
+        broken=Part(19, 2, failures={"03_twice.py": "lines: 1", "04_inplace.py": "codes: 2"}),
+        tests_tape=Part(1, 3, failures=failures),
+        tests_naming=Part(1, 1, failures={"tests/naming/test_e.py::f": "w"}),
     )
-    assert "no browser" not in table and table.count("- [") == 1
+    assert tested._table([row], ["tape"]).endswith(
+        "(../tests/matrix/results/torch-2.10.0-py3.11.json): What fails of the demo: `act 2`. Explained otherwise than "
+        "on PyTorch 2.13: `03_twice.py` and `04_inplace.py`. Tests that fail: 3 of `tape` and 1 of `naming`."
+    )
+
+
+def test_what_is_skipped_everywhere_or_for_want_of_a_machine_is_not_told():
+    usual = result("2.13.0", tests_tape=Part(1, skips={"no browser": 3}))
+    skips = {"no browser": 3, "no CUDA device: 2 tests": 1, "no _unpack | no hook": 2}
+    table = tested._table([result("2.10.0", tests_tape=Part(1, 0, 6, skips=skips)), usual], ["tape"])
+    assert table.endswith("torch-2.10.0-py3.11.json): Tests that are skipped: no \\_unpack \\| no hook (2).")
 
 
 def test_the_range_is_the_one_in_which_the_main_job_works():

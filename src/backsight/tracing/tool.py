@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,7 +17,10 @@ _FREE_FOR_ALL = (3, 4)
 
 
 class Tool:
-    """One tool: its callbacks, and the code objects that it instruments. A callback that raises ends it."""
+    """One tool: its callbacks, and the code objects that it instruments.
+
+    A callback that raises ends it. So does the end of the program: Python takes our modules apart then.
+    """
 
     def __init__(self) -> None:
         self._number: int | None = None
@@ -36,6 +40,7 @@ class Tool:
         if self._number is None:
             return False
         monitoring.use_tool_id(self._number, "backsight")
+        atexit.register(self.give_back)
         monitoring.restart_events()  # what an earlier watch, with this number, wanted no more
         for event, callback in callbacks.items():
             monitoring.register_callback(self._number, event, self._guarded(callback, fail))
@@ -58,6 +63,7 @@ class Tool:
         number, self._number = self._number, None
         if number is None:
             return
+        atexit.unregister(self.give_back)
         monitoring = _monitoring()
         monitoring.set_events(number, 0)
         for code in [ref() for ref in self._codes.values()]:
