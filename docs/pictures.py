@@ -145,12 +145,13 @@ _FONTS = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
 def explained() -> str:
     """What a terminal shows below the traceback of a script that has died under `backsight run`."""
     script = FOLDER.parents[1] / "examples" / "broken" / "01_second_backward_rnn.py"
-    env = {**os.environ, "COLUMNS": "92", "FORCE_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    terminal = {"COLUMNS": "92", "FORCE_COLOR": "1", "NO_COLOR": "", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    env = {**os.environ, **terminal}
     command = [sys.executable, "-m", "backsight", "run", "--quiet", script.name]
     done = subprocess.run(command, cwd=script.parent, env=env, capture_output=True, text=True, encoding="utf-8")
     raised = next(line for line in done.stderr.splitlines() if line.startswith("RuntimeError: "))
     panel = done.stderr[done.stderr.index("\x1b[36m╭") :]
-    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True, _environ=terminal)
     console.print(Text(f"{raised[:88]} …", style="bold"))
     console.print(Text.from_ansi(panel.rstrip()))
     look = _FONTS.sub("", CONSOLE_SVG_FORMAT).replace(
