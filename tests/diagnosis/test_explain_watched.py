@@ -4,6 +4,7 @@ import pytest
 from failures import at, evidence, failing
 
 import backsight as bs
+from backsight.tracing import sites
 
 SETUP = """
 from torch import nn
@@ -197,6 +198,29 @@ forward(x).sum().backward()
         assert not read.exact
         assert seen.exact
         assert not any("Read from the source text" in line for line in seen.evidence)
+
+    @pytest.mark.parametrize(
+        ("line", "name"),
+        [
+            ("h[:, 0] = 0", "h"),
+            ("h.mul_(2)", "h"),
+            ("torch.relu_(h)", "h"),
+            ("h += 1", "h"),
+            ("h.mul_(2); x.mul_(2)", "A tensor of shape 5×4"),
+        ],
+    )
+    def test_where_only_the_line_is_known_the_name_is_the_one_that_it_changes(self, monkeypatch, line, name):
+        monkeypatch.setattr(sites, "positions", lambda site: (site.line, site.line, -1, -1))  # as on Python 3.10
+        source = f"""{SETUP}
+def forward(x):
+    h = torch.sigmoid(model(x))
+    {line}  # here
+    return h
+forward(x).sum().backward()
+"""
+        finding = watched(source)
+        assert finding.source == at(source)
+        assert finding.title.startswith(f"{name} was changed in place")
 
 
 class TestNoGradient:

@@ -38,7 +38,7 @@ def inplace_changes(body: Body, name: str) -> tuple[Place, ...]:
     >>> [place.text for place in inplace_changes(body, "h")]
     ['h[:, 0] = 0', 'F.relu(h, inplace=True)']
     """
-    return tuple(body.place(each) for each in statements(body.node) if name in _changed(each))
+    return tuple(body.place(each) for each in statements(body.node) if name in changed_names(each))
 
 
 def makes_new(statement: ast.stmt, name: str) -> bool:
@@ -67,7 +67,8 @@ def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == "data" and dotted(node.value) not in _NOT_TENSORS
 
 
-def _changed(statement: ast.stmt) -> set[str]:
+def changed_names(statement: ast.stmt) -> set[str]:
+    """The names whose memory a statement changes in place, as far as the text alone shows."""
     changed = [_owner(statement.target)] if isinstance(statement, ast.AugAssign) else []
     for node in expressions(statement):
         if isinstance(node, ast.Call):

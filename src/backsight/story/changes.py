@@ -19,7 +19,7 @@ from backsight.source import (
 )
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, blocks, body_around, callee, dotted, expressions, statements
-from backsight.source.changes import LIBRARIES, is_tensor_data, makes_new
+from backsight.source.changes import LIBRARIES, changed_names, is_tensor_data, makes_new
 from backsight.story.evaluated import value_of
 from backsight.story.memory import storage_of
 from backsight.story.scenes import Scene, scenes
@@ -136,7 +136,16 @@ def _name(line: Line, body: Body | None) -> str:
         case ast.Subscript(value=value):
             return ast.unparse(value)
     statement = statement_at(body, line.line) if body else None
-    return body.text(statement.target) if body and isinstance(statement, ast.AugAssign) else ""
+    if body and isinstance(statement, ast.AugAssign):
+        return body.text(statement.target)
+    return _only_name(line.line, body) if body and not line.segment else ""
+
+
+def _only_name(line: int, body: Body) -> str:
+    """The one name that the statements of a line change. Python 3.10 knows of an instruction its line alone."""
+    here = [each for each in statements(body.node) if each.lineno <= line <= (each.end_lineno or each.lineno)]
+    names = set[str]().union(*(changed_names(each) for each in here if not any(True for _ in blocks(each))))
+    return names.pop() if len(names) == 1 else ""
 
 
 def expression(segment: str) -> ast.expr | None:
