@@ -263,6 +263,16 @@ class TestOneOfSeveralViews:
         assert finding.title.startswith("parts[1] is one of several views that split made at once")
         assert finding.fix == "Use parts[1].relu() instead: that makes a new tensor."
 
+    def test_a_view_without_a_name_has_none_in_the_fix(self):
+        finding = explained(
+            """
+            x = torch.randn(4, 4, requires_grad=True) * 2
+            list(map(torch.Tensor.exp_, x.unbind(1)))
+            """
+        )
+        assert finding.title.startswith("the tensor is one of several views that unbind made at once")
+        assert finding.fix == "Change a copy of it, made with .clone() just before."
+
     def test_the_rows_that_a_loop_goes_through(self):
         source = """
             x = torch.randn(4, 4, requires_grad=True) * 2

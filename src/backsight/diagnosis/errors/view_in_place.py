@@ -95,7 +95,8 @@ def _fix(found: Written, looped: str) -> str:
     """What to do instead; `looped` is what a loop takes the views of, if one does."""
     name, body, text = found.here, found.level.body, found.level.place.text
     if found.module:
-        return f"Make that {found.module} without inplace=True, or give it a copy: {name}.clone()."
+        copy = f": {name}.clone()" if found.text or found.path else ", made with .clone()"
+        return f"Make that {found.module} without inplace=True, or give it a copy{copy}."
     if looped:
         join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
         return (
@@ -111,6 +112,8 @@ def _fix(found: Written, looped: str) -> str:
     match found.statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method.endswith("_"):
             return f"Use {text.replace(f'.{method}(', f'.{method[:-1]}(')} instead: that makes a new tensor."
+    if not (found.text or found.path):
+        return "Change a copy of it, made with .clone() just before."
     return f"Change a copy: {name} = {name}.clone() just before."
 
 
