@@ -23,9 +23,9 @@ test: setup
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # With what takes minutes: the reader of runs under ten minutes of mutated recordings, a run of a million steps, a faulty
-# function at every turn, an extension in C++.
+# function at every turn, an extension in C++. And every program that `make test` forks is a process of its own.
 test-all: setup
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
+	FORKS=0 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
 
 # What has to be tried on a GPU; BACKSIGHT_DEVICE=cpu make device rehearses it on the CPU. TESTS="-k recording" for some.
 device: setup

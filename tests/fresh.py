@@ -5,14 +5,17 @@ done = fresh.run([sys.executable, "train.py"], cwd=tmp_path)
 ```
 
 The program runs in a child forked off a process that has imported torch, and nothing of backsight. It has its own
-`__main__`, arguments, environment, folder and streams, and ends as an interpreter ends: threads are joined, `atexit` is
-heard, objects are torn down, and the status is its own. For what is about more than that, the command line of python,
-what an import does or costs, signals, `subprocess.run` is right.
+`__main__`, arguments, environment, folder and streams; torch arrives as it imports that (`held.py`); and it ends as an
+interpreter ends: threads are joined, `atexit` is heard, objects are torn down, and the status is its own. For what is
+about more than that, the command line of python, what an import runs or costs, signals, `subprocess.run` is right.
+
+With FORKS=0 in the environment all are real processes: whatever passes on a fork has to pass there too.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import gc
 import importlib
@@ -28,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import IO, Any
 
-BEFOREHAND = ("torch", "torch._dynamo", "numpy")  # an optimizer's constructor imports torch._dynamo
+BEFOREHAND = ("numpy", "torch", "torch._dynamo")  # an optimizer's constructor imports torch._dynamo
 
 # What torch, what it imports and the interpreter read of the environment once, as they start.
 _READ_AT_START = (
@@ -76,7 +79,8 @@ def run(
 
 
 def _can_be_forked(words: list[str], env: dict[str, str]) -> bool:
-    if sys.platform != "linux" or any(name.startswith("COVERAGE") for name in os.environ):
+    unwanted = os.environ.get("FORKS") == "0" or any(name.startswith("COVERAGE") for name in os.environ)
+    if unwanted or sys.platform != "linux":
         return False
     program, first = words[0], words[1]
     known = program == sys.executable and (first in ("-c", "-m") or not first.startswith("-"))
@@ -147,11 +151,14 @@ def _server() -> _Server:
 
 def _serve(line: socket.socket) -> dict[str, Any]:
     """Fork a child for each request, one after the other, and return in the child, with what it was asked for."""
-    for name in BEFOREHAND:
-        importlib.import_module(name)
-    assert threading.active_count() == 1, "a thread would not be there in a child"
+    import held  # from beside this file, where no program looks for its modules
+
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    del sys.modules["held"]
+    beforehand = held.Held(held.imported(*BEFOREHAND))
+    assert threading.active_count() == 1, "a thread would not be there in a child"
     gc.collect()  # not gc.freeze(): what is frozen is in no answer of gc.get_referrers, which a watch asks
+    there = {id(each): each for each in gc.get_objects()}  # held, so that no id becomes another's
     lines = line.makefile("rb")
     while True:
         first, streams, _, _ = socket.recv_fds(line, 1, 3)
@@ -165,6 +172,9 @@ def _serve(line: socket.socket) -> dict[str, Any]:
                 os.close(stream)
             lines.close()
             line.close()
+            sys.modules["numpy"].random.seed()  # `random` does so itself
+            beforehand.hold()
+            atexit.register(_spare, there)  # the first of the child's, so the last that is called
             return request
         for stream in streams:
             os.close(stream)
@@ -173,12 +183,25 @@ def _serve(line: socket.socket) -> dict[str, Any]:
         line.sendall(b"%32d" % os.waitstatus_to_exitcode(status))
 
 
+def _spare(there: dict[int, object]) -> None:
+    """Have the interpreter collect, as it ends, what the program has made: not PyTorch, which takes most of a second.
+
+    `gc.freeze` spares whatever is tracked; so what is the program's is tracked anew after that.
+    """
+    untrack, track = ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track
+    untrack.argtypes = track.argtypes = [ctypes.c_void_p]  # for an object ctypes would ask it for its class
+    made = [each for each in gc.get_objects() if id(each) not in there]
+    gc.freeze()
+    for each in made:
+        untrack(id(each))
+        track(id(each))
+
+
 def _begin(words: list[str], cwd: str, env: dict[str, str]) -> ModuleType:
     """Make of this process what python makes of itself before it runs a program; return its `__main__`."""
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    sys.modules["numpy"].random.seed()  # `random` does so itself
     encoding = env.get("PYTHONIOENCODING")
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding)

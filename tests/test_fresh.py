@@ -1,6 +1,7 @@
 """A program in a child of the process that has imported torch ends, and sees the world, as under python."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,11 @@ ALIKE = {
     "the end": "import atexit, threading, time\natexit.register(print, 'last')\n"
     "threading.Thread(target=lambda: (time.sleep(0.01), print('thread'))).start()",
     "destructors": "class Held:\n    def __del__(self): print('gone')\nheld = Held()",
+    "circles": "class Held:\n    def __del__(self, say=print): say('gone')\nheld = Held()\nheld.itself = held",
+    "an object that answers nothing": "class Held:\n    def __getattribute__(self, name): 1 / 0\nheld = Held()",
     "modes": "import torch; print(torch.is_grad_enabled(), torch.get_default_dtype())",
+    "circles, with torch": "import torch\nclass Held:\n    def __del__(self, say=print): say('gone')\n"
+    "held = Held()\nheld.itself = held, torch",
 }
 
 
@@ -45,12 +50,17 @@ def test_all_is_as_under_python(tmp_path, way, what):
 
 
 def forked(*words, **options):
-    """Whether torch was there before the program."""
-    program = "import sys; print('torch' in sys.modules)"
-    return fresh.run([sys.executable, *words, "-c", program], **options).stdout == "True\n"
+    """Whether another process than this one is the program's parent."""
+    return (
+        fresh.run([sys.executable, *words, "-c", "import os; print(os.getppid())"], **options).stdout
+        != f"{os.getpid()}\n"
+    )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
+forks = pytest.mark.skipif(sys.platform != "linux" or os.environ.get("FORKS") == "0", reason="forks nothing")
+
+
+@forks
 def test_what_only_a_process_of_its_own_can_be_is_one(tmp_path):
     assert forked()
     assert not forked("-W", "ignore")
@@ -59,6 +69,62 @@ def test_what_only_a_process_of_its_own_can_be_is_one(tmp_path):
     assert not forked(env={**os.environ, "TRITON_INTERPRET": "1"})
     (tmp_path / "sitecustomize.py").touch()
     assert not forked(env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
+@forks
+def test_all_are_real_processes_where_that_is_asked_for(monkeypatch):
+    assert forked()
+    monkeypatch.setenv("FORKS", "0")
+    assert not forked()
+
+
+ARRIVING = """
+import atexit, importlib.util, sys
+
+def others():
+    return sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names)
+
+class Asked:
+    def find_spec(name, path, target=None):
+        if name in ("torch", "torch._dynamo"):
+            print("asked for", name)
+
+sys.meta_path.insert(0, Asked)
+atexit.register(lambda: print(torch.utils.data._utils.python_exit_status))
+print(others(), importlib.util.find_spec("torch").loader.get_filename())
+{before}
+import torch
+print(others(), "_dynamo" in vars(torch), sys.modules["__mp_main__"] is sys.modules["__main__"])
+print(torch.__spec__, torch.__loader__ is torch.__spec__.loader, torch.__spec__._initializing)
+torch.optim.SGD([torch.ones(1)], lr=0.1)
+print(others(), torch._dynamo, torch._dynamo.__spec__)
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "import numpy; print(others())", "import typing_extensions; print('torch' in others())"],
+    ids=["torch alone", "numpy before", "a part before"],
+)
+def test_torch_arrives_as_it_is_imported(before):
+    """At its import, seen by whoever stands in the way, with all that comes with it and nothing else."""
+    command = [sys.executable, "-c", ARRIVING.format(before=before)]
+    real = subprocess.run(command, capture_output=True, text=True)
+    ended = fresh.run(command)
+    assert (_without_addresses(ended.stdout), ended.stderr) == (_without_addresses(real.stdout), real.stderr)
+    assert real.stdout.count("asked for torch\n") == 2 and real.stdout.endswith("True\n")
+
+
+def _without_addresses(text):
+    return re.sub(r"0x\w+", "0x", text)
+
+
+@pytest.mark.parametrize("name", ["numpy", "typing_extensions", "torch"])
+def test_a_module_of_the_program_comes_before_one_of_the_same_name(tmp_path, name):
+    (tmp_path / f"{name}.py").write_text("print('mine')")
+    (tmp_path / "program.py").write_text(f"import {name}, sys; print({name}.__file__)")
+    ended = fresh.run([sys.executable, "program.py"], cwd=tmp_path)
+    assert (ended.stdout, ended.stderr) == (f"mine\n{tmp_path / name}.py\n", "")
 
 
 def test_a_program_leaves_nothing_to_the_next():

@@ -1,4 +1,11 @@
-"""Programs written to a folder and run twice: by plain python and by the launcher."""
+"""Programs written to a folder and run twice: by plain python and by the launcher.
+
+They are forked off a process that has imported torch (`fresh.py`), unless the test is marked `process`, as it is about
+
+- what python makes of a process: how it starts, what it says of an error, how it ends, how deep its stack may be;
+- what backsight does as torch arrives, which on a fork is whole at once: each thing that it looks for has such a test;
+- programs without torch, for which a fork costs more than a process.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import fresh
 import pytest
 from surroundings import HERE, environment
 
@@ -29,6 +37,7 @@ class Workbench:
     """A folder of programs and the two ways to run them."""
 
     folder: Path
+    real: bool = False
 
     def write(self, name: str, source: str | bytes) -> Path:
         path = self.folder / name
@@ -70,10 +79,15 @@ class Workbench:
         sent: signal.Signals = signal.SIGINT,
     ) -> Ended:
         """Run a command to its end; once it has printed the line `interrupted_at` it gets the signal `sent`."""
+        env = environment(env or {})
+        if not self.real and interrupted_at is None:
+            stderr = subprocess.STDOUT if merged else None
+            done = fresh.run(command, cwd=self.folder, env=env, input=stdin, stderr=stderr, timeout=LIMIT)
+            return Ended(done.returncode, done.stdout, done.stderr)
         process = subprocess.Popen(
             command,
             cwd=self.folder,
-            env=environment(env or {}),
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merged else subprocess.PIPE,
@@ -96,8 +110,8 @@ class Workbench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Workbench:
-    return Workbench(tmp_path)
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Workbench:
+    return Workbench(tmp_path, real=request.node.get_closest_marker("process") is not None)
 
 
 @pytest.fixture

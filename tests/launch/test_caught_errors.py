@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 SWALLOWED = """
 import torch
 model = torch.nn.Linear(3, 1)
@@ -27,6 +29,7 @@ def observed(bench, source, *options, **more):
     return bench.observed(*options, "train.py", **more)
 
 
+@pytest.mark.process
 def test_an_error_that_is_swallowed_is_explained_once_and_further_ones_are_counted(bench):
     ended = observed(bench, SWALLOWED)
     assert (ended.status, ended.out) == (0, "goes on\n")
@@ -84,6 +87,7 @@ trying.ask(torch.ones(3, requires_grad=True))
     assert "backsight explains" not in observed(bench, source).err
 
 
+@pytest.mark.process
 def test_an_error_that_ends_a_forked_process(bench):
     source = """
 import torch, multiprocessing
@@ -102,6 +106,7 @@ print(process.exitcode)
     assert "\n  fix: Write y = y + 1:" in ended.err
 
 
+@pytest.mark.process
 def test_as_lines_of_json_it_says_that_it_was_caught(bench):
     ended = observed(bench, SWALLOWED, "--json-to", "told.jsonl")
     assert ended.status == 0

@@ -4,6 +4,8 @@ import signal
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("ending", "status"),

@@ -145,6 +145,7 @@ loss.backward()
     assert MODIFIED in said and "train.py:6  hidden.zero_()" in said
 
 
+@pytest.mark.process
 class TestTheEndOfTheStack:
     def test_is_no_autograd_error(self, bench):
         source = """

@@ -5,6 +5,8 @@ import zipfile
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SELF = """
 \"\"\"What the program is.\"\"\"
 import sys

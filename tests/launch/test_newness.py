@@ -45,6 +45,7 @@ def run(bench, cache):
 
 
 @pytest.mark.needs()
+@pytest.mark.process
 def test_a_newer_pytorch_is_told_after_the_summary_and_the_program_is_watched_as_ever(run):
     ended = run(HEALTHY)
     summary, line = ended.err.splitlines()
@@ -67,6 +68,7 @@ def test_it_follows_what_is_explained(run):
 
 
 @pytest.mark.needs()
+@pytest.mark.process
 def test_it_is_told_where_backsight_could_not_even_begin_to_watch(bench, run):
     bench.write("sitecustomize.py", "import sys\nsys.modules['backsight.launch.first_steps'] = None\n")
     ended = run(HEALTHY, PYTHONPATH=str(bench.folder))
@@ -92,6 +94,7 @@ def test_the_newest_that_was_tested_and_what_is_no_version_are_nothing_to_tell(r
     assert "newer" not in run(HEALTHY.replace(f'"{NEWER}"', "None")).err
 
 
+@pytest.mark.process
 def test_a_program_without_pytorch_hears_nothing_of_it(run):
     assert run("print('no torch')").err == ""
 

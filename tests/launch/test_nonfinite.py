@@ -144,6 +144,7 @@ def test_a_loss_that_no_step_was_made_with(bench):
     assert "The last loss was not finite; no optimizer step was made with its gradients." in found
 
 
+@pytest.mark.process
 def test_weights_are_those_of_plain_python(bench):
     source = program("torch.where(y > 0, y.sqrt(), y).mean()") + "print(model.weight.sum().item())\n"
     healthy = program("y.square().mean()") + "print(model.weight.double().sum().item())\n"

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 BROKEN = "import sys\nprint('out')\ndef work():\n    held = 'value'\n    1 / 0\nwork()"
 
 

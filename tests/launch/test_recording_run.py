@@ -45,6 +45,7 @@ def last_line(ended):
     return ended.err.splitlines()[-1]
 
 
+@pytest.mark.process
 def test_every_tensor_is_recorded_from_the_first_step_under_the_names_of_the_program(bench):
     ended = recorded(bench, LOOP)
     run = bs.open_run(bench.folder / "run")
@@ -116,6 +117,7 @@ def test_options_that_make_no_sense_are_refused(bench, options, said):
     assert (ended.status, ended.out) == (2, "") and said in ended.err
 
 
+@pytest.mark.process
 def test_a_module_is_recorded_too(bench):
     bench.write("package/__init__.py", "")
     bench.write("package/train.py", LOOP)

@@ -35,6 +35,7 @@ def answers(file):
     return json.loads(held[1])
 
 
+@pytest.mark.process
 def test_the_report_is_written_and_nothing_else_stays(bench):
     ended = reported(bench)
     assert ended.status == 3

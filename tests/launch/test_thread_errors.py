@@ -33,6 +33,7 @@ def observed(bench, source, *options, **more):
 class TestThreads:
     SOURCE = TWICE + "import threading\nt = threading.Thread(target=work, name='trainer')\nt.start()\nt.join()\n"
 
+    @pytest.mark.process
     def test_an_error_that_ends_one_is_explained_below_its_traceback(self, bench):
         ended = observed(bench, self.SOURCE + "print('goes on')")
         assert (ended.status, ended.out) == (0, "goes on\n")
@@ -46,6 +47,7 @@ class TestThreads:
         assert ended.out == "mine RuntimeError\n"
         assert ended.err.startswith(CAUGHT) and "(thread" not in ended.err
 
+    @pytest.mark.process
     def test_one_that_was_set_before_torch_came_is_called_first(self, bench):
         own = "import threading\nthreading.excepthook = lambda args: print('mine', args.exc_type.__name__)\n"
         ended = observed(bench, own + self.SOURCE)
@@ -71,6 +73,7 @@ class TestThreads:
         )
         assert observed(bench, source, "--quiet").err.startswith(CAUGHT)
 
+    @pytest.mark.process
     def test_a_thread_that_ends_with_the_program_does_not_abort_it(self, bench):
         source = TWICE.replace(
             "    loss.backward()\n    loss.backward()\n", "    for _ in range(50): (x * x).sum().backward()\n"
@@ -78,6 +81,7 @@ class TestThreads:
         source += "import threading\nfor _ in range(4): threading.Thread(target=work).start()\n"
         assert [observed(bench, source, "--quiet").status for _ in range(6)] == [0] * 6
 
+    @pytest.mark.process
     def test_the_hook_is_python_s_own_again_at_the_end(self, bench):
         source = (
             "import atexit, threading\n"

@@ -35,6 +35,7 @@ def said(ended):
     return re.split(r"backsight (?:found|explains)\n-+\n", ended.err)[-1]
 
 
+@pytest.mark.process
 def test_a_healthy_script_gets_one_line(bench):
     ended = observed(bench, LOOP)
     assert (ended.status, ended.err) == (0, QUIET)
@@ -50,11 +51,13 @@ def test_a_script_without_torch_is_left_alone(bench):
     assert (ended.status, ended.out, ended.err) == (3, "False ['train.py']\n", "")
 
 
+@pytest.mark.process
 def test_a_script_that_imports_torch_late_and_in_a_function_is_observed(bench):
     body = "".join(f"    {line}\n" for line in LOOP.strip().splitlines())
     assert observed(bench, f"def main():\n{body}\nmain()\n").err == QUIET
 
 
+@pytest.mark.process
 def test_a_module_is_run_as_python_does(bench):
     bench.write("package/__init__.py", "")
     bench.write("package/data.py", "SIZE = 4")
@@ -62,6 +65,7 @@ def test_a_module_is_run_as_python_does(bench):
     assert bench.observed("-m", "package.train").err == QUIET
 
 
+@pytest.mark.process
 def test_an_error_is_explained_below_the_traceback_and_the_status_stays(bench):
     bench.write("train.py", (EXAMPLES / "broken" / "01_second_backward_rnn.py").read_text())
     plain, ended = bench.python("train.py"), bench.observed("train.py")
@@ -114,6 +118,7 @@ for _ in range(4):
     assert "gradients were not zeroed" not in observed(bench, source).err
 
 
+@pytest.mark.process
 def test_a_compiled_model_is_observed_without_a_warning(bench):
     source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
     source = source.replace("model(torch.randn", "compiled(torch.randn")
@@ -165,6 +170,7 @@ def test_a_training_without_modules_is_audited_at_its_steps(bench):
     assert observed(bench, PLAIN).err == AUDITED
 
 
+@pytest.mark.process
 def test_a_script_that_first_asks_whether_torch_is_there_is_observed(bench):
     asking = "import importlib.util\nprint(importlib.util.find_spec('torch').loader.get_filename())\n"
     ended = observed(bench, asking + PLAIN)
@@ -262,6 +268,7 @@ LEAK = (
 )
 
 
+@pytest.mark.process
 def test_leaks_are_looked_for_when_asked(bench):
     ended = observed(bench, LEAK, "--leaks")
     assert ended.status == 0

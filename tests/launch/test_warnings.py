@@ -1,5 +1,7 @@
 """`backsight run` and PyTorch's warnings about autograd: explained below the warning, the program as it is."""
 
+import pytest
+
 SOURCE = """
 import torch
 
@@ -10,6 +12,7 @@ print(hidden.grad)
 """
 
 
+@pytest.mark.process
 def test_a_warning_is_explained_below_it(bench):
     bench.write("train.py", SOURCE)
     ended, plain = bench.observed("train.py"), bench.python("train.py")
@@ -33,6 +36,7 @@ def test_a_warning_that_is_an_error_is_explained_as_one(bench):
     assert "warning BS216  hidden.grad is None" in ended.err.partition("\nbacksight explains\n")[2]
 
 
+@pytest.mark.process
 def test_the_program_s_own_way_to_show_warnings_is_kept(bench):
     shown = "import warnings\nwarnings.showwarning = lambda *given, **named: print('mine')\n"
     bench.write("train.py", shown + SOURCE)

@@ -1,8 +1,5 @@
 """`backsight run --watch LEVEL`: how closely a script is watched."""
 
-import subprocess
-import sys
-
 import pytest
 
 SCRIPT = """
@@ -16,19 +13,14 @@ h.sum().backward()
 """
 
 
-@pytest.mark.parametrize("level", [None, "exact", "lines", "calls"])
-def test_the_program_ends_as_it_would_under_python(level, tmp_path):
-
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
+@pytest.mark.parametrize("level", [pytest.param(None, marks=pytest.mark.process), "exact", "lines", "calls"])
+def test_the_program_ends_as_it_would_under_python(bench, level):
+    bench.write("train.py", SCRIPT)
     option = [] if level is None else [f"--watch={level}"]
-    plain, watched = (
-        subprocess.run([sys.executable, *command, str(script)], capture_output=True, text=True, timeout=100)
-        for command in ([], ["-m", "backsight", "run", *option])
-    )
-    said = watched.stderr.removeprefix(plain.stderr)
-    assert plain.returncode == watched.returncode == 1
-    assert watched.stderr.startswith(plain.stderr), "the traceback is the program's own"
+    plain, watched = bench.python("train.py"), bench.observed(*option, "train.py")
+    said = watched.err.removeprefix(plain.err)
+    assert plain.status == watched.status == 1
+    assert watched.err.startswith(plain.err), "the traceback is the program's own"
     assert "backsight explains" in said and "train.py:7" in said and "kept[0] = 0" in said
 
 
