@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 import textwrap
 import threading
+from importlib import import_module
+from types import SimpleNamespace
 
 import fresh
+import numpy as np
 import pytest
 import torch
 from building import tuples_being_built
@@ -15,6 +18,7 @@ from torch import nn
 
 import backsight as bs
 from backsight.diagnosis.live import holders
+from backsight.tape._torch import NO_SEQUENCE
 
 
 class Holder:
@@ -114,6 +118,13 @@ class TestHolders:
         kept = {weight.sin().cos()}  # in a set: held, but by no expression
         assert "CosBackward0 3" in str(bs.graphs())
         del kept
+
+
+def test_nodes_of_leaves_alone_are_no_graph() -> None:
+    """Other nodes have a number by which they were made; without one there is nothing to divide."""
+    graphs = import_module("backsight.diagnosis.live.graphs")
+    walk = SimpleNamespace(sequence=np.array([NO_SEQUENCE, NO_SEQUENCE], dtype=np.uint64))
+    assert graphs._pieces(walk, np.array([0, 1]), {0: []}) == []
 
 
 class TestSizes:

@@ -220,6 +220,8 @@ class _Piece:
 def _pieces(live: Walk, label: NDArray[np.int64], holders: Holders) -> list[_Piece]:
     """Return the graphs of one walk, the newest first."""
     inner = np.flatnonzero(live.sequence != np.uint64(NO_SEQUENCE))
+    if not inner.size:  # nodes of leaves alone, which some hook keeps
+        return []
     ordered = inner[np.argsort(label[inner], kind="stable")]
     found, starts = np.unique(label[ordered], return_index=True)
     first = np.minimum.reduceat(live.sequence[ordered], starts).tolist()
