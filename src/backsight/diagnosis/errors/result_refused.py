@@ -148,9 +148,10 @@ class Refused:
                 return _fix_of_copy(self, plain)
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
-                values = f"For its values alone: {plain}.detach(){moved}.numpy(). A loss that depends on them has to be"
+                values = f"For its values alone: {simple(self.text or name)}.detach(){moved}.numpy()."
+                other = "A loss that depends on them has to be computed by PyTorch instead."
                 cheaper = " Where no gradient is wanted at all, compute it within torch.no_grad()." if self.made else ""
-                return f"{values} computed by PyTorch instead.{cheaper}"
+                return f"{values} {other}{cheaper}"
             case "flag" if level is not None and not self.wanted:
                 return f"Cut it off with {name} = {plain}.detach(), in place of {_short(level)}."
             case "flag":
@@ -224,8 +225,8 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
         )
     if owner:
         return (
-            f"Keep it without its graph: {_detached(refused.stored, attribute)}. Or let go of it before the copy: "
-            f"{refused.name} = None."
+            f"Let go of it before the copy: {refused.name} = None. Or, if no loss is computed from it there, keep it "
+            f"without its graph: {_detached(refused.stored, attribute)}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
 

@@ -103,10 +103,16 @@ def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
             yield level.body, name
             owner, _, attribute = name.rpartition(".")
             if owner and level.value(owner) is not None:
-                yield from ((body, f"self.{attribute}") for body in methods_of(type(level.value(owner))))
+                methods = sorted(methods_of(type(level.value(owner))), key=_begins)
+                yield from ((body, f"self.{attribute}") for body in methods)
     container = held.name.partition("[")[0]
     if container != held.name:
         yield from ((level.body, container) for level in users if level.body and level.value(container))
+
+
+def _begins(body: Body) -> bool:
+    """Whether this is `__init__`: what another method assigns, it has assigned since."""
+    return getattr(body.node, "name", "") == "__init__"
 
 
 def _holding(level: Level, tensor: torch.Tensor) -> list[str]:
