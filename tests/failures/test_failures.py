@@ -41,6 +41,7 @@ MISSED = frozenset(
         "second_backward/meta_scale",
         "second_backward/notebook_cells",
         "second_backward/partial_anchor",
+        "second_backward/smoothed_norms",
         "second_backward/state_in_dict",
     }
 )

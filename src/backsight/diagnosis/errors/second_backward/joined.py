@@ -82,8 +82,10 @@ def _holder(case: Case, node: Node) -> str:
 
 def _carried(case: Case, joint: Joint) -> Finding | None:
     """One statement reads what it assigned an iteration ago: `state["h"] = cell(x, state["h"])`."""
-    name = _assigned_and_read(joint.used) if joint.made and joint.used and joint.made.place == joint.used.place else ""
-    if not name or joint.used is None:
+    if joint.made is None or joint.used is None or joint.made.place != joint.used.place:
+        return None
+    name = _assigned_and_read(joint.used) or _stored(joint)  # or reads it by another name, which it was given before
+    if not name:
         return None
     return Finding(
         "BS201",
@@ -144,7 +146,8 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
 def _kept(case: Case, joint: Joint) -> Finding:
     container = joint.holder.partition("[")[0]
     put = _filled(case, container) if container != joint.holder else None
-    name = joint.holder or _operand(case, joint) or _assigned(joint) or f"the result of {joint.old.op}"
+    name = joint.holder or _stored(joint) or _operand(case, joint) or _assigned(joint)
+    name = name or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"keeps it in {container}, still attached to its graph."))
@@ -283,6 +286,12 @@ def _passed_on(body: Body, line: int) -> str:
     targets = _targets(body, statement)
     read = (body.text(node) for node in expressions(statement) if isinstance(getattr(node, "ctx", None), ast.Load))
     return next((text for text in read if text in targets), "")
+
+
+def _stored(joint: Joint) -> str:
+    """The attribute or element to which a statement assigns what it made: it outlives the function."""
+    name = _assigned(joint)
+    return name if "." in name or "[" in name else ""
 
 
 def _assigned(joint: Joint) -> str:
