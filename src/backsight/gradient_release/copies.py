@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,16 +138,3 @@ def _chosen(parameters: list[torch.Tensor], most: int) -> list[torch.Tensor]:
         of_kind[kind] = of_kind.get(kind, 0) + 1
         turns.append((of_kind[kind], number))
     return [parameters[number] for number in sorted(number for _, number in sorted(turns)[:most])]
-
-
-@contextmanager
-def random_state_kept(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Put the random number generators of PyTorch, Python and NumPy back as they were."""
-    devices = {each.device for group in optimizer.param_groups for each in group["params"] if each.is_cuda}
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[device.index for device in devices]):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from backsight.gradient_release.copies import Copies, Make, random_state_kept, tiny
+from backsight.gradient_release.copies import Copies, Make, tiny
 from backsight.gradient_release.counters import numbers
 from backsight.gradient_release.errors import CoupledOptimizer, NotReleasable
 from backsight.gradient_release.evidence import Evidence
@@ -23,6 +23,7 @@ from backsight.gradient_release.proof import INSIST, prove
 from backsight.gradient_release.release import Release
 from backsight.gradient_release.scenario import Given, even_steps, gradients_of, rare_steps
 from backsight.quiet import quietly
+from backsight.random_state import random_state_kept
 
 STEPS = 4
 MOST_OF_A_GROUP = 6
@@ -51,7 +52,7 @@ def probe(optimizer: torch.optim.Optimizer, make: Make | None, trust: bool = Fal
     """
     kind = type(optimizer)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    with random_state_kept(optimizer), quietly(), torch.compiler.set_stance("force_eager"):
+    with random_state_kept(), quietly(), torch.compiler.set_stance("force_eager"):
         try:
             return _tried(name, optimizer, make)
         except NotReleasable as refusal:

@@ -17,11 +17,12 @@ from backsight.memory.inside import Inside
 from backsight.memory.inside import notes as inside_notes
 from backsight.memory.ledger import History
 from backsight.memory.plan import Forecast, Variant, requests
-from backsight.memory.rehearsal import Sight, look, rehearse, same_random_state, settled
+from backsight.memory.rehearsal import Sight, look, rehearse, settled
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.training import NotAStep, Recipe, Script
 from backsight.memory.way import Way, others
+from backsight.random_state import random_state_kept
 from backsight.surface import require
 
 BUCKET = "16MB"
@@ -95,7 +96,7 @@ def forecast(
     if steps < 1:
         raise ValueError(f"A forecast is of at least one step, and steps is {steps}.")
     replayed = place == "cuda" if allocator is None else allocator
-    with same_random_state():
+    with random_state_kept():
         subject = settled(subject)
         sight = look(subject, place)
         asked = _asked(sight.way, release, checkpointing)

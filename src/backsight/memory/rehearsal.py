@@ -5,8 +5,6 @@ from __future__ import annotations
 import linecache
 import logging
 import os
-import random
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,6 +27,7 @@ from backsight.memory.on_cpu import OnCPU
 from backsight.memory.strictness import stricter
 from backsight.memory.training import NotAStep, Recipe, Script, Training
 from backsight.memory.way import Implementation, Way
+from backsight.random_state import random_state_kept
 
 _OURS = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _RETURN = "Return (model, batch, optimizer) from it."
@@ -200,28 +199,13 @@ def _imagining() -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(_explained())
         stack.enter_context(_unlogged())
-        stack.enter_context(same_random_state())  # each way begins with the same numbers
+        stack.enter_context(random_state_kept())  # each way begins with the same numbers
         stack.enter_context(torch.device("cpu"))  # before OnCPU, which does not see a default device
         stack.enter_context(mode)
         stack.enter_context(OnCPU(mode))
         stack.enter_context(MadeUpValues())
         stack.enter_context(torch.enable_grad())
         yield mode
-
-
-@contextmanager
-def same_random_state() -> Iterator[None]:
-    """Put the states of the random generators of torch, NumPy and Python back at the end."""
-    python = random.getstate()
-    numpy = sys.modules.get("numpy")
-    state = numpy.random.get_state() if numpy else None
-    with torch.random.fork_rng(devices=()):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            if numpy:
-                numpy.random.set_state(state)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from backsight.random_state import random_state_kept
 from backsight.tape import modules_in
 from backsight.verification._torch import same_versions
 
@@ -18,15 +19,10 @@ from backsight.verification._torch import same_versions
 def kept(function: Callable[..., Any]) -> Iterator[None]:
     """Put the random generators, and the buffers of the modules that a function uses, back to what they were."""
     buffers = [(*held, held[-1].detach().clone()) for module in modules_of(function) for held in _buffers(module)]
-    state = torch.default_generator.get_state()
-    devices = torch.cuda.get_rng_state_all() if _cuda_in_use() else None
-    with same_versions(buffer for _, _, buffer, _ in buffers):  # a graph that is alive may have saved them
+    with random_state_kept(), same_versions(buffer for _, _, buffer, _ in buffers):  # a live graph may have saved them
         try:
             yield
         finally:
-            torch.default_generator.set_state(state)
-            if devices is not None:
-                torch.cuda.set_rng_state_all(devices)
             for registry, name, buffer, before in buffers:
                 registry[name] = buffer  # an assignment in forward may have replaced it
                 restore(buffer, before)
@@ -64,8 +60,3 @@ def _buffers(model: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
             lazy = isinstance(buffer, torch.nn.UninitializedBuffer)  # it has no values yet
             if isinstance(buffer, torch.Tensor) and not (lazy or buffer.is_inference() or buffer.is_meta):
                 yield registry, name, buffer
-
-
-def _cuda_in_use() -> bool:
-    in_use: Any = torch.cuda.is_initialized  # untyped in torch
-    return bool(in_use())

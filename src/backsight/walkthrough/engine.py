@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.autograd.graph import GradientEdge
 
+from backsight.random_state import RandomStream, random_state_kept
 from backsight.tape._torch import NO_SEQUENCE, input_metadata
 from backsight.tape.walk import Walk
 from backsight.walkthrough._torch import inside, recompute_once
@@ -67,6 +68,7 @@ class Engine:
         used = self.live.inputs[self.live.inputs >= 0]
         self._waiting: list[int] = np.bincount(used, minlength=len(self.live.nodes)).tolist()
         self._group = recompute_once()
+        self._random = RandomStream()
 
     def begin(self, roots: Sequence[tuple[int, int, torch.Tensor]]) -> None:
         """Let gradients arrive at the roots, each given as node, output and gradient."""
@@ -96,23 +98,24 @@ class Engine:
 
     def call(self, i: int, gradients: Sequence[torch.Tensor | None]) -> Results:
         """Call one node outside of the pass, and return what would leave it."""
-        with torch.no_grad():
+        with random_state_kept(), torch.no_grad():
             return self._all_fitted(i, call(self.live.nodes[i], gradients))
 
     def free(self) -> None:
         """Release what the graph saved, by the only way there is: the real engine's pass, its gradients dropped."""
         leaves = [n for n, s in zip(self.live.nodes, self.live.sequence.tolist(), strict=True) if s == NO_SEQUENCE]
-        torch.autograd.grad(
-            [GradientEdge(self.live.nodes[i], output) for i, output, _ in self._roots],
-            [GradientEdge(leaf, 0) for leaf in leaves],
-            [gradient for _, _, gradient in self._roots],
-            allow_unused=True,
-        )
+        with random_state_kept():
+            torch.autograd.grad(
+                [GradientEdge(self.live.nodes[i], output) for i, output, _ in self._roots],
+                [GradientEdge(leaf, 0) for leaf in leaves],
+                [gradient for _, _, gradient in self._roots],
+                allow_unused=True,
+            )
 
     def _made(self, i: int, gradients: list[torch.Tensor | None]) -> Results:
         if int(self.live.sequence[i]) == NO_SEQUENCE:
             return ()
-        with inside(self._group), torch.set_grad_enabled(self.create_graph):
+        with self._random.resumed(), inside(self._group), torch.set_grad_enabled(self.create_graph):
             return call(self.live.nodes[i], gradients)
 
     def _all_fitted(self, i: int, made: Sequence[torch.Tensor | None]) -> Results:

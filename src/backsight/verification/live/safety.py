@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from backsight.random_state import random_state_kept
 from backsight.source.body import dotted
 from backsight.tape import Node
 from backsight.tape._torch import forward_class
@@ -84,9 +85,8 @@ def _is_engine(called: ast.expr, scope: Mapping[str, object]) -> bool:
 @contextmanager
 def unchanged(devices: list[torch.device]) -> Iterator[None]:
     """Run backwards as the engine does outside of `autocast`, and leave the random state as it was."""
-    cuda = sorted({device.index or 0 for device in devices if device.type == "cuda"})
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(cuda))
+        stack.enter_context(random_state_kept())
         stack.enter_context(torch.no_grad())
         for kind in {"cpu", *(device.type for device in devices)}:
             if torch.amp.is_autocast_available(kind):
