@@ -74,14 +74,75 @@ def test_forward(encoder, tmp_path):
     drop(encoder(torch.ones(2, 3)).exp()).sum().backward()
 
 def test_that_passes(encoder):
-    assert len(runs) == 2
+    assert len(runs) == 1
 
 def test_that_fails_otherwise():
     runs.append(1)
     raise ValueError
 
 def test_at_last():
-    assert len(runs) == 3
+    assert len(runs) == 2
+"""
+
+OBSERVED = """
+import logging, random, warnings
+import numpy as np, pytest, torch
+
+events = []
+
+@pytest.fixture(scope="session")
+def once():
+    events.append("session up")
+    yield
+    events.append("session down")
+
+@pytest.fixture(scope="module")
+def table(once):
+    events.append("module up")
+    yield []
+    events.append("module down")
+
+@pytest.fixture(scope="class")
+def scratch():
+    events.append("class up")
+    yield
+    events.append("class down")
+
+def draw():
+    return random.random(), np.random.rand(), torch.rand(()).item()
+
+def test_before():
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+
+class TestIt:
+    def test_failing(self, table, scratch):
+        table.append(draw())
+        print("printed once")
+        logging.getLogger().warning("logged once")
+        warnings.warn("warned once")
+        loss = torch.ones(3, requires_grad=True).exp().sum()
+        loss.backward()
+        loss.backward()
+
+def test_what_others_see(table):
+    assert len(table) == 1
+    assert events == ["session up", "module up", "class up", "class down"]
+    drawn = draw()
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    assert (table[0], drawn) == (draw(), draw())
+"""
+
+SECOND = """
+import json, os, random, sys, threading, time
+import torch
+
+NO_THREADS = "Unable to handle autograd's threading in combination with fork-based multiprocessing."
+drawn = []
+
+def fail_again():
+    loss = torch.ones(3, requires_grad=True).exp().sum()
+    loss.backward()
+    loss.backward()
 """
 
 
@@ -114,6 +175,99 @@ def test_it():
         done = run(flaky, "--backsight")
         done.assert_outcomes(failed=1)
         assert "(Run again under a watch, the test did not fail so: this is from the first run.)" in done.stdout.str()
+
+    def test_nobody_else_sees_it(self, run, pytester):
+        done = run(OBSERVED, "--backsight", "--log-file=it.log", "--junitxml=it.xml")
+        done.assert_outcomes(failed=1, passed=2, warnings=1)
+        said, log, junit = done.stdout.str(), *((pytester.path / name).read_text() for name in ("it.log", "it.xml"))
+        assert "backsight explains, run again under its watch" in said
+        assert said.count("\nprinted once") == 1 and log.count("logged once") == 1
+        assert junit.count("<testcase") == 3 and junit.count("<failure") == 1
+
+    def test_nor_does_the_terminal_where_nothing_is_captured(self, run):
+        done = run(OBSERVED, "--backsight", "-s", "--setup-show")
+        done.assert_outcomes(failed=1, passed=2, warnings=1)
+        assert len(re.findall('printed once(?!")', done.stdout.str())) == 1
+        assert done.stdout.str().count("SETUP    C scratch") == 1
+
+    def test_it_draws_the_same_random_numbers(self, run):
+        source = """
+def test_it():
+    drawn.append((random.random(), torch.rand(()).item()))
+    assert drawn[0] == drawn[-1]
+    fail_again()
+"""
+        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+
+    def test_after_work_in_several_threads_of_openmp(self, run):
+        source = """
+torch.set_num_threads(2)
+def test_it():
+    (torch.ones(512, 512) @ torch.ones(512, 512)).exp().sum()
+    fail_again()
+"""
+        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+
+    @pytest.mark.parametrize(
+        ("source", "why"),
+        [
+            (
+                "threading.Thread(target=time.sleep, args=(60,), daemon=True, name='loader').start()\n"
+                "def test_it(): fail_again()",
+                "a fork of this process would lack its thread loader",
+            ),
+            (
+                "torch.cuda.is_initialized = lambda: True\ndef test_it(): fail_again()",
+                "CUDA is in use, which a fork of this process could not use",
+            ),
+            (
+                "import types, backsight.integrations.second_run as ours\n"
+                "ours.sys = types.SimpleNamespace(platform='darwin')\ndef test_it(): fail_again()",
+                "forks are safe on Linux only",
+            ),
+            (
+                "def fork(): raise BlockingIOError(11, 'no more processes')\nos.fork = fork\n"
+                "def test_it(): fail_again()",
+                "this process could not be forked (no more processes)",
+            ),
+            (
+                "def test_it():\n    drawn.append(1)\n    if len(drawn) == 2: os._exit(3)\n    fail_again()",
+                "its second run ended before the test did",
+            ),
+            (
+                "import backsight.integrations.second_run as ours\nours._LONGEST = ours._TIMES_AS_LONG = 0.1\n"
+                "def test_it():\n    drawn.append(1)\n    if len(drawn) == 2: time.sleep(600)\n    fail_again()",
+                "its second run took more than 0 s",
+            ),
+            (
+                "def test_it():\n    drawn.append(1)\n    if len(drawn) == 2: raise RuntimeError(NO_THREADS)\n"
+                "    fail_again()",
+                "autograd's threads for devices run, which a fork of this process would lack",
+            ),
+        ],
+        ids=["a thread", "CUDA", "macOS", "no process", "an end", "too long", "threads of devices"],
+    )
+    def test_where_it_cannot_be_the_first_explanation_stays_and_says_why(self, run, source, why):
+        done = run(SECOND + source, "--backsight")
+        done.assert_outcomes(failed=1)
+        (line,) = [line for line in done.stdout.lines if line.startswith("(Not run again: ")]
+        assert f"{why}. `backsight run -m pytest test_it.py::test_it` watches its first run.)" in line
+        assert "backward() runs on loss a second time" in done.stdout.str()
+
+    def test_what_it_has_started_ends_with_it(self, run, pytester):
+        source = """
+def test_it():
+    drawn.append(1)
+    if len(drawn) == 2:
+        child = os.fork()
+        if not child:
+            time.sleep(600)
+        open("child", "w").write(str(child))
+    fail_again()
+"""
+        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        status = Path("/proc", (pytester.path / "child").read_text(), "status")
+        assert not status.exists() or "State:\tZ" in status.read_text()
 
     def test_a_unittest_is_run_again_too(self, run):
         source = """

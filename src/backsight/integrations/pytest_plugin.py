@@ -2,14 +2,14 @@
 
 Loaded by pytest of its own accord where backsight is installed, so that it must cost nothing: torch is imported only by
 tests that do so themselves, and a test that passes is not looked at. With `--backsight` a test that such an error has
-failed is run once more, under an exact watch. `-p no:backsight` switches all of it off.
+failed is run once more, under an exact watch, in a forked process. `-p no:backsight` switches all of it off.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +24,7 @@ TITLE = "backsight explains"
 _FIXTURE = "no_leaked_graphs"
 _WIDEST = 110
 _MORE = "(`pytest --backsight` runs such a test again, under a watch that sees what happens.)"
+_WATCHED = "`backsight run -m pytest {}` watches its first run."
 
 
 @pytest.fixture
@@ -74,29 +75,34 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Run a test, and again if it has to be explained; what counts and is reported is the first run."""
     if not item.config.getoption("--backsight", False) or not hasattr(item, "_initrequest"):
         return None
+    from backsight.random_state import random_state
+
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    begin = random_state()
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    took = sum(report.duration for report in reports)
     for report in reports:
-        if any(title == TITLE for title, _ in report.sections):
-            report.sections[:] = [_again(item, nextitem, *each) for each in report.sections]
+        for number, (title, text) in enumerate(report.sections):
+            if title == TITLE:
+                report.sections[number] = _again(item, nextitem, text, begin, took)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
-def _again(item: pytest.Item, nextitem: pytest.Item | None, title: str, text: str) -> tuple[str, str]:
-    """Run a test once more, watched, and return its explanation; what was said before if there is none."""
-    if title != TITLE:
-        return title, text
-    from backsight.tracing import finest, watch
+def _again(
+    item: pytest.Item, nextitem: pytest.Item | None, text: str, begin: Callable[[], None], took: float
+) -> tuple[str, str]:
+    """Run a test once more, watched, and return its explanation; what was said before, and why, if there is none."""
+    from backsight.integrations.second_run import NotRun, second_run
 
-    item._initrequest()  # type: ignore[attr-defined]  # as all who run a test again
-    with watch(level=finest()):
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
-    told = [said for report in reports for name, said in report.sections if name == TITLE]
+    try:
+        told = second_run(item, nextitem, TITLE, begin, took)
+    except NotRun as reason:
+        return TITLE, f"{text}\n(Not run again: {reason}. {_WATCHED.format(item.nodeid)})"
     if told:
-        return f"{TITLE}, run again under its watch", told[0]
-    return title, f"{text}\n(Run again under a watch, the test did not fail so: this is from the first run.)"
+        return f"{TITLE}, run again under its watch", told
+    return TITLE, f"{text}\n(Run again under a watch, the test did not fail so: this is from the first run.)"
 
 
 @pytest.hookimpl(hookwrapper=True)
