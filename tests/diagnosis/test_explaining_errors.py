@@ -80,6 +80,38 @@ class TestAsADecorator:
             asyncio.run(train())
         assert "BS212" in notes(raised.value)[0]
 
+    def test_an_asynchronous_generator_is_sent_to_thrown_into_and_closed(self):
+        seen = []
+
+        @bs.explaining()
+        async def batches():
+            try:
+                seen.append((yield 1))
+                try:
+                    yield 2
+                except KeyError as error:
+                    seen.append(error)
+                yield 3
+            finally:
+                seen.append("closed")
+
+        async def train():
+            running = batches()
+            first, second = await anext(running), await running.asend("sent")
+            third = await running.athrow(thrown := KeyError())
+            await running.aclose()
+            assert ([first, second, third], seen) == ([1, 2, 3], ["sent", thrown, "closed"])
+
+        asyncio.run(train())
+
+
+class Quitting(RuntimeError):
+    """Ends the program where it is asked for its notes."""
+
+    @property
+    def __notes__(self):
+        raise SystemExit(3)
+
 
 class Stubborn(RuntimeError):
     """Takes no attribute, and so no note."""
@@ -111,7 +143,7 @@ class Secret(RuntimeError):
 
 
 class TestTheErrorComesOutIntact:
-    @pytest.mark.parametrize("kind", [Stubborn, Counted, Secret])
+    @pytest.mark.parametrize("kind", [Stubborn, Counted, Secret, Quitting])
     def test_of_a_class_that_takes_no_notes(self, kind, capsys):
         error = kind("grad can be implicitly created only for scalar outputs")
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import sys
 import threading
 import warnings
@@ -16,6 +17,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks
 import backsight as bs
 from backsight.naming.roots import is_ours
 from backsight.tracing import current
+from backsight.tracing._torch import SEES_CALLS
 
 
 def small():
@@ -277,3 +279,80 @@ def test_a_number_of_calls_that_is_none_is_refused(calls):
             watch.limit(calls)
         with pytest.raises(ValueError, match=rf"resume\(calls=...\) expects a positive whole number, not {calls}"):
             watch.resume(calls)
+
+
+class TestGenerators:
+    def test_one_is_watched_until_it_has_ended(self):
+        @bs.watch(level="lines")
+        def batches():
+            given = yield torch.ones(2, requires_grad=True).exp().sum()
+            assert current() is not None
+            return given
+
+        assert inspect.isgeneratorfunction(batches)
+        running = batches()
+        assert current() is None
+        loss = next(running)
+        assert bs.graph(loss).nodes[0].source == f"{__file__}:{_line_of(batches) + 2}"
+        with pytest.raises(StopIteration) as ended:
+            running.send("given")
+        assert ended.value.value == "given" and current() is None
+
+    def test_an_asynchronous_one_likewise(self):
+        @bs.watch(level="lines")
+        async def batches():
+            for _ in range(2):
+                await asyncio.sleep(0)
+                assert current() is not None
+                yield torch.ones(2, requires_grad=True).exp().sum()
+
+        async def sources():
+            return {bs.graph(loss).nodes[0].source async for loss in batches()}
+
+        assert inspect.isasyncgenfunction(batches)
+        (source,) = asyncio.run(sources())
+        assert source == f"{__file__}:{_line_of(batches) + 5}" and current() is None
+
+    def test_one_that_is_closed_ends_its_watch(self):
+        @bs.watch(level="exact")
+        def batches():
+            yield
+
+        running = batches()
+        next(running)
+        assert current() is not None
+        running.close()
+        assert current() is None and torch._C._len_torch_function_stack() == 0
+
+
+@pytest.mark.skipif(not SEES_CALLS, reason="no exact level")
+def test_one_that_another_thread_ends_says_which_thread_it_stays_in():
+    """PyTorch's modes are a thread's own: no other can take one off."""
+    said = []
+
+    def begun_here():
+        watch = bs.watch(level="exact")
+        watch.__enter__()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ending = threading.Thread(target=watch.__exit__, args=(None, None, None), name="reader")
+            ending.start()
+            ending.join()
+        said.extend(
+            (
+                watch.notes,
+                [str(each.message) for each in caught if each.category is RuntimeWarning],
+                torch._C._len_torch_function_stack(),
+            )
+        )
+
+    beginning = threading.Thread(target=begun_here, name="trainer")
+    beginning.start()
+    beginning.join()
+    (note,), (warning,), left = said
+    assert note.startswith("a watch that thread trainer began was ended by thread reader") and left == 1
+    assert warning == f"backsight: {note}" and current() is None
+
+
+def _line_of(function) -> int:
+    return inspect.unwrap(function).__code__.co_firstlineno

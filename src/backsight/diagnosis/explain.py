@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from backsight.diagnosis.around import Function, around
 from backsight.diagnosis.explained import culprit, explained_error, unknown, where
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.heeding import Heeding
+from backsight.naming.roots import ours
 from backsight.text import inert
+from backsight.tracing.around import Function, around
 
 
 def explain(error: BaseException | None = None) -> Finding:
@@ -85,11 +86,12 @@ class explaining:
                 return
             self.findings += (explain(error),)
             text = f"{_HEAD}{self.findings[-1]}"
-        except Exception as ours:  # the user's own error must pass, whatever is wrong with us
-            text = f"\nbacksight could not explain this error: {type(ours).__name__} in {where(ours)}"
+        except Exception as failure:  # the user's own error must pass, whatever is wrong with us
+            text = f"\nbacksight could not explain this error: {type(failure).__name__} in {where(failure)}"
         try:
             _add_note(error, text)
-        except Exception:  # its class does not let it have one
+        except BaseException as failure:  # its class does not let it have one, or answers with code of its own
+            ours(failure)
             _say(text.lstrip("\n"))
 
     def _warned(self, finding: Finding) -> None:

@@ -23,6 +23,7 @@ from backsight.launch.ranks import ranks
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours, ours
+from backsight.quiet import quietly
 from backsight.snapshot import groups
 from backsight.tape import (
     ENGINE_CALLS,
@@ -144,7 +145,8 @@ class FirstSteps:
         self._look_again(begin=False)
         for hook in self._step_hooks:
             hook.remove()
-        self.watch.__exit__(None, None, None)
+        with quietly(RuntimeWarning):  # it may have begun in a thread that imports torch for the program, and runs on
+            self.watch.__exit__(None, None, None)
 
     @property
     def paused(self) -> bool:

@@ -53,10 +53,13 @@ class Exact:
         PyTorch for the program, the main thread takes over."""
         self._regions: Any = None
         self._resting = False
+        self._began = 0, ""
+        """The thread that has begun to watch, and its name."""
 
     def start(self) -> str:
         """Begin."""
         self._meet()
+        self._began = threading.get_ident(), threading.current_thread().name
         if self._here.end is not None:
             self._home = weakref.ref(self._here.end)
         if threading.gettrace() is None:
@@ -75,6 +78,17 @@ class Exact:
         remove(self._mode)
         self._mode.ended = True
         return self._regions.stop() if self._regions is not None else ""
+
+    def out_of_reach(self) -> str:
+        """Return in which thread `stop` would leave the mode; nothing if it is this one, or has ended."""
+        thread, name = self._began
+        if thread == threading.get_ident() or (self._home is not None and self._home() is None):
+            return ""
+        return (
+            f"a watch that thread {name} began was ended by thread {threading.current_thread().name}, which cannot "
+            f"take it off there: nothing more is noted, but calls into PyTorch still pass through it until {name} "
+            "ends. End a watch in the thread that began it"
+        )
 
     def rest(self) -> bool:
         """Note nothing more; return whether the mode stays on, passing calls on until `stop`.

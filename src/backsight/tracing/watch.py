@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 
 from backsight.naming.roots import ours
 from backsight.tape import CallLog, Node, announce, announce_lines, is_jit_traced, no_torch_dispatch, no_torch_function
 from backsight.tracing._torch import SEES_CALLS
+from backsight.tracing.around import Function, around
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
@@ -27,8 +26,6 @@ Level = Literal["calls", "lines", "exact"]
 LEVELS = ("calls", "lines", "exact")
 
 _current: list[Watch] = []
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Watch:
@@ -143,33 +140,22 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        stays = next((part.out_of_reach() for part in self._parts if isinstance(part, Exact)), "")
         self._look_away()
+        self._note(stays)
         self._modules.remove()
         self._steps.stop()
         if error is not None and self.level == "exact":
             cleaned(error)
         _current.remove(self)
 
-    def __call__(self, function: _F) -> _F:
-        """Watch every call of `function`, each with a watch of its own like this one."""
+    def __call__(self, function: Function) -> Function:
+        """Watch each call of `function` with a watch of its own like this one; a generator until it has ended."""
 
         def again() -> Watch:
             return Watch(self._model, level=self._asked, nonfinite=self._births is not None)
 
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def watched(*args: Any, **kwargs: Any) -> Any:
-                with again():
-                    return await function(*args, **kwargs)
-        else:
-
-            @functools.wraps(function)
-            def watched(*args: Any, **kwargs: Any) -> Any:
-                with again():
-                    return function(*args, **kwargs)
-
-        return watched  # type: ignore[return-value]  # of the same signature
+        return around(function, again)
 
     def line_of(self, node: Node | int, thread: int | None = None) -> Line | None:
         """Return the line that made a node, given as one of a graph or by its sequence number.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -32,8 +33,23 @@ def around(function: Function, context: Callable[[], AbstractContextManager[Any]
     @functools.wraps(function)
     async def generated_later(*args: Any, **options: Any) -> AsyncGenerator[Any, Any]:
         with context():
-            async for each in function(*args, **options):
-                yield each
+            async with contextlib.aclosing(function(*args, **options)) as inner:
+                step = inner.__anext__()
+                while True:
+                    try:
+                        each = await step
+                    except StopAsyncIteration:
+                        return
+                    try:
+                        sent = yield each
+                    except GeneratorExit:
+                        raise
+                    except (
+                        BaseException
+                    ) as thrown:  # for it to deal with, as `yield from` hands on in a plain generator
+                        step = inner.athrow(thrown)
+                    else:
+                        step = inner.asend(sent)
 
     if inspect.iscoroutinefunction(function):
         return cast(Function, awaited)
