@@ -1,6 +1,7 @@
 """The command line: `backsight run`, `backsight runs`, `backsight forecast`, `backsight verify`, `backsight demo`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,9 @@ def command_line() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
     options = command_line().parse_args(_words(sys.argv[1:] if arguments is None else arguments))
+    if options.command == "run":  # a program sees what it would see without us
+        return _run(options)
+    _open_closed_streams()
     if options.command == "demo":
         from backsight.demo import show
 
@@ -94,7 +98,17 @@ def main(arguments: list[str] | None = None) -> int:
         return _verify(options)
     if options.command == "view":
         return _view(options)
-    return _run(options) if options.command == "run" else _runs(options)
+    return _runs(options)
+
+
+def _open_closed_streams() -> None:
+    """Let what is printed go nowhere where a stream is closed (`>&-`), for which Python has None.
+
+    `print(file=None)` would write what is meant for a closed stderr to stdout.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # as long as the process
 
 
 def _words(arguments: list[str]) -> list[str]:

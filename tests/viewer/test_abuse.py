@@ -268,3 +268,13 @@ def test_a_run_that_may_not_be_read_is_left_out(folder):
         assert Library(folder).names() == ["mine"]
     finally:
         (folder / "secret").chmod(0o700)
+
+
+def test_a_damaged_run_that_is_removed_is_gone(folder):
+    write(folder / "there", ["t"])
+    (folder / "damaged" / "rank-00000").mkdir(parents=True)
+    with Server(Library(folder)) as server:
+        assert [run["name"] for run in asked(server, "/api/runs")[1]["unreadable"]] == ["damaged"]
+        shutil.rmtree(folder)
+        status, answer = asked(server, "/api/runs")
+        assert status != 200 or (answer["runs"], answer["unreadable"]) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,3 +74,15 @@ def test_without_the_extra_it_says_what_to_install(runs, monkeypatch, capsys):
     assert capsys.readouterr().err == (
         'backsight view: The viewer needs starlette and uvicorn: pip install "backsight[view]".\n'
     )
+
+
+def test_a_report_of_a_folder_says_which_runs_it_could_not_read_a_line_each(runs, tmp_path, capsys):
+    there = shutil.copytree(runs, tmp_path / "runs")
+    for name in ("a", "b"):
+        (there / name / "rank-00000").mkdir(parents=True)
+    assert status("--report", tmp_path / "all.html", there) == 0
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 1
+    assert [line.partition(" has no ")[0] for line in said.err.splitlines()] == [
+        f"backsight view: {there / name / 'rank-00000'}" for name in ("a", "b")
+    ]

@@ -6,9 +6,7 @@ import json
 import os
 import shlex
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
 from backsight.runs.opening import told_apart
 from backsight.tables import board, listing, summary
-from backsight.tables.printing import complain, output, show
+from backsight.tables.printing import complain, output, show, warnings_as_lines
 from backsight.tables.step import read_step
 from backsight.tables.text import command, counted, line, size
 from backsight.tables.tree import ROWS, folded, in_order, modules
@@ -40,7 +38,7 @@ def _told(function: Command) -> Command:
 
     @wraps(function)
     def told(*args: Any, **options: Any) -> int:
-        with _warnings_as_lines():
+        with warnings_as_lines(RunWarning):
             try:
                 status = function(*args, **options)
                 sys.stdout.flush()
@@ -173,17 +171,6 @@ def _begun_as(run: str) -> Path | None:
 def _typed(run: Run) -> str:
     """Return the run as one would type it."""
     return shlex.quote(str(run.path))
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RunWarning)
-        try:
-            yield
-        finally:
-            for text in dict.fromkeys(str(each.message) for each in caught):
-                complain(text)
 
 
 def _refused(why: str) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from backsight.tables.sparkline import BARS, GAP
@@ -49,3 +52,15 @@ def show(*what: RenderableType) -> None:
 def complain(why: object) -> None:
     """Say in a line of its own on stderr what went wrong."""
     print(inert(f"backsight: {why}"), file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_lines(category: type[Warning], say: Callable[[str], object] = complain) -> Iterator[None]:
+    """Say in a line each, at the end, what was warned of; as Python shows warnings they are lines of our own code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", category)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(each.message) for each in caught):
+                say(text)

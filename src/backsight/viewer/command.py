@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from backsight.runs import RunError
+from backsight.runs import RunError, RunWarning
+from backsight.tables.printing import warnings_as_lines
 from backsight.text.console import Console
 from backsight.text.rich import Text
 from backsight.viewer.library import Library
@@ -37,9 +38,10 @@ def write_report(path: Path, target: str) -> int:
     """Write a run, the newest of a folder, into one HTML file; return the exit status."""
     out = Console(soft_wrap=True)
     try:
-        shown = view(path)
-        with out.status(Text(f"reading {shown.run.name}")):
-            written = shown.save(target)
+        with warnings_as_lines(RunWarning, _complain):
+            shown = view(path)
+            with out.status(Text(f"reading {shown.run.name}")):
+                written = shown.save(target)
     except (RunError, OSError, ValueError) as error:
         return _failed(error)
     out.print(Text.assemble(f"{shown.run.path} is in ", (str(written), "bold"), f" ({_size(written)})."))
@@ -51,6 +53,10 @@ def _size(path: Path) -> str:
 
 
 def _failed(error: Exception) -> int:
-    out = Console(stderr=True, soft_wrap=True)
-    out.print(Text.assemble(("backsight view:", "bold red"), f" {error}"))
+    _complain(str(error))
     return 2
+
+
+def _complain(why: str) -> None:
+    out = Console(stderr=True, soft_wrap=True)
+    out.print(Text.assemble(("backsight view:", "bold red"), f" {why}"))

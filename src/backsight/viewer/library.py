@@ -72,7 +72,7 @@ class Library:
     def unreadable(self) -> dict[str, str]:
         """Return why each of the other runs below the folder cannot be shown, by its name."""
         self.names()
-        return dict(self._unreadable)
+        return {name: why for name, why in self._unreadable.items() if (self.path / name).is_dir()}
 
     def run(self, name: str) -> Run:
         """Return a run by its name.
