@@ -2,13 +2,14 @@
 
 import torch
 
+from backsight.verification._torch import same_versions
 from backsight.verification.live import _torch
 
 
 def test_a_version_can_be_kept():
     x = torch.ones(2)
     version = x._version
-    with _torch.same_versions([x]):
+    with same_versions([x]):
         x.add_(1)
     assert x._version == version
     assert x.tolist() == [2, 2]

@@ -383,3 +383,28 @@ def test_a_graph_that_is_alive_can_still_go_backward():
     bs.verify(model, x)
     assert [buffer._version for buffer in model.buffers()] == versions
     loss.backward()
+
+
+class Normalized(Function):
+    """Divides by the norm, and forgets to in backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        norm = x.norm(dim=1, keepdim=True)
+        ctx.save_for_backward(x, norm)
+        return x / norm
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        x, norm = ctx.saved_tensors
+        unit = x / norm
+        return grad_output - unit * (grad_output * unit).sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 42])
+def test_inputs_of_the_same_seed_are_not_their_own_grad_output(seed):
+    """At right angles to its input the gradient of a normalization is 0 whatever its factor."""
+    torch.manual_seed(seed)
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    (found,) = bs.verify(Normalized.apply, x, seed=seed).findings
+    assert "As it was called it is right" not in str(found)

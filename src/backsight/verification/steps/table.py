@@ -219,7 +219,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS405",
         unconjugated,
         "lacks a conjugate in the derivative of {step}",
-        "It is right for a real {operand}; for complex numbers the derivative must be conjugated.",
+        "It is right for real numbers; of complex ones the derivative must be conjugated.",
         "Multiply by the conjugate, as in other.conj().",
     ),
     Alteration(
