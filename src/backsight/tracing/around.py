@@ -44,9 +44,7 @@ def around(function: Function, context: Callable[[], AbstractContextManager[Any]
                         sent = yield each
                     except GeneratorExit:
                         raise
-                    except (
-                        BaseException
-                    ) as thrown:  # for it to deal with, as `yield from` hands on in a plain generator
+                    except BaseException as thrown:  # handed on, as `yield from` does
                         step = inner.athrow(thrown)
                     else:
                         step = inner.asend(sent)

@@ -23,7 +23,7 @@ FINE = 1e-5
 FAINT = 1e-11
 """A disagreement this small, relative to the sizes of input and output, is the rounding of a derivative of zero."""
 
-FAINTLY = 0.01
+LOOSE = 0.01
 """Agreement from which on it is no settlement by itself, in half precision."""
 
 NOISE = 20
@@ -148,7 +148,7 @@ def _agree(pull: Pull, numbers: list[int], generator: torch.Generator) -> bool:
     except Exception:  # the function leaves its domain
         return False
     allowed = ROUGH if point.eps < 1e-10 else 5 * float(point.eps ** (2 / 3))
-    if allowed > FAINTLY and abs(value) <= allowed * size:
+    if allowed > LOOSE and abs(value) <= allowed * size:
         return False  # nearly at right angles to the gradient: even a wrong sign could not be told
     return abs(value - found) <= allowed * max(size, abs(value))
 
