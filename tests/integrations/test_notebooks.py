@@ -121,6 +121,78 @@ class TestInATerminal:
         assert shown.startswith("Out[4]: \nerror BS201  hidden, a tensor") and "Finding(" not in shown
 
 
+FAILS = """
+import torch.nn.functional as F
+def fails(x):
+    y = F.relu(x)
+    with torch.no_grad():
+        y.mul_(2)
+    return F.linear(y, torch.ones(3, 5))
+try:
+    fails(torch.ones(2, 4, requires_grad=True))
+except RuntimeError as caught:
+    raise ValueError("another") from caught
+"""
+
+
+class TestWatching:
+    def test_the_traceback_is_that_of_a_shell_without_us(self, tmp_path):
+        fails = ["import torch", FAILS, "fails(torch.ones(2, 4, requires_grad=True))", "%tb"]
+        loaded, *with_us = cells(tmp_path, "%load_ext backsight", *fails)
+        without_us = cells(tmp_path, "'nothing'", *fails)[1:]
+        assert loaded == "" and "mat1 and mat2 shapes" in with_us[1]
+        assert with_us == without_us
+
+    def test_is_exact(self, tmp_path):
+        sources = [
+            "import torch\nw = torch.ones(3, requires_grad=True)",
+            "def scaled(values):\n    values.mul_(2)",
+            "y = torch.exp(w)\nloss = y.sum()\nfor each in (y,):\n    scaled(each)",
+            "loss.backward()",
+        ]
+        *_, failed = cells(tmp_path, "%load_ext backsight", *sources)
+        assert "error BS202" in failed and "In[3]:2  values.mul_(2)" in failed
+        assert "watch" not in failed and "Read from" not in failed
+
+    def test_a_cell_that_trains_for_long_is_watched_at_its_start_and_so_is_the_next(self, tmp_path):
+        watched = "import backsight.tracing as t\nprint(t.current() is not None)"
+        train = (
+            "import torch\nnet = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+            "for k in range(150):\n    net(torch.ones(1, 2)).sum().backward()\n    optimizer.step()\n"
+            "    optimizer.zero_grad()\n"
+        )
+        *_, long, following = cells(tmp_path, "%load_ext backsight\nimport torch", train + watched, watched)
+        assert (long, following) == ("False\n", "True\n")
+
+    def test_what_a_training_does_wrong_in_silence_is_said_below_the_cell_once(self, tmp_path):
+        train = (
+            "for k in range(3):\n    optimizer.zero_grad()\n    body(torch.ones(1, 2)).detach().requires_grad_()\n"
+            "    head(body(torch.ones(1, 2)).detach()).sum().backward()\n    optimizer.step()"
+        )
+        made = (
+            "import torch\nbody, head = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)\n"
+            "optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], 0.1)"
+        )
+        *_, first, second = cells(tmp_path, "%load_ext backsight", made, train, train)
+        assert first.count("error BS") + first.count("warning BS") >= 1 and "body.weight" in first
+        assert second == ""
+
+    @pytest.mark.parametrize("level", ["lines", "calls", "off"])
+    def test_less_is_watched_where_less_was_asked_for(self, tmp_path, level):
+        asked = "import backsight.tracing as t\nprint(getattr(t.current(), 'level', 'off'))"
+        *_, shown = cells(tmp_path, f"%env BACKSIGHT_WATCH={level}", "%load_ext backsight\nimport torch", asked)
+        assert shown == f"{level}\n"
+
+    def test_a_level_that_there_is_not_is_said_and_watched_exactly(self, tmp_path):
+        loaded, _ = cells(tmp_path, "%load_ext backsight\nimport torch", "1", BACKSIGHT_WATCH="all")
+        assert loaded == "backsight: BACKSIGHT_WATCH expects exact, lines, calls or off, not 'all': watching exactly\n"
+
+    def test_a_shell_that_shows_exceptions_in_a_way_of_its_own_goes_on_to(self, tmp_path):
+        own = "get_ipython().set_custom_exc((ValueError,), lambda shell, *given, **named: print('my own way'))"
+        *_, shown = cells(tmp_path, own, "%load_ext backsight\nimport torch", "raise ValueError")
+        assert shown == "my own way\n"
+
+
 class TestLoading:
     def test_imports_no_torch(self, tmp_path):
         asked = "import sys\nprint('torch' in sys.modules, 'rich' in sys.modules)"
@@ -135,7 +207,7 @@ class TestLoading:
         *_, failed = cells(
             tmp_path, "%load_ext backsight", SETUP, "optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)", STEP, steps
         )
-        assert "operations of this graph were made before the last optimizer step" in failed
+        assert "the optimizer has since\n  modified weights that graph saved" in failed
         assert "Read from the source text" not in failed
 
     def test_and_unloading_leaves_nothing_behind(self, tmp_path):

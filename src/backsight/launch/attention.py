@@ -34,6 +34,13 @@ class Attention:
         elif self._since >= STEPS:
             self.spent()
 
+    def again(self) -> None:
+        """Begin anew: what runs now is something else, as the next cell of a notebook is."""
+        self._since = 1
+        if self.paused:
+            self.paused = False
+            self._resume(CALLS)
+
     def spent(self) -> None:
         """Note that enough was seen."""
         if not self.paused:

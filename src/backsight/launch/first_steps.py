@@ -121,6 +121,12 @@ class FirstSteps:
                 register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
             ]
 
+    def again(self) -> None:
+        """Watch as closely as at first: what runs now is something else."""
+        if self._attention is not None and not self._ended:
+            self.watch.limit(CALLS)
+            self._attention.again()
+
     @property
     def audits(self) -> int:
         """How many losses were audited."""

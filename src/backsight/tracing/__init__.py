@@ -2,6 +2,7 @@
 
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
+from backsight.tracing.traces import cleaned
 from backsight.tracing.watch import Level, Watch, current, finest, report_errors, watch
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "StepLog",
     "Values",
     "Watch",
+    "cleaned",
     "current",
     "finest",
     "report_errors",
