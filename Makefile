@@ -7,7 +7,7 @@ BIN     := $(VENV)/bin
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 KERNEL  := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
-.PHONY: demo test test-all device lint docs bench package matrix coverage setup clean
+.PHONY: demo test test-all accept device lint docs bench package matrix coverage setup clean
 
 setup: $(BIN)/.installed
 
@@ -26,6 +26,10 @@ test: setup
 # function at every turn, an extension in C++. And every program that `make test` forks is a process of its own.
 test-all: setup
 	FORKS=0 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
+
+# What is said of each failing script in tests/failures: shows what has changed, and accepts it. NAMES="no_grad" for some.
+accept: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/failures/accept.py $(NAMES)
 
 # What has to be tried on a GPU; BACKSIGHT_DEVICE=cpu make device rehearses it on the CPU. TESTS="-k recording" for some.
 device: setup
