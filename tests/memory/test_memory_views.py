@@ -16,8 +16,9 @@ from torch.nn import functional as F
 
 import backsight as bs
 from backsight.memory.curves import at_moments, by_kind, thinned
-from backsight.memory.explain import amount, label, short_op
+from backsight.memory.explain import label, short_op
 from backsight.memory.ledger import Ledger
+from backsight.text import amount
 
 
 @pytest.fixture(scope="module")

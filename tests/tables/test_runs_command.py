@@ -25,7 +25,7 @@ def test_runs_are_listed_with_their_facts(command: Command, tmp_path: Path) -> N
     assert ended.returncode == 0 and ended.stderr == ""
     heading, first, second, _, advice, line = ended.stdout.splitlines()
     assert heading.split() == ["run", "started", "steps", "tensors", "ranks", "size", "state", "damage"]
-    assert re.fullmatch(r"first +\d{4}-\d\d-\d\d \d\d:\d\d +12 +6 +1 +[\d.]+ kB +finished +none", first)
+    assert re.fullmatch(r"first +\d{4}-\d\d-\d\d \d\d:\d\d +12 +6 +1 +[\d.]+ KB +finished +none", first)
     assert second.startswith("deep/second ") and second.split()[3] == "3"
     assert (advice, line) == ("look at one:", "  backsight runs show runs/deep/second")
 

@@ -18,7 +18,7 @@ from backsight.runs.lines import opened, sealed
 def test_export_writes_one_file(command: Command, runs: Path, ending: str) -> None:
     ended = command("export", "first", f"rows.{ending}")
     assert ended.returncode == 0
-    assert re.fullmatch(rf"rows\.{ending}: \d+ tensors, 12 steps, [\d.]+ [kM]B\n", ended.stdout)
+    assert re.fullmatch(rf"rows\.{ending}: \d+ tensors, 12 steps, [\d.]+ [KM]B\n", ended.stdout)
     assert "last.weight" in (runs.parent / f"rows.{ending}").read_text()
 
 

@@ -36,11 +36,6 @@ def test_only_none_and_all_are_said_to_be(part: float, said: str) -> None:
     assert text.fraction(part) == said
 
 
-@pytest.mark.parametrize(("count", "said"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (3 * 10**9, "3 GB")])
-def test_sizes(count: int, said: str) -> None:
-    assert text.size(count) == said
-
-
 @given(st.lists(FLOATS, max_size=200), st.integers(1, 60))
 def test_a_line_is_as_long_as_there_is_room_or_values(values: list[float], width: int) -> None:
     said = sparkline(values, width)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from backsight.tape import capture
-from backsight.tape.caption import size
 from backsight.tape.cells import cells, cut, cut_left, harmless
 from backsight.tape.rows import visible
+from backsight.text import size
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

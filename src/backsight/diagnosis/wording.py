@@ -8,6 +8,8 @@ import torch
 
 from backsight.findings.located import Statement, located
 from backsight.tape.rows import dimensions, dtype_name
+from backsight.text import counted as counted
+from backsight.text import listed as in_words
 
 
 def shown(place: Statement, says: str) -> str:
@@ -20,11 +22,6 @@ def shown(place: Statement, says: str) -> str:
     return located(place, says)
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 operation`, `2 operations`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def were(number: int, nouns: str) -> str:
     """`1 operation of this graph was`, `2 operations of this graph were`; `nouns` is the plural."""
     first, _, rest = nouns.partition(" ")
@@ -33,8 +30,7 @@ def were(number: int, nouns: str) -> str:
 
 def listed(items: Sequence[str], limit: int = 6) -> str:
     """`a, b and c`; what goes beyond `limit` is counted."""
-    shown = [*items[:limit], *([f"{len(items) - limit} more"] if len(items) > limit else [])]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+    return in_words(items, limit)
 
 
 def shaped(shape: Sequence[int] | None) -> str:

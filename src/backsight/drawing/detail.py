@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from backsight.drawing.scene import Box
 from backsight.tape import Graph, Node, Saved
-from backsight.tape.caption import size
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions, dtype_name
+from backsight.text import size
 
 _MOST = 8
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from backsight.drawing.look import Heat, Look
 from backsight.tape import Graph
-from backsight.tape.caption import size
 from backsight.tape.queries import locate
 from backsight.tape.rows import Rows
+from backsight.text import size
 
 SHARES = (0.0, 0.01, 0.05, 0.2)
 """A box with more than this share of all saved bytes is in the class after it."""

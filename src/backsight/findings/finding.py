@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,15 +88,6 @@ def graver_or_equal(severity: Severity) -> tuple[Severity, ...]:
 
 def plain_text(renderable: object) -> str:
     """Return what rich would print, without colour."""
-    from backsight.text.console import Console
+    from backsight.text.console import printed
 
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=_WIDTH,
-        color_system=None,
-        force_terminal=False,  # also where FORCE_COLOR is set, as it is in kernels of notebooks
-        force_jupyter=False,  # which would display it there, and return nothing
-    )
-    console.print(renderable)
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
+    return printed(renderable, width=_WIDTH)  # type: ignore[arg-type]  # whatever rich can print

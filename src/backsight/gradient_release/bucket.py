@@ -48,11 +48,3 @@ def _read(text: str, total: int) -> float:
     if found is None or found[2].lower() not in _UNITS:
         raise ValueError(f"bucket={text!r} is no size; write '16MB', '512KB', 'auto', or a number of bytes.")
     return int(float(found[1]) * _UNITS[found[2].lower()])
-
-
-def told(size: float) -> str:
-    """Return a number of bytes as text: '16 MB'."""
-    for unit, bytes_of in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
-        if size >= bytes_of:
-            return f"{size / bytes_of:.3g} {unit}" if size < 1000 * bytes_of else f"{size / bytes_of:.0f} {unit}"
-    return f"{size:.0f} bytes"

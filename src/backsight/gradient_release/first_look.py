@@ -15,9 +15,9 @@ from backsight.gradient_release._torch import (
     in_compiled_function,
     leaves_of,
 )
-from backsight.gradient_release.bucket import told
 from backsight.gradient_release.errors import NotReleasable, ReleaseWarning
 from backsight.gradient_release.origin import levels_to_program
+from backsight.text import size
 
 
 def look(parameters: Sequence[torch.Tensor], bucket: float, ddp: object = None) -> None:
@@ -79,7 +79,7 @@ def warn_of_compiled(parameters: Sequence[torch.Tensor], bucket: float) -> None:
     most = max((sum(ours.get(id(leaf), 0) for leaf in leaves_of(node)) for node in compiled_backwards()), default=0)
     if most > max(bucket, 2 * max(ours.values(), default=0)):  # twice: a layer's weight and bias come together
         warnings.warn(
-            f"One compiled backward returns {told(most)} of gradients at once, so that releasing them saves next to "
+            f"One compiled backward returns {size(most)} of gradients at once, so that releasing them saves next to "
             "nothing; the weights are right all the same. Compile the model's blocks instead of the whole model: "
             "`for block in model.blocks: block.compile()`.",
             ReleaseWarning,

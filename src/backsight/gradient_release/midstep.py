@@ -15,7 +15,7 @@ from backsight.gradient_release.ahead import Ahead, address, end
 from backsight.gradient_release.arrival import Slot
 from backsight.gradient_release.errors import AlreadyStepped
 from backsight.gradient_release.ledger import Ledger
-from backsight.gradient_release.remedy import listed
+from backsight.text import listed
 
 _KEEP = "or keep the gradients of such a step: run its backward within `with release.accumulate():`."
 
@@ -116,7 +116,7 @@ def leave_alone(ledger: Ledger) -> None:
 
 
 def _named(slots: Sequence[Slot]) -> str:
-    return listed(tuple(slot.name() for slot in slots))
+    return listed([slot.name() for slot in slots], 3)
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:

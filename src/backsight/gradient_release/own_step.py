@@ -18,8 +18,8 @@ from backsight.gradient_release.errors import AlreadyStepped, ReleaseError, Rele
 from backsight.gradient_release.first_look import refuse_compiled
 from backsight.gradient_release.ledger import Entry
 from backsight.gradient_release.placeholder import Placeholder
-from backsight.gradient_release.remedy import listed
 from backsight.gradient_release.stepping import Stepping
+from backsight.text import listed
 
 
 class OwnStep:
@@ -69,7 +69,7 @@ class OwnStep:
         """Say that a state is stored which belongs to no step."""
         if self._stepping.ledger.stepped:
             warnings.warn(
-                f"state_dict() in the middle of a step: {listed(self._stepping.stepped)} have taken it inside of "
+                f"state_dict() in the middle of a step: {listed(self._stepping.stepped, 3)} have taken it inside of "
                 "backward, and the others have not. Store model and optimizer after optimizer.step().",
                 ReleaseWarning,
                 stacklevel=4,
@@ -146,9 +146,9 @@ class OwnStep:
         if given and self._stepping.ledger.stepped:
             raise AlreadyStepped(
                 f"{type(self._stepping.optimizer).__name__}.step() is called with {' and '.join(given)}, and "
-                f"{listed(self._stepping.stepped)} took this step inside of backward, without it. Keep the gradients "
-                "of such a step: run its backward within `with release.accumulate():`. Or have the optimizer read it "
-                "from an attribute that is set before backward()."
+                f"{listed(self._stepping.stepped, 3)} took this step inside of backward, without it. Keep the "
+                "gradients of such a step: run its backward within `with release.accumulate():`. Or have the optimizer "
+                "read it from an attribute that is set before backward()."
             )
 
     def _expect(self, closure: Callable[[], Any], args: Any, kwargs: Any) -> tuple[Any, Any] | None:
@@ -162,8 +162,8 @@ class OwnStep:
             )
         if stepping.ledger.stepped:
             raise AlreadyStepped(
-                f"optimizer.step(closure) runs a backward of its own, and {listed(stepping.stepped)} took this step in "
-                "the one before it. Call the closure only, or backward and step() without it."
+                f"optimizer.step(closure) runs a backward of its own, and {listed(stepping.stepped, 3)} took this step "
+                "in the one before it. Call the closure only, or backward and step() without it."
             )
         if not trusted:
             stepping.ledger.idle = True  # it may call its closure at any time, and several times

@@ -10,7 +10,6 @@ import torch
 
 from backsight.gradient_release.attachments import Attachments, Calls
 from backsight.gradient_release.averaging import Averaging
-from backsight.gradient_release.bucket import told
 from backsight.gradient_release.clipping import Clipping, Method, backward, clip
 from backsight.gradient_release.errors import GradientGone, ReleaseError
 from backsight.gradient_release.evidence import Evidence
@@ -21,6 +20,7 @@ from backsight.gradient_release.partial_step import PartialStep
 from backsight.gradient_release.placeholder import Placeholder
 from backsight.gradient_release.stepping import Stepping
 from backsight.surface import require
+from backsight.text import size
 
 
 class Release:
@@ -203,14 +203,14 @@ class Release:
             return f"<Release of {kind}, removed>"
         attachments, taken = self._stepping.attachments, len(self._stepping.ledger.stepped)
         if not attachments:
-            size = told(attachments.bytes)
-            return f"<Release of {kind}: {size} of gradients fit into a bucket; nothing is stepped early>"
+            held = size(attachments.bytes)
+            return f"<Release of {kind}: {held} of gradients fit into a bucket; nothing is stepped early>"
         done = f"; {taken} have taken the step under way" if taken else ""
         if self._stepping.averaging.has_buckets:
             return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"
-        size = "one at a time" if self.bucket == 0 else f"whenever {told(self.bucket)} of them are there"
+        when = "one at a time" if self.bucket == 0 else f"whenever {size(self.bucket)} of them are there"
         return (
-            f"<Release of {kind}: backward uses the gradients of {len(attachments)} parameters for their step, {size}, "
+            f"<Release of {kind}: backward uses the gradients of {len(attachments)} parameters for their step, {when}, "
             f"and frees them; optimizer.step() does the rest{done}>"
         )
 

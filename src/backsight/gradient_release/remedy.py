@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from backsight.tape import alive, backward_number
+from backsight.text import listed
 
 if TYPE_CHECKING:
     from backsight.gradient_release.arrival import Slot
@@ -70,7 +71,7 @@ def read_in_backward(name: str, ledger: Ledger) -> str:
 def thrown_away(slots: Sequence[Slot]) -> str:
     """Say that gradients were zeroed without a step."""
     return (
-        f"zero_grad() came before optimizer.step(), but {listed(tuple(slot.name() for slot in slots))} took this step "
+        f"zero_grad() came before optimizer.step(), but {listed([slot.name() for slot in slots], 3)} took this step "
         "inside of backward: it cannot be skipped any more, and is taken in part. Decide before backward(), or run it "
         "within `with release.accumulate():`. To complete the step, call optimizer.step() instead of zero_grad()."
     )
@@ -78,13 +79,7 @@ def thrown_away(slots: Sequence[Slot]) -> str:
 
 def taken_by(ledger: Ledger) -> str:
     """Return the names of the parameters that have taken the step under way."""
-    return listed(tuple(slot.name() for slot, _ in ledger.stepped))
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Return names as text, at most three of them."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+    return listed([slot.name() for slot, _ in ledger.stepped], 3)
 
 
 def _for_another_backward(ledger: Ledger) -> str:

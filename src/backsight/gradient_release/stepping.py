@@ -29,9 +29,9 @@ from backsight.gradient_release.midstep import MidStep, leave_alone
 from backsight.gradient_release.norms import SMALL, NormsOfSteps
 from backsight.gradient_release.partial_step import PartialStep
 from backsight.gradient_release.placeholder import leave_placeholder
-from backsight.gradient_release.remedy import listed
 from backsight.gradient_release.scaler import refuse_undeclared
 from backsight.tape import backward_number, in_backward
+from backsight.text import listed
 
 if TYPE_CHECKING:
     from backsight.gradient_release.clipping import Clipping
@@ -220,7 +220,7 @@ class Stepping:
         """
         if self.ledger.stepped:
             raise ReleaseError(
-                f"remove() in the middle of a step: {listed(self.stepped)} took it inside of the backward pass, and "
+                f"remove() in the middle of a step: {listed(self.stepped, 3)} took it inside of the backward pass, and "
                 "the others did not. Call optimizer.step() first."
             )
         self.ledger.close()
@@ -268,7 +268,7 @@ class Stepping:
         before = sum(self._waiting.values())
         self._waiting[slot.key] = slot.bytes
         if before <= self._bucket < before + slot.bytes:
-            warn_of_waiting(listed(tuple(map(self.attachments.name, self._waiting))))
+            warn_of_waiting(listed([*map(self.attachments.name, self._waiting)], 3))
 
     def _step(self, ready: list[tuple[Slot, torch.Tensor, torch.Tensor]]) -> None:
         """Step parameters, and leave placeholders in the place of their gradients."""

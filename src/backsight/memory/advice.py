@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from backsight.memory.explain import amount
+from backsight.text import amount
 
 if TYPE_CHECKING:
     from backsight.memory.plan import Variant

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backsight.memory.ledger import KINDS, Block, History, Kind, Phase
+from backsight.text import amount
 
 STANDING: tuple[Kind, ...] = ("parameters", "optimizer state", "gradients", "inputs")
 """Kinds that come in many tensors, of which the sum tells more than each."""
@@ -97,23 +98,6 @@ def peak_of(history: History) -> Peak:
         return Peak(history.peak, at, None, "", "", "", kinds, _groups(alive))
     made = history.blocks[int(history.block[at])]
     return Peak(history.peak, at, history.phase_at(at), made.op, made.node, made.module, kinds, _groups(alive))
-
-
-def amount(count: float) -> str:
-    """Return a number of bytes with three figures, as `3.10 MB`: multiples of 1024, as memory is sold and counted.
-
-    >>> [amount(n) for n in (12, 999, 1024, 823 * 2**20, 1.9 * 2**30)]
-    ['12 B', '999 B', '1.00 KB', '823 MB', '1.90 GB']
-    """
-    size, unit = float(count), "B"
-    for larger in ("KB", "MB", "GB", "TB"):
-        if abs(size) < 999.5:
-            break
-        size, unit = size / 1024, larger
-    if unit == "B":
-        return f"{size:.0f} B"
-    decimals = 2 if abs(size) < 9.995 else 1 if abs(size) < 99.95 else 0
-    return f"{size:.{decimals}f} {unit}"
 
 
 def short_op(op: str) -> str:

@@ -18,11 +18,11 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from backsight.memory._torch import RNN, RNN_BACKWARD
-from backsight.memory.explain import amount
 from backsight.memory.ledger import History
 from backsight.memory.probe import Probe, extrapolated
 from backsight.memory.tensors import in_order, parts_of, tensors_of
 from backsight.profiling import hush_kineto, is_profiling
+from backsight.text import amount
 
 BYTES = 2**25
 """Arguments and results with which an operator is tried as it is."""

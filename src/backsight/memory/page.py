@@ -10,9 +10,10 @@ import numpy as np
 
 from backsight.memory.colors import DARK, LIGHT
 from backsight.memory.curves import by_kind, passes, seconds, thinned
-from backsight.memory.explain import amount, label
+from backsight.memory.explain import label
 from backsight.memory.page_source import SCRIPT, STYLE
 from backsight.memory.table import about
+from backsight.text import amount
 
 if TYPE_CHECKING:
     from backsight.memory.ledger import Block, History

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from backsight.memory.advice import sentences
 from backsight.memory.caching_allocator import OutOfDeviceMemory, replay
-from backsight.memory.explain import Peak, amount
+from backsight.memory.explain import Peak
 from backsight.memory.ledger import History
 from backsight.memory.size import bytes_of
 from backsight.memory.timeline import StepMemory
 from backsight.memory.way import Way
+from backsight.text import amount
 
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult, Table
@@ -152,17 +153,9 @@ class Forecast:
 
     def __str__(self) -> str:
         """Return what it says, as text."""
-        from backsight.text.console import Console
+        from backsight.text.console import printed
 
-        console = Console(
-            width=_PIPED,
-            no_color=True,
-            force_terminal=False,
-            force_jupyter=False,  # which would display it there as well
-        )
-        with console.capture() as held:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in held.get().rstrip().split("\n"))
+        return printed(self, width=_PIPED)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

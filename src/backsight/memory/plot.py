@@ -11,7 +11,7 @@ import numpy as np
 
 from backsight.memory.colors import LIGHT
 from backsight.memory.curves import by_kind, highest, passes, seconds
-from backsight.memory.explain import amount
+from backsight.text import amount
 
 if TYPE_CHECKING:
     from backsight.memory.ledger import History

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from backsight.memory.curves import at_moments, by_kind
-from backsight.memory.explain import NOUNS, Held, amount, lines_of, names_of
+from backsight.memory.explain import NOUNS, Held, lines_of, names_of
+from backsight.text import amount, for_stdout
 
 if TYPE_CHECKING:
     from backsight.memory.timeline import StepMemory
@@ -23,6 +24,9 @@ _LINE = 32
 _GAP = 3
 """Characters between columns."""
 
+_PIPED = 120
+"""Columns of what is not written to a terminal."""
+
 _MIDDLE, _WIDE = 90, 110
 """Columns from which on there is room for the lines of tensors, and for their shapes too."""
 
@@ -32,20 +36,13 @@ _SHORTEST = 12
 
 def text(memory: StepMemory, rows: int, width: int | None) -> str:
     """Return the tables as text: in colour and as wide as the terminal where the output is one, else plain."""
-    from backsight.text.console import Console
+    from backsight.text.console import printed
 
-    terminal = Console()
-    width = width or (terminal.width if terminal.is_terminal else 120)
-    color: Literal["auto"] | None = "auto" if terminal.is_terminal else None
-    console = Console(
-        width=width,
-        file=io.StringIO(),
-        force_terminal=terminal.is_terminal,
-        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
-        color_system=color,
-    )
-    console.print(*renderables(memory, rows, width), sep="\n")
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]  # ours
+    def render(terminal: bool, color: bool) -> str:
+        columns = width or (get_terminal_size().columns if terminal else _PIPED)
+        return printed(*renderables(memory, rows, columns), width=columns, color=color)
+
+    return for_stdout(render)
 
 
 def renderables(memory: StepMemory, rows: int, width: int) -> Iterator[RenderableType]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from backsight.gradient_release.bucket import told
+from backsight.text import size
 
 Implementation = Literal["fused", "foreach", "loop"]
 """How an optimizer in PyTorch updates: all tensors in one kernel, in lists, or one after another."""
@@ -27,7 +27,7 @@ class Way:
     def __str__(self) -> str:
         """Return it in words, such as "checkpointed, released, fused"."""
         words = ["checkpointed"] if self.checkpointing else []
-        bucket = self.release if isinstance(self.release, str) else told(self.release) if self.release else "each"
+        bucket = self.release if isinstance(self.release, str) else size(self.release) if self.release else "each"
         words.append("ordinary" if self.release is None else f"released ({bucket})")
         return ", ".join([*words, *([self.implementation] if self.implementation else [])])
 

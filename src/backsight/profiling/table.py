@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backsight.profiling.row import Row
-from backsight.tape.stdout import for_stdout
-from backsight.text import printable
+from backsight.text import for_stdout, printable
 
 if TYPE_CHECKING:
     from backsight.profiling.profile import Profile
@@ -32,20 +30,10 @@ Columns = dict[str, list[str]]
 
 def text(profile: Profile, limit: int | None, width: int | None = None, color: bool = False) -> str:
     """Return the table as text, `width` columns wide."""
-    from backsight.text.console import Console
+    from backsight.text.console import printed
 
     wide = width or (shutil.get_terminal_size((WHEN_NO_TERMINAL, 0)).columns)
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=wide,
-        force_terminal=color,
-        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
-        color_system="standard" if color else None,
-    )
-    for part in parts(profile, limit, wide):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
+    return printed(*parts(profile, limit, wide), width=wide, color=color)
 
 
 def printed(profile: Profile) -> str:

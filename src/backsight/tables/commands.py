@@ -16,9 +16,9 @@ from backsight.runs.opening import told_apart
 from backsight.tables import board, listing, summary
 from backsight.tables.printing import complain, output, show, warnings_as_lines
 from backsight.tables.step import read_step
-from backsight.tables.text import command, counted, line, size
+from backsight.tables.text import command, line
 from backsight.tables.tree import ROWS, folded, in_order, modules
-from backsight.text import printable
+from backsight.text import counted, printable, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import RenderableType

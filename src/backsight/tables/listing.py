@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from backsight.runs import Damage, Run
-from backsight.tables.text import ago, moment, size
-from backsight.text import printable
+from backsight.tables.text import ago, moment
+from backsight.text import printable, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import Table, Text

@@ -10,9 +10,9 @@ from backsight.tables.board import HEADINGS, STYLE
 from backsight.tables.listing import listed
 from backsight.tables.problems import KINDS, Problem
 from backsight.tables.step import RMS, Row, Step
-from backsight.tables.text import command, counted, moment, number, size
+from backsight.tables.text import command, moment, number
 from backsight.tables.tree import Module
-from backsight.text import printable
+from backsight.text import counted, printable, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import Text

@@ -39,21 +39,6 @@ def fraction(value: float) -> str:
     return f"{min(99.0, 100 * value) if value < 1 else 100:.0f} %"
 
 
-def size(count: int) -> str:
-    """Return a number of bytes, as `3.1 MB`."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} TB"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return `1 step`, or `1,200 steps`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
 def moment(seconds: float) -> str:
     """Return a time in the zone of the reader."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

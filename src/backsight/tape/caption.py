@@ -8,19 +8,10 @@ from backsight.tape.cells import Style, cells, cut, harmless, paint
 from backsight.tape.fold import Fold
 from backsight.tape.graph import Graph
 from backsight.tape.rows import Rows
+from backsight.text import size
 
 MARKS = {"op": "●", "leaf": "○", "custom": "◆", "compiled": "■", "checkpoint": "■"}
 ROOT = "◉"
-
-
-def size(count: int) -> str:
-    """Return `512 B`, `1.5 KB`, `84.2 MB`: multiples of 1024, as memory tools count."""
-    value, unit = float(count), "B"
-    for larger in ("KB", "MB", "GB", "TB"):
-        if value < 999.5:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}".replace(".0 ", " ")
 
 
 def heading(graph: Graph, rows: Rows, width: int, *, color: bool) -> str:

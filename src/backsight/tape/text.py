@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from backsight.tape import lanes, remarks
-from backsight.tape.caption import MARKS, ROOT, heading, legend, size
+from backsight.tape.caption import MARKS, ROOT, heading, legend
 from backsight.tape.cells import Style, cells, cut, harmless, padded, paint
 from backsight.tape.fold import Fold, Folded, find, folded
 from backsight.tape.graph import Graph
 from backsight.tape.lanes import Lane
 from backsight.tape.ops import op_name
 from backsight.tape.rows import Rows, visible
-from backsight.tape.stdout import for_stdout
+from backsight.text import for_stdout, size
 
 NARROWEST = 40
 WHEN_NO_TERMINAL = 100

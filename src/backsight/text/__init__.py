@@ -1,5 +1,7 @@
-"""What others have named or written, as text that cannot steer a terminal; knows no PyTorch."""
+"""Whatever is shown, as text: what others have named cannot steer a terminal, sizes and lists are alike; no PyTorch."""
 
 from backsight.text.characters import inert, printable
+from backsight.text.stdout import for_stdout
+from backsight.text.wording import amount, counted, listed, size
 
-__all__ = ["inert", "printable"]
+__all__ = ["amount", "counted", "for_stdout", "inert", "listed", "printable", "size"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,3 +27,25 @@ class Console(RichConsole):
                 yield segment
             else:
                 yield Segment(inert(segment.text), segment.style)
+
+
+def printed(*parts: RenderableType, width: int, color: bool = False, terminal: bool | None = None) -> str:
+    """Return what a console of so many columns prints, without the spaces that lines end with; plain without `color`.
+
+    Whoever asks for colour has looked whether there is a terminal, and at `NO_COLOR`. With `terminal` it is what
+    one would show, be it without colour.
+    """
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        color_system="standard" if color else None,
+        no_color=not color,
+        force_terminal=color
+        if terminal is None
+        else terminal,  # and not where FORCE_COLOR is set, as it is in kernels of notebooks
+        force_jupyter=False,  # where rich would write to the cell, and return nothing
+    )
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from backsight.text import listed as in_words
+
 ADDED_UP = "An entry that is used many times gets a gradient from each use, and they add up."
 
 _WORDS = {Fraction(1, 2): "half", Fraction(2): "twice", Fraction(3): "three times", Fraction(1, 3): "a third of"}
@@ -36,5 +38,4 @@ def times(factor: float, *, words: bool = True) -> str:
 
 def listed(names: list[str]) -> str:
     """Return `a`, `a and b`, `a, b and c`, each in backquotes."""
-    quoted = [f"`{name}`" for name in names]
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+    return in_words([f"`{name}`" for name in names])

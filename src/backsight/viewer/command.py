@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backsight.runs import RunError, RunWarning
 from backsight.tables.printing import warnings_as_lines
+from backsight.text import size
 from backsight.text.console import Console
 from backsight.text.rich import Text
 from backsight.viewer.library import Library
@@ -44,12 +45,8 @@ def write_report(path: Path, target: str) -> int:
                 written = shown.save(target)
     except (RunError, OSError, ValueError) as error:
         return _failed(error)
-    out.print(Text.assemble(f"{shown.run.path} is in ", (str(written), "bold"), f" ({_size(written)})."))
+    out.print(Text.assemble(f"{shown.run.path} is in ", (str(written), "bold"), f" ({size(written.stat().st_size)})."))
     return 0
-
-
-def _size(path: Path) -> str:
-    return f"{path.stat().st_size / 1e6:.1f} MB"
 
 
 def _failed(error: Exception) -> int:

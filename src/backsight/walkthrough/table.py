@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import shutil
 from collections.abc import Iterator
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions
-from backsight.tape.stdout import for_stdout
-from backsight.text.console import Console
+from backsight.text import for_stdout
+from backsight.text.console import printed as rendered
 from backsight.text.rich import Table, Text
 from backsight.walkthrough.gradient import Gradient, number, numbers
 from backsight.walkthrough.step import Step
 
 if TYPE_CHECKING:
+    from backsight.text.rich import RenderableType
     from backsight.walkthrough.modules import Row
     from backsight.walkthrough.walk import Walk
 
@@ -33,23 +33,17 @@ _WIDEST_BAR = 12
 def table(walk: Walk, *, width: int | None = None, color: bool = False) -> str:
     """Return the walk as a table of at most `width` columns (the terminal's)."""
     width = max(width or shutil.get_terminal_size((WHEN_NO_TERMINAL, 24)).columns, NARROWEST)
-    written = io.StringIO()
-    console = Console(
-        file=written,
-        width=width,
-        force_terminal=color,
-        force_jupyter=False,  # where rich would write to the cell, and nothing to the file
-        color_system="standard" if color else None,
-    )
-    console.print(_heading(walk))
+    return rendered(*_parts(walk, width), width=width, color=color)
+
+
+def _parts(walk: Walk, width: int) -> Iterator[RenderableType]:
+    yield _heading(walk)
     by_step = len(walk) <= FORMULA or not any(row.module for row in walk.summary())
     if walk.steps:
-        console.print(_by_step(walk, width) if by_step else _by_module(walk, width))
+        yield _by_step(walk, width) if by_step else _by_module(walk, width)
     if walk.steps and by_step and len(walk.steps) > FORMULA:
-        console.print(Text(f"the last {FORMULA} steps are shown; walk.steps has all of them", "dim"))
-    for line in _below(walk):
-        console.print(line)
-    return "\n".join(line.rstrip() for line in written.getvalue().rstrip().split("\n"))
+        yield Text(f"the last {FORMULA} steps are shown; walk.steps has all of them", "dim")
+    yield from _below(walk)
 
 
 def printed(walk: Walk) -> str:

@@ -17,7 +17,7 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.source import backward_calls, receiver_of_backward
 from backsight.source.body import body_around
 from backsight.source.keeping import Keeping
-from backsight.tape.caption import size
+from backsight.text import size
 
 LEAK = "BS111"
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from backsight.diagnosis.live.graphs import Held, LiveGraph, LiveGraphs
 from backsight.diagnosis.live.growth import Growth
 from backsight.diagnosis.wording import shaped
-from backsight.tape.caption import size
+from backsight.text import counted, for_stdout, size
 
 if TYPE_CHECKING:
     from backsight.text.rich import RenderableType, Table
+
+_PIPED = 110
+"""Columns of what is not written to a terminal."""
 
 _ROWS = 20
 _SHORTEST = 24
@@ -24,19 +27,12 @@ _NAMES = 3
 
 def as_text(shown: LiveGraphs | Growth) -> str:
     """Return what `print` shows: in colour and as wide as the terminal where the output is one, else plain."""
-    from backsight.text.console import Console
+    from backsight.text.console import printed
 
-    terminal = Console()
-    console = Console(
-        width=terminal.width if terminal.is_terminal else 110,
-        file=io.StringIO(),
-        force_terminal=terminal.is_terminal,
-        force_jupyter=False,  # which would display it there, and leave nothing to return
-        color_system="auto" if terminal.is_terminal else None,
-    )
-    console.print(shown)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the StringIO from above
-    return "\n".join(line.rstrip() for line in text.rstrip("\n").split("\n"))
+    def render(terminal: bool, color: bool) -> str:
+        return printed(shown, width=get_terminal_size().columns if terminal else _PIPED, color=color)
+
+    return for_stdout(render)
 
 
 def of_graphs(live: LiveGraphs, width: int) -> Iterator[RenderableType]:
@@ -46,7 +42,7 @@ def of_graphs(live: LiveGraphs, width: int) -> Iterator[RenderableType]:
     if not live.held:
         yield Text("No autograd graph is alive.", "green")
         return
-    graphs, nodes = _many(len(live), "live graph"), _many(live.nodes, "operation")
+    graphs, nodes = counted(len(live), "live graph"), counted(live.nodes, "operation")
     yield Text(f"{graphs}, {nodes}, {size(live.bytes)} kept for backward", "bold")
     aged = any(_age(each.newest) for each in live.held)
     placed = any(each.newest.line for each in live.held)
@@ -65,7 +61,7 @@ def of_graphs(live: LiveGraphs, width: int) -> Iterator[RenderableType]:
     ]
     yield _table(headings, rows, width, numbers=4 + aged)
     if len(live.held) > _ROWS:
-        yield Text(f"and {_many(len(live.held) - _ROWS, 'more holder')}, each with less", "dim")
+        yield Text(f"and {counted(len(live.held) - _ROWS, 'more holder')}, each with less", "dim")
 
 
 def of_growth(growth: Growth, width: int) -> Iterator[RenderableType]:
@@ -84,7 +80,7 @@ def of_growth(growth: Growth, width: int) -> Iterator[RenderableType]:
     ]
     yield _table(["held by", "graphs", "operations", "pinned"], rows, width, numbers=4)
     if len(growth.grown) > _ROWS:
-        yield Text(f"and {_many(len(growth.grown) - _ROWS, 'more holder')}", "dim")
+        yield Text(f"and {counted(len(growth.grown) - _ROWS, 'more holder')}", "dim")
 
 
 def _holder(held: Held) -> str:
@@ -94,16 +90,12 @@ def _holder(held: Held) -> str:
 
 def _age(graph: LiveGraph) -> str:
     if graph.steps is not None:
-        return "this step" if not graph.steps else _many(graph.steps, "step")
-    return "" if graph.backwards is None else _many(graph.backwards, "backward")
+        return "this step" if not graph.steps else counted(graph.steps, "step")
+    return "" if graph.backwards is None else counted(graph.backwards, "backward")
 
 
 def _signed(count: int) -> str:
     return f"{'-' if count < 0 else '+'}{size(abs(count))}"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, numbers: int) -> Table:

@@ -9,8 +9,8 @@ import json
 from typing import Any
 
 from backsight.tape import Graph, Node
-from backsight.tape.caption import size
 from backsight.tape.rows import dimensions, dtype_name
+from backsight.text import size
 
 
 def model_explorer(graph: Graph) -> str:

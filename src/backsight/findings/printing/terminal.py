@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backsight.findings.printing.excerpt import Excerpt, Row, told
-from backsight.text.console import Console
+from backsight.text.console import printed
 from backsight.text.rich import Text
 
 if TYPE_CHECKING:
@@ -36,17 +35,7 @@ _ASCII = Signs(">", "*", "|", "`- ", ":")
 
 def as_text(finding: Finding, *, width: int, color: bool = False) -> str:
     """Return a finding with its frames as text, for what prints it later."""
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        color_system="standard" if color else None,
-        no_color=not color,  # who asks has looked at NO_COLOR, or overrides it
-        force_terminal=True,
-        force_jupyter=False,
-    )
-    with console.capture() as captured:
-        console.print(finding)
-    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
+    return printed(finding, width=width, color=color, terminal=True)
 
 
 def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> Iterator[Text]:

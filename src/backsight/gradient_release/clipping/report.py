@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from backsight.gradient_release.bucket import told
 from backsight.gradient_release.clipping.taps import Tap
 from backsight.gradient_release.names import parameter_names
+from backsight.text import size
 
 
 def report(clipping: Any, optimizer: torch.optim.Optimizer) -> str:
@@ -24,8 +24,8 @@ def report(clipping: Any, optimizer: torch.optim.Optimizer) -> str:
         lines += _columns([_row(names[id(each)], each, taps.get(id(each))) for each in matrices])
         vectors = [each for each in trained if each.dim() <= 1]
         if vectors:
-            size = told(sum(each.numel() * each.element_size() for each in vectors))
-            lines.append(f"dense     {len(vectors)} vectors, {size}: smaller than any factors")
+            together = size(sum(each.numel() * each.element_size() for each in vectors))
+            lines.append(f"dense     {len(vectors)} vectors, {together}: smaller than any factors")
     return "\n".join(lines)
 
 
@@ -36,7 +36,7 @@ def _headline(clipping: Any, trained: list[torch.Tensor], kept: list[torch.Tenso
         return f"{bound}: release.backward(loss) runs backward twice"
     now = f"{bound}: {len(kept)} of {len(trained)} gradients are kept as factors"
     held = clipping.kept_bytes
-    return f"{now}; the last step held {told(held)} for {told(whole)} of gradients" if held else now
+    return f"{now}; the last step held {size(held)} for {size(whole)} of gradients" if held else now
 
 
 def _row(name: str, weight: torch.Tensor, tap: Tap | None) -> tuple[str, str, str, str]:
@@ -44,8 +44,8 @@ def _row(name: str, weight: torch.Tensor, tap: Tap | None) -> tuple[str, str, st
         return "dense", name, str(tuple(weight.shape)), "no linear layer or embedding was called with it"
     if tap.reason:
         return "dense", name, tap.layer, tap.reason
-    size = told(weight.numel() * weight.element_size())
-    return "factored", name, tap.layer, f"{tap.tokens:,} tokens: {told(tap.factor_bytes)} for {size}"
+    whole = size(weight.numel() * weight.element_size())
+    return "factored", name, tap.layer, f"{tap.tokens:,} tokens: {size(tap.factor_bytes)} for {whole}"
 
 
 def _columns(rows: list[tuple[str, str, str, str]]) -> list[str]:

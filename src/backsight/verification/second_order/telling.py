@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from backsight.text import listed
 from backsight.verification.custom import place_of
 from backsight.verification.differences import SMALLEST_SIZE
 from backsight.verification.directions import size_of
@@ -38,7 +39,7 @@ def _matters(wrong: Wrong) -> bool:
 
 
 def _lost(point: Point, wrongs: Sequence[Wrong], lost: Sequence[Lost]) -> WrongGradient:
-    names = _listed([each.name for each in lost])
+    names = listed([*dict.fromkeys(each.name for each in lost)])
     title = f"The second derivative of {point.operation.name} is silently wrong: autograd cannot see through {names}."
     fix = (
         f"Save the inputs of forward (ctx.save_for_backward) and compute {names} from them again in backward; or "
@@ -54,16 +55,11 @@ def _lost(point: Point, wrongs: Sequence[Wrong], lost: Sequence[Lost]) -> WrongG
 def _why(lost: Sequence[Lost]) -> str:
     if not lost[0].kept:
         return " ".join(dict.fromkeys(each.why for each in lost))
-    names, one = _listed([each.name for each in lost]), len(lost) == 1
+    names, one = listed([*dict.fromkeys(each.name for each in lost)]), len(lost) == 1
     return (
         f"{names} {'is' if one else 'are'} made in forward, which autograd does not record: when backward is "
         f"differentiated, {'it is a constant' if one else 'they are constants'}."
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = dict.fromkeys(names)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _unexplained(point: Point, wrongs: Sequence[Wrong]) -> WrongGradient:

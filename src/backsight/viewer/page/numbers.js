@@ -25,9 +25,9 @@ const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)} %` : num(v));
 const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.length ? shape.join(" × ") : "scalar");
 function bytes(n) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "KB", "MB", "GB", "TB"];
   let k = 0;
-  while (n >= 1000 && k < units.length - 1) { n /= 1000; k++; }
+  while (n >= 999.5 && k < units.length - 1) { n /= 1024; k++; }
   return `${k ? num(n) : n} ${units[k]}`;
 }
 function moment(seconds) {
