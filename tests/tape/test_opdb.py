@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from sharded import shards
 
 from backsight.tape import capture, document, graph_of
 
@@ -68,7 +69,7 @@ def gradients(roots, needing):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("shard", range(OPERATOR_SHARDS))
+@pytest.mark.parametrize("shard", shards(OPERATOR_SHARDS, 2))
 def test_every_differentiable_sample_of_every_operator(shard):
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -93,7 +94,7 @@ def test_every_differentiable_sample_of_every_operator(shard):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("shard", range(MODULE_SHARDS))
+@pytest.mark.parametrize("shard", shards(MODULE_SHARDS))
 def test_every_input_of_every_module(shard):
     from torch.testing._internal.common_modules import module_db
 

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from sharded import shards
 from torch import nn
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves
@@ -44,9 +45,10 @@ def alike(a, b):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_operation_gives_the_same_and_has_a_line():
+@pytest.mark.parametrize("shard", shards(4))
+def test_every_operation_gives_the_same_and_has_a_line(shard):
     different, without_line, nodes = [], [], 0
-    for op in op_db:
+    for op in op_db[shard::4]:
         if torch.float32 not in op.dtypes or not op.supports_autograd:
             continue
         samples = outcome(lambda op=op: list(op.sample_inputs("cpu", torch.float32, requires_grad=True))[:SAMPLES])
@@ -64,7 +66,7 @@ def test_every_operation_gives_the_same_and_has_a_line():
             made = [node for node in made if "AccumulateGrad" not in node.name()]
             nodes += len(made)
             without_line += [op.name for node in made if watch.line_of(node._sequence_nr()) is None]
-    assert nodes > 800
+    assert nodes > 180
     assert (different, without_line) == ([], [])
 
 

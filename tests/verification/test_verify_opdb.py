@@ -11,6 +11,7 @@ import pytest
 import torch
 from mutants import FAULTS, score, tallied
 from samples import samples
+from sharded import shards
 
 import backsight as bs
 
@@ -19,7 +20,7 @@ TESTED = (110, 110, 110, 110)
 """At least so many samples in each shard, so that the test cannot silently test nothing."""
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS))
 def test_no_operator_of_pytorch_is_accused(shard: int) -> None:
     tested = 0
     for sample in samples(1, shard, SHARDS):
@@ -47,11 +48,12 @@ def test_faults_are_found_and_right_backwards_are_not_accused() -> None:
     assert all(tallies[name].caught > 20 for name in FAULTS if name != "none")
 
 
-def test_no_module_of_pytorch_is_accused_and_its_state_is_put_back() -> None:
+@pytest.mark.parametrize("shard", shards(SHARDS))
+def test_no_module_of_pytorch_is_accused_and_its_state_is_put_back(shard: int) -> None:
     from torch.testing._internal.common_modules import module_db
 
     tested = 0
-    for info in module_db:
+    for info in module_db[shard::SHARDS]:
         if "FractionalMaxPool" in info.name:  # its samples do not fit it
             continue
         torch.manual_seed(0)
@@ -65,4 +67,4 @@ def test_no_module_of_pytorch_is_accused_and_its_state_is_put_back() -> None:
             assert not report.findings, f"{info.name}: {report}"
             assert all(torch.equal(before[name], dict(module.named_buffers())[name]) for name in before), info.name
             tested += report.ok
-    assert tested > 250
+    assert tested > 50

@@ -10,6 +10,7 @@ import walked
 from backward import differences, roots_of, same_bits, tensors_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharded import shards
 
 import backsight as bs
 
@@ -64,7 +65,7 @@ def test_hooks_do_not_run_and_the_walk_says_so():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("shard", range(len(OPERATORS)))
+@pytest.mark.parametrize("shard", shards(len(OPERATORS)))
 def test_samples_of_operators(shard):
     from torch.testing._internal.common_methods_invocations import op_db
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from backsight.recording._torch import registered
+from backsight.recording import registered
 
 
 class Armed(Protocol):

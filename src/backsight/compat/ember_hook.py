@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.compiler import is_compiling
 
-from backsight.recording._torch import note_trace, registered
+from backsight.recording import note_trace, registered
 from backsight.tape import uncompiled
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from backsight.compat.ember_rows import Row
-from backsight.recording._torch import is_uninitialized, registered
+from backsight.recording import is_uninitialized, registered
 from backsight.recording.nested import Arguments, arguments_of, tensors_in
 
 Found = tuple[str, str, torch.Tensor]

@@ -54,7 +54,7 @@ from backsight.compat.ember_metrics import Metric, Metrics
 from backsight.compat.ember_modules import Found, Watched, survey
 from backsight.compat.ember_rows import Row, Rows, get_stats, plain
 from backsight.compat.ember_tracker import claimed, emberTracker, last_words, spelt
-from backsight.recording._torch import in_transform
+from backsight.recording import in_transform
 from backsight.recording.voice import Voice, told
 from backsight.tape import in_backward
 from backsight.text import printable

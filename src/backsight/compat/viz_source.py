@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import Graph, Leaf, Node, Saved, grad_fn
-from backsight.tape._torch import CHECKED, RAW, identity
+from backsight.tape import CHECKED, RAW, Graph, Leaf, Node, Saved, grad_fn, identity
 from backsight.tape.walk import walk
 
 OUTPUT, BASE, LEAF, SAVED = "darkolivegreen1", "darkolivegreen3", "lightblue", "orange"

@@ -1,4 +1,7 @@
-"""`backsight demo`: a healthy script and two broken ones, run as a newcomer would; then the first, recorded."""
+"""`backsight demo`: a healthy script and two broken ones, run as a newcomer would; then the first, recorded.
+
+Offered to other rooms: `show`.
+"""
 
 from __future__ import annotations
 

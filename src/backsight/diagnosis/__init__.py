@@ -1,4 +1,8 @@
-"""Rules and explanations: from a graph, an error or a recording, to findings."""
+"""Rules and explanations: from a graph, an error or a recording, to findings.
+
+Offered to other rooms: `births`, `evidence.values`, `explained`, `heeding`, `live`, `live.deaf`, `rules.unmoved`,
+`wording`.
+"""
 
 from backsight.diagnosis.audit import audit, audit_at
 from backsight.diagnosis.explain import explain, explaining

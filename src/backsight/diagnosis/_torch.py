@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils import checkpoint
 
 from backsight.surface import code_of, take
-from backsight.tape._torch import RAW
+from backsight.tape import RAW
 
 ADD_PARAMETERS: CodeType | None = take(
     "torch.optim.Optimizer.add_param_group", "refused parameters", without=None, read=code_of

@@ -1,4 +1,7 @@
-"""Pictures of a graph: folded by module and by repetition, laid out here, in every format that people ask for."""
+"""Pictures of a graph: folded by module and by repetition, laid out here, in every format that people ask for.
+
+Offered to other rooms: `look`.
+"""
 
 from backsight.drawing.drawing import Drawing, draw
 from backsight.drawing.exports import NoRasteriser, networkx_graph

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from backsight.tape.graph import Graph
+from backsight.tape import Graph
 from backsight.tape.rows import Rows
 
 GroupKind = Literal["module", "repeat", "part"]

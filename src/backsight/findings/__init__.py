@@ -1,4 +1,7 @@
-"""`Finding`: one thing that a room has to say to the user, as data that prints itself well."""
+"""`Finding`: one thing that a room has to say to the user, as data that prints itself well.
+
+Offered to other rooms: `located`, `printing.page`, `printing.terminal`.
+"""
 
 from backsight.findings.finding import SEVERITIES, Finding, Severity, graver_or_equal, plain_text
 

@@ -1,4 +1,7 @@
-"""Gradient release: the optimizer steps inside of the backward pass, and gradients are freed as they are used."""
+"""Gradient release: the optimizer steps inside of the backward pass, and gradients are freed as they are used.
+
+Offered to other rooms: `bucket`, `data_parallel`, `placeholder`.
+"""
 
 from backsight.gradient_release.attach import release
 from backsight.gradient_release.errors import (

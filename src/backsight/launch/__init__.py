@@ -1,4 +1,7 @@
-"""Run an unmodified program exactly as `python` would, with an observer beside it."""
+"""Run an unmodified program exactly as `python` would, with an observer beside it.
+
+Offered to other rooms: `first_steps`, `lines`, `recording`, `reporting`, `summary`, `training`, `voice`.
+"""
 
 from backsight.launch.observer import Observer, Together
 from backsight.launch.program import run_module, run_script

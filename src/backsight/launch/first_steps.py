@@ -36,8 +36,7 @@ from backsight.tape import (
     uncompiled,
     unnumbered,
 )
-from backsight.tracing import Level, finest, watch
-from backsight.tracing._torch import has_compiled
+from backsight.tracing import Level, finest, has_compiled, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from backsight.recording._torch import CALL, keywords, registered, traced
+from backsight.recording import CALL, keywords, registered, traced
 from backsight.recording.called import lasting
 from backsight.recording.hook import turn
 from backsight.recording.nested import tensors_in

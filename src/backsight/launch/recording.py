@@ -16,8 +16,8 @@ from backsight.quiet import quietly
 
 if TYPE_CHECKING:
     from backsight.launch.models import Models
+    from backsight.recording import Recorder
     from backsight.recording.program import ProgramRecording
-    from backsight.recording.recorder import Recorder
 
 
 class RecordingObserver:

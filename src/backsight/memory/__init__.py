@@ -1,4 +1,7 @@
-"""Memory of a training step: measured as it runs, or forecast without running it."""
+"""Memory of a training step: measured as it runs, or forecast without running it.
+
+Offered to other rooms: `forecast`, `page`, `size`, `table`.
+"""
 
 from backsight.memory.document import memory_of
 from backsight.memory.forecast import forecast

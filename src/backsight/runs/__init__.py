@@ -1,4 +1,7 @@
-"""The store: what a recording measured, in files that survive a kill and are read while they are written."""
+"""The store: what a recording measured, in files that survive a kill and are read while they are written.
+
+Offered to other rooms: `opening`, `tensorboard`, `unlisted`.
+"""
 
 from backsight.runs.catalogue import Tensor
 from backsight.runs.derived import DERIVED

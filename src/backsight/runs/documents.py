@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backsight.runs import places
 from backsight.runs.errors import DamagedRun
 from backsight.runs.rank import Rank
 
-# These rooms stand beside and above the store, which must not need them: they are looked up when somebody asks.
-_READERS = {
-    places.GRAPH: ("backsight.tape", "graph_of"),
-    places.MEMORY: ("backsight.memory", "memory_of"),
-}
+if TYPE_CHECKING:
+    from backsight.memory import StepMemory
+    from backsight.tape import Graph
+
+
+# These rooms stand beside and above the store, which must not need them: they are imported when somebody asks, here and
+# nowhere else, and the import contract names this file.
+
+
+def _graph(held: Any) -> Graph:
+    from backsight.tape import graph_of
+
+    return graph_of(held)
+
+
+def _memory(held: Any) -> StepMemory:
+    from backsight.memory import memory_of
+
+    return memory_of(held)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {places.GRAPH: _graph, places.MEMORY: _memory}
 
 
 @dataclass(frozen=True)
@@ -48,9 +64,8 @@ class Documents:
             stamp = (rank.number, held.stamp)
             known = self._known.get(name)
             if known is None or known[0] != stamp:
-                room, reader = _READERS[name]
                 try:
-                    value = getattr(import_module(room), reader)(held.held)
+                    value = _READERS[name](held.held)
                 except Exception as error:  # whatever stands in it, the rest of the run can be read
                     raise DamagedRun(f"{rank.folder / name} is damaged: {error}.") from error
                 known = self._known[name] = stamp, Stored(held.step, value)

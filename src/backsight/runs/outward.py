@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from backsight.runs.export import export, tables
 from backsight.runs.gathering import Steps
 from backsight.runs.ranks import Ranks
 from backsight.runs.tensorboard import write_scalars
+
+if TYPE_CHECKING:
+    from backsight.diagnosis import Report
+    from backsight.runs.run import Run
 
 TENSORBOARD = ("mean", "std", "min", "max", "l2", "zero_fraction", "nonfinite")
 """The statistics that TensorBoard is given, if no others are asked for."""
@@ -21,19 +24,21 @@ class Outward:
     """What `Run` gives to others.
 
     Findings, reports and drawings are made in rooms that stand above this one, which must not need them: they are
-    looked up by name when somebody asks.
+    imported when somebody asks, here and nowhere else, and the import contract names this file.
     """
 
     _ranks: Ranks
 
-    def audit(self) -> Any:
+    def audit(self) -> Report:
         """Look for what went wrong, by rules, and return a `backsight.Report`.
 
             print(run.audit())
 
         The rules and their codes (BS301 and on) are listed in `docs/codes/`.
         """
-        return import_module("backsight.diagnosis").audit_run(self)
+        from backsight.diagnosis import audit_run
+
+        return audit_run(cast("Run", self))
 
     def to_report(self, path: str | os.PathLike[str]) -> Path:
         """Write one HTML file that shows the run by itself, and return its path.
@@ -44,8 +49,9 @@ class Outward:
             ValueError: if the file is not called .html.
             OSError: if it cannot be written.
         """
-        found: Path = import_module("backsight.viewer").to_report(self, path)
-        return found
+        from backsight.viewer import to_report
+
+        return to_report(cast("Run", self), path)
 
     def plot(self, tensor: str, stat: str, *, kind: str | None = None, steps: Steps = None, ax: Any = None) -> Any:
         """Draw one statistic of one tensor over the steps with matplotlib, and return the axes.
@@ -58,7 +64,9 @@ class Outward:
             NotInRun: as `series`.
             ImportError: if matplotlib is not installed.
         """
-        return import_module("backsight.viewer").plot(self, tensor, stat, kind=kind, steps=steps, ax=ax)
+        from backsight.viewer import plot
+
+        return plot(cast("Run", self), tensor, stat, kind=kind, steps=steps, ax=ax)
 
     def plot_heatmap(self, stat: str = "norm", kind: str = "grad", *, steps: Steps = None, ax: Any = None) -> Any:
         """Draw `heatmap` with matplotlib, tensors in the order of the modules, and return the axes.
@@ -69,7 +77,9 @@ class Outward:
             NotInRun: if the run does not hold it.
             ImportError: if matplotlib is not installed.
         """
-        return import_module("backsight.viewer").plot_heatmap(self, stat, kind, steps=steps, ax=ax)
+        from backsight.viewer import plot_heatmap
+
+        return plot_heatmap(cast("Run", self), stat, kind, steps=steps, ax=ax)
 
     def export(self, path: str | os.PathLike[str], *, by_rank: bool = False) -> Path:
         """Write all rows, tensor by tensor, to one file, and return its path.

@@ -1,4 +1,8 @@
-"""What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed."""
+"""What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed.
+
+Offered to other rooms: `ancestry`, `bindings`, `body`, `cells`, `changes`, `cut_rules`, `definitions`, `in_place`,
+`keeping`, `leaf_last`, `out_of_place`.
+"""
 
 from backsight.source.bindings import assignments, rebinding
 from backsight.source.body import Body, Place, function_at, statement_at

@@ -1,4 +1,7 @@
 """What happened in a training, as events: seen by a watch, or read from the frames and the source text of a failure.
 
 An explanation asks for events (`changes`) and puts them into words; it never asks where they come from.
+
+Offered to other rooms: `changes`, `evaluated`, `failure`, `fixes`, `memory`, `sections`, `spelling`, `stepping`,
+`subject`.
 """

@@ -1,10 +1,22 @@
-"""What autograd recorded, as plain data."""
+"""What autograd recorded, as plain data.
+
+Offered to other rooms: `calling`, `caption`, `capture`, `cells`, `errors`, `fold`, `modules`, `ops`, `queries`,
+`reading`, `rows`, `saved`, `walk`.
+"""
 
 from backsight.tape._torch import (
+    CHECKED,
     ENGINE_CALLS,
+    NO_SEQUENCE,
+    RAW,
+    EngineCall,
     backward_number,
+    can_read,
+    forward_class,
     grad_fn,
+    identity,
     in_backward,
+    input_metadata,
     is_jit_traced,
     is_leaf,
     is_mended,
@@ -14,6 +26,7 @@ from backsight.tape._torch import (
     no_jit_trace,
     no_torch_dispatch,
     no_torch_function,
+    raw_of_custom,
     registered,
     sequence_number,
     storage_key,
@@ -39,10 +52,14 @@ from backsight.tape.unnumbered import unnumbered
 from backsight.tape.walk import TooManyNodes
 
 __all__ = [
+    "CHECKED",
     "ENGINE_CALLS",
+    "NO_SEQUENCE",
+    "RAW",
     "BadDocument",
     "CallLog",
     "Edge",
+    "EngineCall",
     "Graph",
     "Hushed",
     "Leaf",
@@ -59,11 +76,15 @@ __all__ = [
     "announce",
     "announce_lines",
     "backward_number",
+    "can_read",
     "capture",
     "document",
+    "forward_class",
     "grad_fn",
     "graph_of",
+    "identity",
     "in_backward",
+    "input_metadata",
     "is_captured",
     "is_jit_traced",
     "is_leaf",
@@ -76,6 +97,7 @@ __all__ = [
     "no_torch_dispatch",
     "no_torch_function",
     "parameters_in",
+    "raw_of_custom",
     "registered",
     "sequence_number",
     "storage_key",

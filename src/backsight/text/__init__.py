@@ -1,4 +1,7 @@
-"""Whatever is shown, as text: what others have named cannot steer a terminal, sizes and lists are alike; no PyTorch."""
+"""Whatever is shown, as text: what others have named cannot steer a terminal, sizes and lists are alike; no PyTorch.
+
+Offered to other rooms: `console`, `rich`.
+"""
 
 from backsight.text.characters import inert, printable
 from backsight.text.stdout import for_stdout

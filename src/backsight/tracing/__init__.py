@@ -1,5 +1,9 @@
-"""What happens while a program runs."""
+"""What happens while a program runs.
 
+Offered to other rooms: `around`, `births`, `callers`, `changes`, `moves`, `steps`, `watch`.
+"""
+
+from backsight.tracing._torch import has_compiled
 from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
@@ -20,6 +24,7 @@ __all__ = [
     "cleaned",
     "current",
     "finest",
+    "has_compiled",
     "report_errors",
     "watch",
 ]

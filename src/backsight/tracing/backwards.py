@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backsight.tape import ENGINE_CALLS
-from backsight.tape._torch import EngineCall as Call
+from backsight.tape import EngineCall as Call
 from backsight.tracing._torch import next_number
 from backsight.tracing.facts import Backward
 from backsight.tracing.intervals import Threads

@@ -20,8 +20,18 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.naming.roots import ours
-from backsight.tape import Living, is_captured, no_torch_dispatch, no_torch_function, sequence_number, unnumbered
-from backsight.tape._torch import RAW, can_read, forward_class, raw_of_custom
+from backsight.tape import (
+    RAW,
+    Living,
+    can_read,
+    forward_class,
+    is_captured,
+    no_torch_dispatch,
+    no_torch_function,
+    raw_of_custom,
+    sequence_number,
+    unnumbered,
+)
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
 from backsight.tracing._torch import is_traced

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import torch
 
 from backsight.naming.frames import is_function, locals_of
-from backsight.tape import sequence_number
-from backsight.tape._torch import forward_class
+from backsight.tape import forward_class, sequence_number
 from backsight.tracing.intervals import Intervals
 from backsight.tracing.program import innermost, is_programs
 from backsight.tracing.sites import Site, Sites, node_of

@@ -1,4 +1,7 @@
-"""Is this backward right? Each operation's gradient tested against its forward, and explained where it is wrong."""
+"""Is this backward right? Each operation's gradient tested against its forward, and explained where it is wrong.
+
+Offered to other rooms: `manual`.
+"""
 
 from backsight.verification.codes import CODES
 from backsight.verification.errors import NothingToVerify

@@ -1,4 +1,7 @@
-"""The viewer: runs as one sees them in a browser, in a notebook, and in one file."""
+"""The viewer: runs as one sees them in a browser, in a notebook, and in one file.
+
+Offered to other rooms: `command`.
+"""
 
 from backsight.viewer.library import Library
 from backsight.viewer.notebook import View, view

@@ -9,7 +9,7 @@ import torch
 import torch.utils.checkpoint
 
 from backsight.surface import take, there
-from backsight.tape._torch import CHECKED, RAW
+from backsight.tape import CHECKED, RAW
 
 _WRAPPED = 2**63
 """Saved integers are read without their sign: a `dim` of -1 comes back as 2**64 - 1."""

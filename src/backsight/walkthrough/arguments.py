@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from backsight.tape._torch import forward_class
+from backsight.tape import forward_class
 from backsight.walkthrough.formulas import Formula
 
 

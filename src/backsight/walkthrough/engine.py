@@ -17,7 +17,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from backsight.random_state import RandomStream, random_state_kept
-from backsight.tape._torch import NO_SEQUENCE, input_metadata
+from backsight.tape import NO_SEQUENCE, input_metadata
 from backsight.tape.walk import Walk
 from backsight.walkthrough._torch import inside, recompute_once
 from backsight.walkthrough.call import call, fitted

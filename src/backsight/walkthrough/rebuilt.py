@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape._torch import input_metadata
+from backsight.tape import input_metadata
 from backsight.walkthrough._torch import saved
 from backsight.walkthrough.arguments import argument_names
 from backsight.walkthrough.formulas import Formula

@@ -14,8 +14,7 @@ from backsight.source import Body, Place, function_at
 from backsight.source.body import statements
 from backsight.story.failure import Failure, method
 from backsight.story.memory import maker_of, needs_gradient
-from backsight.tape import no_torch_function
-from backsight.tape._torch import forward_class, input_metadata
+from backsight.tape import forward_class, input_metadata, no_torch_function
 from backsight.tape.capture import root_edges
 from backsight.tape.walk import walk
 

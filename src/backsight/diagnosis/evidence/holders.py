@@ -8,8 +8,7 @@ from types import FrameType
 import torch
 
 from backsight.naming import Name, search
-from backsight.tape import Graph, capture, no_torch_function, tensors_in
-from backsight.tape._torch import identity, sequence_number
+from backsight.tape import Graph, capture, identity, no_torch_function, sequence_number, tensors_in
 
 
 def made_in(graph: Graph, value: object) -> list[int]:

@@ -19,8 +19,7 @@ from backsight.diagnosis.live.census import maker, with_history
 from backsight.diagnosis.live.holders import names_of, pattern
 from backsight.diagnosis.live.pieces import Pinned, labels, leaf_memory, pinned, without_consumer
 from backsight.naming import Name
-from backsight.tape import no_torch_function
-from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape import NO_SEQUENCE, no_torch_function
 from backsight.tape.walk import Walk, walk
 from backsight.tracing import Watch, current
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backsight.tape._torch import CHECKED, NO_SEQUENCE, RAW, forward_class, storage_key
+from backsight.tape import CHECKED, NO_SEQUENCE, RAW, forward_class, storage_key
 from backsight.tape.saved import kept_by, memory, was_freed
 from backsight.tape.walk import Walk
 

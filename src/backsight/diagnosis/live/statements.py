@@ -18,8 +18,7 @@ from backsight.source import Body, loop_facts
 from backsight.source.body import body_around, functions
 from backsight.source.keeping import Keeping, keepings
 from backsight.story.memory import shape_of
-from backsight.tape import no_torch_function
-from backsight.tape._torch import sequence_number
+from backsight.tape import no_torch_function, sequence_number
 
 _MOST = 1000
 """Results that are asked for their node, the nearest first: asking makes a wrapper, see the guard's note."""

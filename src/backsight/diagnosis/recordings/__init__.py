@@ -17,7 +17,7 @@ from backsight.diagnosis.recordings import (
     update_ratio,
     vanishing,
 )
-from backsight.diagnosis.recordings.audit_run import audit_run
+from backsight.diagnosis.recordings.auditing import audit_run
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import RULES, Rule, rule
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape._torch import raw_of_custom
+from backsight.tape import raw_of_custom
 from backsight.verification._torch import GENERATED, library
 
 

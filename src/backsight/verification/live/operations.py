@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backsight.tape._torch import forward_class
+from backsight.tape import forward_class
 from backsight.tape.ops import op_name
 from backsight.verification._torch import operator_name
 from backsight.verification.definition import Definition

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.tape._torch import input_metadata
+from backsight.tape import input_metadata
 from backsight.tape.rows import dtype_name
 from backsight.verification.conduct import Changed, Coarse, Conduct, told
 from backsight.verification.custom import place_of

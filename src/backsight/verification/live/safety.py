@@ -13,8 +13,7 @@ import torch
 
 from backsight.random_state import random_state_kept
 from backsight.source.body import dotted
-from backsight.tape import Node
-from backsight.tape._torch import forward_class
+from backsight.tape import Node, forward_class
 from backsight.verification._torch import same_versions
 from backsight.verification.custom import body_of
 from backsight.verification.live._torch import saved_handles

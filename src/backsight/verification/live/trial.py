@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import Node
-from backsight.tape._torch import forward_class, input_metadata
+from backsight.tape import Node, forward_class, input_metadata
 from backsight.tape.calling import BackwardRaises, call, fitted
 from backsight.verification.definition import Definition
 from backsight.verification.errors import raised

@@ -16,7 +16,7 @@ import torch
 
 from backsight.source import Body, Place, cuts
 from backsight.source.body import statements
-from backsight.tape._torch import forward_class, grad_fn
+from backsight.tape import forward_class, grad_fn
 from backsight.verification.custom import body_of, method, returned
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.operation import Operation

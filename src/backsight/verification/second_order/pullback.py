@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from backsight.tape._torch import grad_fn
+from backsight.tape import grad_fn
 from backsight.tape.walk import walk
 from backsight.verification.directions import drawn
 from backsight.verification.errors import CannotTest

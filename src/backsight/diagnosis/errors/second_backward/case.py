@@ -19,8 +19,7 @@ from backsight.source.body import dotted, expressions
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.memory import maker_of, shape_of
 from backsight.story.sections import results_of
-from backsight.tape import Graph, Node
-from backsight.tape._torch import NO_SEQUENCE
+from backsight.tape import NO_SEQUENCE, Graph, Node
 from backsight.tracing import Backward, Watch, current
 
 
