@@ -7,7 +7,7 @@ BIN     := $(VENV)/bin
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 KERNEL  := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
-.PHONY: demo test test-all accept device lint docs bench package matrix coverage setup clean
+.PHONY: demo test test-all accept device lint scripts docs bench package matrix coverage setup clean
 
 setup: $(BIN)/.installed
 
@@ -40,6 +40,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The scripts and styles of our pages, formatted and checked; needs node and the npm registry. FIX=--write mends them.
+scripts:
+	npx --yes @biomejs/biome@2.6.8 check $(FIX) .
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -15,7 +15,8 @@ import backsight
 from backsight.drawing import Look, Pin, staged
 from backsight.drawing.card import card
 from backsight.drawing.layout import laid_out
-from backsight.drawing.page import SCRIPTS, _own, page
+from backsight.drawing.page import SCRIPTS, page
+from backsight.text.page import own
 
 EVIL = "</script><script>alert(1)</script><!-- \u2028 & \"' <img src=x onerror=alert(2)>"
 
@@ -64,7 +65,7 @@ def test_no_name_becomes_markup_or_script():
 
 
 def test_the_script_makes_no_markup_of_text():
-    script = "".join(map(_own, SCRIPTS))
+    script = own("backsight.drawing.page", *SCRIPTS)
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(|fetch\(|import\(", script
     )
@@ -116,7 +117,7 @@ def test_the_page_lays_out_as_the_svg_does(graph):
         "shown": list(scene.shown),
         "links": scene.shown_links,
     }
-    script = _own("layout.js") + _own("nesting.js") + _PARITY
+    script = own("backsight.drawing.page", "layout.js", "nesting.js") + _PARITY
     done = subprocess.run(["node", "-e", script], input=json.dumps(given), capture_output=True, text=True, check=True)
     made = json.loads(done.stdout)
     frames = {i: place for i, *place in made["frames"]}
@@ -132,4 +133,5 @@ def test_the_page_lays_out_as_the_svg_does(graph):
 @node
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_each_script_is_valid_as_it_is_shipped(name):
-    subprocess.run(["node", "--check", "-"], input=_own(name), capture_output=True, text=True, check=True)
+    script = own("backsight.drawing.page", name)
+    subprocess.run(["node", "--check", "-"], input=script, capture_output=True, text=True, check=True)

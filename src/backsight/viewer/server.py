@@ -18,7 +18,7 @@ from backsight.runs import RunError
 from backsight.viewer.answers import listing
 from backsight.viewer.guard import Guard
 from backsight.viewer.library import Library, NoSuchThing
-from backsight.viewer.page import document, script, style
+from backsight.viewer.page import script, served, style
 from backsight.viewer.question import Answer, BadQuestion
 
 AT_ONCE = 4
@@ -51,7 +51,7 @@ class _Served:
         self._limiter: CapacityLimiter | None = None
 
     async def page(self, request: Request) -> Response:
-        return Response(document(live=True), media_type="text/html")
+        return Response(served(), media_type="text/html")
 
     async def script(self, request: Request) -> Response:
         return Response(script(), media_type="text/javascript")

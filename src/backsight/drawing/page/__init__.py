@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from functools import cache
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from backsight.drawing.layout import Frame
@@ -14,12 +11,12 @@ from backsight.drawing.legend import Entry, legend
 from backsight.drawing.palette import DARK, LIGHT, css, substituted
 from backsight.drawing.scene import Box, Scene
 from backsight.drawing.svg import sample
+from backsight.text.page import data, document, own, script, style
 
 TOLD = 5000
 """In a page with more boxes than this, they do not tell their details: it would no longer be a page."""
 
 SCRIPTS = ("layout.js", "nesting.js", "view.js", "hands.js")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _COLOURS = """\
 body{background:$page;color:$ink}
 header,footer{background:$frame;border-color:$edge}
@@ -47,17 +44,9 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
         scene: the picture; the page shows at first what it shows.
         tell: what a box tells when it is pointed at.
     """
-    style = css() + _own("page.css") + _both(_COLOURS)
-    data = json.dumps(_data(scene, tell), ensure_ascii=False, separators=(",", ":"))
-    for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        data = data.replace(harmful, harmless)
     title = escape(scene.title)
     entries = "".join(_entry(entry) for line in legend(scene, scene.boxes) for entry in line)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{title}</title><style>{style}</style></head>
-<body><header><h1 title="{title}">{title}</h1><p>{escape(scene.summary)}</p><nav>
+    body = f"""<header><h1 title="{title}">{title}</h1><p>{escape(scene.summary)}</p><nav>
 <span id="count" aria-live="polite"></span><input id="find" type="search" placeholder="find  /" aria-label="find">
 <button id="open" title="o">open all</button><button id="close" title="c">close all</button>
 <button id="fit" title="f">fit</button><button id="in" aria-label="zoom in" title="+">+</button>
@@ -65,23 +54,14 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
 <svg id="stage" class="bs" role="group" aria-label="{title}"><g id="world"></g></svg>
 <footer>{entries}<span id="say" role="status"></span></footer>{_remarks(scene)}
 <div id="tip" role="tooltip" hidden></div>
-<script type="application/json" id="scene">{data}</script>
-<script>"use strict";
-{"".join(map(_own, SCRIPTS))}</script></body></html>
-"""
+{data("scene", _data(scene, tell))}
+{script(own(__package__, *SCRIPTS))}"""
+    return document(scene.title, body, head=style(css() + own(__package__, "page.css") + _both(_COLOURS)))
 
 
 def _both(colours: str) -> str:
     light, dark = substituted(colours, LIGHT), substituted(colours, DARK)
     return f"{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n"
-
-
-@cache
-def _own(name: str) -> str:
-    """Return one of the page's own files, without indentation and comments on lines of their own."""
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    lines = (line.strip() for line in text.split("\n"))
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
 
 
 def _data(scene: Scene, tell: Callable[[Box], str]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 // What the reader does: pan, zoom, open, close, search, trace, by mouse, touch and keyboard.
 // --- where the eye is --------------------------------------------------------------------------------
-let x = 0, y = 0, k = 1;
+let x = 0,
+  y = 0,
+  k = 1;
 const move = () => world.setAttribute("transform", `translate(${f1(x)} ${f1(y)}) scale(${k.toFixed(4)})`);
 function zoom(factor, cx = stage.clientWidth / 2, cy = stage.clientHeight / 2) {
   const now = Math.min(4, Math.max(0.02, k * factor));
@@ -10,7 +12,8 @@ function zoom(factor, cx = stage.clientWidth / 2, cy = stage.clientHeight / 2) {
   move();
 }
 function fit(readable) {
-  const w = stage.clientWidth - 32, h = stage.clientHeight - 32;
+  const w = stage.clientWidth - 32,
+    h = stage.clientHeight - 32;
   k = Math.min(1.25, w / layout.width, h / layout.height);
   if (readable) k = Math.max(k, Math.min(1, w / layout.width));
   x = (stage.clientWidth - layout.width * k) / 2;
@@ -20,7 +23,10 @@ function fit(readable) {
 function bringIntoView(i) {
   const f = layout.frames.get(scene.standsFor[i]);
   if (!f) return;
-  const l = x + f.x * k, t = y + f.y * k, r = l + f.width * k, b = t + f.height * k;
+  const l = x + f.x * k,
+    t = y + f.y * k,
+    r = l + f.width * k,
+    b = t + f.height * k;
   if (l < 20 || r > stage.clientWidth - 20) x += stage.clientWidth / 2 - (l + r) / 2;
   if (t < 20 || b > stage.clientHeight - 20) y += stage.clientHeight / 2 - (t + b) / 2;
   move();
@@ -67,13 +73,20 @@ function openTo(i) {
 }
 function press(b) {
   if (isGroup(b)) toggle(b, !b.open);
-  else { traced = traced === b.index ? null : b.index; light(); }
+  else {
+    traced = traced === b.index ? null : b.index;
+    light();
+  }
 }
 
 // --- searching ---------------------------------------------------------------------------------------------
-const hay = boxes.map((b) => [b.name, b.op, b.shape, b.root, b.told, ...b.chips.map((c) => c[1])].join("\n").toLowerCase());
+const hay = boxes.map((b) =>
+  [b.name, b.op, b.shape, b.root, b.told, ...b.chips.map((c) => c[1])].join("\n").toLowerCase(),
+);
 function search(words) {
-  found = words ? boxes.filter((b) => !isGroup(b) && hay[b.index].includes(words.toLowerCase())).map((b) => b.index) : [];
+  found = words
+    ? boxes.filter((b) => !isGroup(b) && hay[b.index].includes(words.toLowerCase())).map((b) => b.index)
+    : [];
   at = -1;
   light();
   $("count").textContent = words ? `${found.length.toLocaleString("en")} found` : "";
@@ -93,7 +106,8 @@ function hint(g, cx, cy) {
   tip.hidden = !g;
   if (!g) return;
   tip.textContent = g.box.told + g.box.pins.map((n) => `\n(${n}) ${data.remarks[n - 1]}`).join("");
-  const w = tip.offsetWidth, h = tip.offsetHeight;
+  const w = tip.offsetWidth,
+    h = tip.offsetHeight;
   tip.style.left = Math.max(8, Math.min(cx + 14, innerWidth - w - 8)) + "px";
   tip.style.top = Math.max(8, cy + 18 + h > innerHeight ? cy - h - 12 : cy + 18) + "px";
 }
@@ -102,34 +116,63 @@ function hint(g, cx, cy) {
 const target = (e) => e.target.closest && e.target.closest(".box,.knob");
 const held = new Map();
 let dragged = false;
-stage.addEventListener("pointerdown", (e) => { held.set(e.pointerId, [e.clientX, e.clientY]); dragged = false; });
+stage.addEventListener("pointerdown", (e) => {
+  held.set(e.pointerId, [e.clientX, e.clientY]);
+  dragged = false;
+});
 addEventListener("pointermove", (e) => {
   const old = held.get(e.pointerId);
-  if (!old) { const g = target(e); hint(g, e.clientX, e.clientY); return; }
-  const dx = e.clientX - old[0], dy = e.clientY - old[1];
+  if (!old) {
+    const g = target(e);
+    hint(g, e.clientX, e.clientY);
+    return;
+  }
+  const dx = e.clientX - old[0],
+    dy = e.clientY - old[1];
   if (!dragged && Math.abs(dx) + Math.abs(dy) < 4) return;
   dragged = true;
   hint(null);
   if (held.size === 2) {
-    const other = [...held].find(([id]) => id !== e.pointerId)[1], box = stage.getBoundingClientRect();
-    const was = Math.hypot(old[0] - other[0], old[1] - other[1]), is = Math.hypot(e.clientX - other[0], e.clientY - other[1]);
+    const other = [...held].find(([id]) => id !== e.pointerId)[1],
+      box = stage.getBoundingClientRect();
+    const was = Math.hypot(old[0] - other[0], old[1] - other[1]),
+      is = Math.hypot(e.clientX - other[0], e.clientY - other[1]);
     zoom(is / (was || 1), other[0] - box.left, other[1] - box.top);
-  } else { x += dx; y += dy; move(); }
+  } else {
+    x += dx;
+    y += dy;
+    move();
+  }
   held.set(e.pointerId, [e.clientX, e.clientY]);
 });
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, (e) => held.delete(e.pointerId));
 stage.addEventListener("click", (e) => {
   const g = target(e);
   if (dragged) return;
-  if (g) { hint(null); press(g.box); } else if (traced !== null) { traced = null; light(); }
+  if (g) {
+    hint(null);
+    press(g.box);
+  } else if (traced !== null) {
+    traced = null;
+    light();
+  }
 });
-stage.addEventListener("wheel", (e) => {
-  e.preventDefault();
-  hint(null);
-  const box = stage.getBoundingClientRect(), lines = e.deltaMode ? 16 : 1;
-  if (e.ctrlKey || e.metaKey || !e.shiftKey) zoom(Math.exp(-e.deltaY * lines * 0.0015), e.clientX - box.left, e.clientY - box.top);
-  else { x -= e.deltaY * lines; move(); }
-}, { passive: false });
+stage.addEventListener(
+  "wheel",
+  (e) => {
+    e.preventDefault();
+    hint(null);
+    const box = stage.getBoundingClientRect(),
+      lines = e.deltaMode ? 16 : 1;
+    if (e.ctrlKey || e.metaKey || !e.shiftKey)
+      zoom(Math.exp(-e.deltaY * lines * 0.0015), e.clientX - box.left, e.clientY - box.top);
+    else {
+      x -= e.deltaY * lines;
+      move();
+    }
+  },
+  { passive: false },
+);
 // On the window: an SVG element that listens to the focus would itself take it.
 addEventListener("focusin", (e) => {
   const g = target(e);
@@ -142,19 +185,40 @@ addEventListener("focusout", () => hint(null));
 $("find").addEventListener("input", (e) => search(e.target.value));
 $("find").addEventListener("keydown", (e) => {
   if (e.key === "Enter") nextHit(e.shiftKey ? -1 : 1);
-  if (e.key === "Escape") { e.target.value = ""; search(""); e.target.blur(); }
+  if (e.key === "Escape") {
+    e.target.value = "";
+    search("");
+    e.target.blur();
+  }
   e.stopPropagation();
 });
-for (const [id, act] of [["open", openAll], ["close", closeAll], ["fit", () => fit()], ["in", () => zoom(1.25)], ["out", () => zoom(0.8)]])
+for (const [id, act] of [
+  ["open", openAll],
+  ["close", closeAll],
+  ["fit", () => fit()],
+  ["in", () => zoom(1.25)],
+  ["out", () => zoom(0.8)],
+])
   $(id).addEventListener("click", act);
 function neighbour(b, next) {
   const inside = (i) => scene.standsFor[i] === b.index;
-  for (let i = 0; i < boxes.length; i++) if (inside(i)) for (const j of next[i]) if (!inside(j)) return scene.standsFor[j];
+  for (let i = 0; i < boxes.length; i++)
+    if (inside(i)) for (const j of next[i]) if (!inside(j)) return scene.standsFor[j];
   return -1;
 }
 const KEYS = {
-  "/": () => $("find").focus(), f: () => fit(), o: openAll, c: closeAll, "+": () => zoom(1.25), "=": () => zoom(1.25),
-  "-": () => zoom(0.8), Escape: () => { traced = null; hint(null); light(); },
+  "/": () => $("find").focus(),
+  f: () => fit(),
+  o: openAll,
+  c: closeAll,
+  "+": () => zoom(1.25),
+  "=": () => zoom(1.25),
+  "-": () => zoom(0.8),
+  Escape: () => {
+    traced = null;
+    hint(null);
+    light();
+  },
 };
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
@@ -173,12 +237,19 @@ addEventListener("keydown", (e) => {
 });
 // On one sheet; what could then not be read runs over several, at most as wide as one of A4 is.
 addEventListener("beforeprint", () => {
-  const w = layout.width + 32, h = layout.height + 80, scale = Math.min(1, 700 / w), long = h * scale > 1800;
+  const w = layout.width + 32,
+    h = layout.height + 80,
+    scale = Math.min(1, 700 / w),
+    long = h * scale > 1800;
   stage.setAttribute("viewBox", `-16 ${long ? -64 : -16} ${w} ${h}`);
   world.removeAttribute("transform");
   document.body.classList.toggle("long", long);
   if (long) stage.style.height = h * scale + "px";
 });
-addEventListener("afterprint", () => { stage.removeAttribute("viewBox"); stage.style.height = ""; move(); });
+addEventListener("afterprint", () => {
+  stage.removeAttribute("viewBox");
+  stage.style.height = "";
+  move();
+});
 show();
 fit(true);

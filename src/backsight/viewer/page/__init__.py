@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import cache
-from html import escape
-from importlib.resources import files
 from typing import Any
 
 from backsight.drawing import css
+from backsight.text.page import data, document, own
 
 SCRIPTS = (
     "numbers.js",
@@ -39,10 +37,9 @@ _ICON = (
 )
 
 
-def document(live: bool, title: str = "backsight") -> str:
-    """Return the page as the viewer serves it."""
-    assert live
-    return _document(title, '<link rel="stylesheet" href="viewer.css">', '<script src="viewer.js"></script>', "")
+def served() -> str:
+    """Return the page as the viewer serves it, which sends the policy itself."""
+    return _document("backsight", '<link rel="stylesheet" href="viewer.css">', '<script src="viewer.js"></script>', "")
 
 
 def report(title: str, answers: Mapping[str, Any]) -> str:
@@ -50,40 +47,26 @@ def report(title: str, answers: Mapping[str, Any]) -> str:
 
     The only script that its policy lets run is our own, by its hash; whatever a name holds is data.
     """
-    data = json.dumps(answers, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028")):
-        data = data.replace(harmful, harmless)
     code, look = script(), style()
     policy = f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(look)}; img-src data:; base-uri 'none'"
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}"><style>{look}</style>'
-    held = f'<script type="application/json" id="answers">{data}</script>'
-    return _document(title, head, f"<script>{code}</script>", held)
+    return _document(title, f"<style>{look}</style>", f"{data('answers', answers)}<script>{code}</script>", policy)
 
 
 @cache
 def script() -> str:
     """Return the script."""
-    parts = "\n".join(_own(name) for name in SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+    return f'"use strict";\n(() => {{\n{own(__package__, *SCRIPTS)}}})();\n'
 
 
 @cache
 def style() -> str:
     """Return the style sheet."""
-    return _own("viewer.css") + css()
+    return own(__package__, "viewer.css") + css()
 
 
-def _document(title: str, head: str, tail: str, held: str) -> str:
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<meta name="color-scheme" content="light dark">{head}
-<link rel="icon" href="{_ICON}"><title>{escape(title)}</title></head>
-<body><div id="app"><noscript>This page needs JavaScript.</noscript></div>{held}{tail}</body></html>
-"""
-
-
-def _own(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _document(title: str, head: str, tail: str, policy: str) -> str:
+    body = f'<div id="app"><noscript>This page needs JavaScript.</noscript></div>{tail}'
+    return document(title, body, head=f'{head}<link rel="icon" href="{_ICON}">', policy=policy)
 
 
 def _hash(text: str) -> str:

@@ -1,65 +1,140 @@
 // The app: the address says everything that is shown, so that a link shows it again.
-const VIEWS = [["heatmap", "Heatmap"], ["graph", "Graph"], ["findings", "Findings"], ["memory", "Memory"], ["compare", "Compare"], ["about", "About"]];
-const PAGES = { heatmap: heatmapPage, tensor: tensorPage, graph: graphPage, findings: findingsPage, memory: memoryPage, compare: comparePage, about: aboutPage };
+const VIEWS = [
+  ["heatmap", "Heatmap"],
+  ["graph", "Graph"],
+  ["findings", "Findings"],
+  ["memory", "Memory"],
+  ["compare", "Compare"],
+  ["about", "About"],
+];
+const PAGES = {
+  heatmap: heatmapPage,
+  tensor: tensorPage,
+  graph: graphPage,
+  findings: findingsPage,
+  memory: memoryPage,
+  compare: comparePage,
+  about: aboutPage,
+};
 const REFRESH = 2500;
 
 function address(state) {
-  if (state.page === "runs" || (!state.run && LIVE)) return `#/${state.find ? `?find=${encodeURIComponent(state.find)}` : ""}`;
-  const given = Object.entries(state).filter(([key, value]) => !["page", "run"].includes(key) && value !== undefined && value !== "");
+  if (state.page === "runs" || (!state.run && LIVE))
+    return `#/${state.find ? `?find=${encodeURIComponent(state.find)}` : ""}`;
+  const given = Object.entries(state).filter(
+    ([key, value]) => !["page", "run"].includes(key) && value !== undefined && value !== "",
+  );
   const query = given.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
   return `#/${encodeURIComponent(state.run)}/${state.page || "heatmap"}${query ? `?${query}` : ""}`;
 }
 function stateIn(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
-  const [run, page] = path.split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  const [run, page] = path.split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
   const given = Object.fromEntries(new URLSearchParams(query || ""));
-  const kept = Object.fromEntries(["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"].filter((k) => k in given).map((k) => [k, given[k]]));
+  const kept = Object.fromEntries(
+    ["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"]
+      .filter((k) => k in given)
+      .map((k) => [k, given[k]]),
+  );
   for (const name of ["first", "last", "step"]) if (name in kept && !/^\d+$/.test(kept[name])) delete kept[name];
   if (!run) return LIVE ? { page: "runs", ...kept } : { page: "heatmap", run: held.name, ...kept };
   return { page: page in PAGES ? page : "heatmap", run, ...kept };
 }
 
 const app = {
-  signal: undefined, refreshed: null, info: null, left: null, keys: null,
-  go(state) { follow(address(state)); },
+  signal: undefined,
+  refreshed: null,
+  info: null,
+  left: null,
+  keys: null,
+  go(state) {
+    follow(address(state));
+  },
   // Put into the address what the page already shows.
-  note(state) { here = address(state); move("replaceState"); },
+  note(state) {
+    here = address(state);
+    move("replaceState");
+  },
 };
 // In the frame of a notebook a page has no address of its own, nor a history: it keeps its place itself.
 let here = location.hash;
-function move(how) { try { history[how](null, "", here); } catch { /* see above */ } }
+function move(how) {
+  try {
+    history[how](null, "", here);
+  } catch {
+    /* see above */
+  }
+}
 function follow(to) {
   if (to === here) return;
   here = to;
   move("pushState");
   show();
 }
-const root = document.getElementById("app"), main = h("main", { id: "main", tabindex: "-1" }), top_ = h("header", { class: "top" });
-let abort = null, timer = null, turn = 0;
+const root = document.getElementById("app"),
+  main = h("main", { id: "main", tabindex: "-1" }),
+  top_ = h("header", { class: "top" });
+let abort = null,
+  timer = null,
+  turn = 0;
 
 function drawTop(state, info) {
   const views = VIEWS.filter(([page]) => LIVE || page !== "compare");
-  fill(top_, h("a", { class: "brand", href: LIVE ? "#/" : address({ page: "heatmap", run: state.run }) }, mark(), "backsight"),
-    state.run ? [h("span", { class: "sep" }, "/"), h("h1", { title: state.run }, state.run),
-      info ? h("span", { class: `state ${stateOf(info)}` }, info.state) : null,
-      h("nav", { "aria-label": "views" }, views.map(([page, text]) => link({ page, run: state.run }, text, { "aria-current": state.page === page || (page === "heatmap" && state.page === "tensor") ? "page" : null })))] : null,
-    info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null);
-  const shown = top_.querySelector("[aria-current]"), nav = top_.querySelector("nav");
+  fill(
+    top_,
+    h("a", { class: "brand", href: LIVE ? "#/" : address({ page: "heatmap", run: state.run }) }, mark(), "backsight"),
+    state.run
+      ? [
+          h("span", { class: "sep" }, "/"),
+          h("h1", { title: state.run }, state.run),
+          info ? h("span", { class: `state ${stateOf(info)}` }, info.state) : null,
+          h(
+            "nav",
+            { "aria-label": "views" },
+            views.map(([page, text]) =>
+              link({ page, run: state.run }, text, {
+                "aria-current": state.page === page || (page === "heatmap" && state.page === "tensor") ? "page" : null,
+              }),
+            ),
+          ),
+        ]
+      : null,
+    info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null,
+  );
+  const shown = top_.querySelector("[aria-current]"),
+    nav = top_.querySelector("nav");
   if (shown) nav.scrollLeft = shown.offsetLeft + shown.offsetWidth - nav.offsetLeft - nav.clientWidth; // where it is narrow
 }
 function mark() {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [k, v] of Object.entries({ viewBox: "0 0 20 20", width: 20, height: 20, "aria-hidden": "true" })) svg.setAttribute(k, v);
-  for (const [d, filled] of [["M10 2v16M10 2l6 3-6 3z", true], ["M2 18c5 0 8-3 8-8", false]]) {
+  for (const [k, v] of Object.entries({ viewBox: "0 0 20 20", width: 20, height: 20, "aria-hidden": "true" }))
+    svg.setAttribute(k, v);
+  for (const [d, filled] of [
+    ["M10 2v16M10 2l6 3-6 3z", true],
+    ["M2 18c5 0 8-3 8-8", false],
+  ]) {
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    for (const [k, v] of Object.entries({ d, fill: filled ? "currentColor" : "none", stroke: "currentColor", "stroke-width": 1.6 })) path.setAttribute(k, v);
+    for (const [k, v] of Object.entries({
+      d,
+      fill: filled ? "currentColor" : "none",
+      stroke: "currentColor",
+      "stroke-width": 1.6,
+    }))
+      path.setAttribute(k, v);
     svg.append(path);
   }
   return svg;
 }
 
 async function show() {
-  const state = stateIn(here), mine = ++turn;
+  const state = stateIn(here),
+    mine = ++turn;
   hush();
   if (abort) abort.abort();
   clearTimeout(timer);
@@ -67,18 +142,31 @@ async function show() {
   app.signal = abort.signal;
   app.left?.();
   app.refreshed = app.left = app.keys = null;
-  document.title = [state.page === "tensor" ? state.tensor : VIEWS.find(([p]) => p === state.page)?.[1], state.run, "backsight"].filter(Boolean).join(" · ");
+  document.title = [
+    state.page === "tensor" ? state.tensor : VIEWS.find(([p]) => p === state.page)?.[1],
+    state.run,
+    "backsight",
+  ]
+    .filter(Boolean)
+    .join(" · ");
   if (state.page === "runs") {
     drawTop(state, null);
     fill(main, runsPage(state, app));
   } else {
-    if (!app.info || app.info.asked !== state.run) { drawTop(state, null); fill(main, busy("opening the run")); }
+    if (!app.info || app.info.asked !== state.run) {
+      drawTop(state, null);
+      fill(main, busy("opening the run"));
+    }
     try {
-      const info = app.info && app.info.asked === state.run ? app.info : { ...(await ask(state.run, "about", {}, app.signal)), asked: state.run };
+      const info =
+        app.info && app.info.asked === state.run
+          ? app.info
+          : { ...(await ask(state.run, "about", {}, app.signal)), asked: state.run };
       if (mine !== turn) return;
       app.info = info;
       drawTop(state, info);
-      if (state.page === "tensor" && !(state.tensor && state.kind)) fill(main, empty("Which tensor?", "Choose one in the heatmap."));
+      if (state.page === "tensor" && !(state.tensor && state.kind))
+        fill(main, empty("Which tensor?", "Choose one in the heatmap."));
       else fill(main, PAGES[state.page](state, info, app));
     } catch (error) {
       if (error.name === "AbortError" || mine !== turn) return;
@@ -100,30 +188,71 @@ async function refresh(state, mine) {
       if (mine !== turn) return;
       const moved = info.steps.count !== app.info.steps.count || info.state !== app.info.state;
       Object.assign(app.info, info);
-      if (moved) { drawTop(state, app.info); if (state.page !== "findings" && state.page !== "compare") await app.refreshed?.(); }
+      if (moved) {
+        drawTop(state, app.info);
+        if (state.page !== "findings" && state.page !== "compare") await app.refreshed?.();
+      }
     }
-  } catch { /* the next turn tries again; what is shown stays */ }
+  } catch {
+    /* the next turn tries again; what is shown stays */
+  }
   // A run that takes long to read is asked for more rarely: following it costs 5 % of one processor at most.
-  if (mine === turn) timer = setTimeout(() => refresh(state, mine), Math.max(REFRESH, 20 * (performance.now() - began)));
+  if (mine === turn)
+    timer = setTimeout(() => refresh(state, mine), Math.max(REFRESH, 20 * (performance.now() - began)));
 }
 
-const moved = () => { if (location.hash !== here) { here = location.hash; show(); } };
+const moved = () => {
+  if (location.hash !== here) {
+    here = location.hash;
+    show();
+  }
+};
 addEventListener("popstate", moved);
 addEventListener("hashchange", moved);
 addEventListener("click", (event) => {
   const link_ = event.target.closest && event.target.closest('a[href^="#"]');
-  if (!link_ || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (
+    !link_ ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
   event.preventDefault();
   follow(link_.getAttribute("href"));
 });
 addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.metaKey || event.ctrlKey || event.altKey) return;
-  const state = stateIn(here), box = main.querySelector("input[type=search]");
-  if (event.key === "/" && box) { event.preventDefault(); box.focus(); box.select(); }
+  const state = stateIn(here),
+    box = main.querySelector("input[type=search]");
+  if (event.key === "/" && box) {
+    event.preventDefault();
+    box.focus();
+    box.select();
+  }
   const view = { h: "heatmap", g: "graph", f: "findings", m: "memory", c: "compare", a: "about" }[event.key];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });
   if (event.key === "r" && LIVE) app.go({ page: "runs" });
   app.keys?.(event);
 });
-fill(root, h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "skip to the content"), top_, main);
+fill(
+  root,
+  h(
+    "a",
+    {
+      class: "skip",
+      href: "#main",
+      onclick: (event) => {
+        event.preventDefault();
+        main.focus();
+      },
+    },
+    "skip to the content",
+  ),
+  top_,
+  main,
+);
 show();

@@ -10,27 +10,52 @@ function timeAxis(pen, width, height, first, last, edge = EDGE) {
   pen.textBaseline = "top";
   for (const step of ticks(first, last, Math.max(2, (width - edge.left) / 110)))
     if (Number.isInteger(step)) {
-      const text = count(step), half = pen.measureText(text).width / 2;
+      const text = count(step),
+        half = pen.measureText(text).width / 2;
       pen.fillText(text, clamp(x(step), half, width - half), height - edge.bottom + 5);
     }
   return x;
 }
 
-function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite, log = false, show = num, label, cursor, pick }) {
-  let x = () => 0, y = () => 0;
+function chart({
+  height = 170,
+  edge = EDGE,
+  first,
+  last,
+  lines,
+  band,
+  nonfinite,
+  log = false,
+  show = num,
+  label,
+  cursor,
+  pick,
+}) {
+  let x = () => 0,
+    y = () => 0;
   const board = canvas(height, draw, label);
-  const low = [], high = [];
+  const low = [],
+    high = [];
   for (const line of [...lines, ...(band ? [band.low, band.high] : [])]) {
-    for (const v of line.values) if (Number.isFinite(v) && (!log || v > 0)) { low.push(v); high.push(v); break; }
+    for (const v of line.values)
+      if (Number.isFinite(v) && (!log || v > 0)) {
+        low.push(v);
+        high.push(v);
+        break;
+      }
     for (const v of line.values) {
       if (!Number.isFinite(v) || (log && v <= 0)) continue;
       if (v < low[low.length - 1]) low[low.length - 1] = v;
       if (v > high[high.length - 1]) high[high.length - 1] = v;
     }
   }
-  let bottom = Math.min(...low), top = Math.max(...high);
+  let bottom = Math.min(...low),
+    top = Math.max(...high);
   const nothing = !low.length;
-  if (bottom === top) { bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2; top = log ? top * 2 : top + (Math.abs(top) || 1) / 2; }
+  if (bottom === top) {
+    bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2;
+    top = log ? top * 2 : top + (Math.abs(top) || 1) / 2;
+  }
 
   function draw(pen, width) {
     pen.clearRect(0, 0, width, height);
@@ -38,18 +63,27 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
     const room = height - edge.top - edge.bottom;
     const place = log ? (v) => Math.log(v / bottom) / Math.log(top / bottom) : (v) => (v - bottom) / (top - bottom);
     y = (v) => edge.top + room * (1 - place(v));
-    if (nothing) { pen.textAlign = "left"; pen.fillText("no finite number", edge.left, height / 2); return; }
+    if (nothing) {
+      pen.textAlign = "left";
+      pen.fillText("no finite number", edge.left, height / 2);
+      return;
+    }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     for (const v of log ? logTicks(bottom, top, room / 26) : ticks(bottom, top, room / 24)) {
       pen.strokeStyle = ink("grid");
       pen.lineWidth = 1;
-      pen.beginPath(); pen.moveTo(edge.left, Math.round(y(v)) + 0.5); pen.lineTo(width - edge.right, Math.round(y(v)) + 0.5); pen.stroke();
+      pen.beginPath();
+      pen.moveTo(edge.left, Math.round(y(v)) + 0.5);
+      pen.lineTo(width - edge.right, Math.round(y(v)) + 0.5);
+      pen.stroke();
       pen.fillStyle = ink("soft");
       pen.fillText(show(v), edge.left - 8, y(v));
     }
     pen.save();
-    pen.beginPath(); pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height); pen.clip();
+    pen.beginPath();
+    pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height);
+    pen.clip();
     if (band) area(pen, band);
     for (const line of lines) stroke(pen, line);
     pen.restore();
@@ -59,14 +93,22 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
         if (!nonfinite.values[k]) continue;
         let end = k + 1;
         while (end < nonfinite.values.length && nonfinite.values[end]) end++;
-        pen.fillRect(x(nonfinite.at(k)) - 1, edge.top, Math.max(2, Math.min(x(nonfinite.at(end)), width - edge.right) - x(nonfinite.at(k))), 4);
+        pen.fillRect(
+          x(nonfinite.at(k)) - 1,
+          edge.top,
+          Math.max(2, Math.min(x(nonfinite.at(end)), width - edge.right) - x(nonfinite.at(k))),
+          4,
+        );
         k = end;
       }
     }
     if (cursor.step !== null && cursor.step >= first && cursor.step <= last) {
       pen.strokeStyle = ink("ink");
       pen.globalAlpha = 0.55;
-      pen.beginPath(); pen.moveTo(Math.round(x(cursor.step)) + 0.5, edge.top); pen.lineTo(Math.round(x(cursor.step)) + 0.5, height - edge.bottom); pen.stroke();
+      pen.beginPath();
+      pen.moveTo(Math.round(x(cursor.step)) + 0.5, edge.top);
+      pen.lineTo(Math.round(x(cursor.step)) + 0.5, height - edge.bottom);
+      pen.stroke();
       pen.globalAlpha = 1;
     }
   }
@@ -82,7 +124,8 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
       pen.beginPath();
       for (let k = from; k <= to; k++) pen.lineTo(x(over.at(k)), y(over.values[k]));
       for (let k = to; k >= from; k--) pen.lineTo(x(under.at(k)), y(under.values[k]));
-      pen.closePath(); pen.fill();
+      pen.closePath();
+      pen.fill();
       from = to;
     }
     pen.globalAlpha = 1;
@@ -94,7 +137,10 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
     pen.beginPath();
     let drawn = false;
     for (let k = 0; k < values.length; k++) {
-      if (!seen(values[k])) { drawn = false; continue; }
+      if (!seen(values[k])) {
+        drawn = false;
+        continue;
+      }
       const alone = !drawn && !(k + 1 < values.length && seen(values[k + 1]));
       if (alone) pen.fillRect(x(at(k)) - 1.5, y(values[k]) - 1.5, 3, 3);
       drawn ? pen.lineTo(x(at(k)), y(values[k])) : pen.moveTo(x(at(k)), y(values[k]));
@@ -103,7 +149,8 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
     pen.stroke();
   }
   const stepAt = (event) => {
-    const box = board.getBoundingClientRect(), share = (event.clientX - box.left - edge.left) / (box.width - edge.left - edge.right);
+    const box = board.getBoundingClientRect(),
+      share = (event.clientX - box.left - edge.left) / (box.width - edge.left - edge.right);
     return Math.round(clamp(first + share * (last - first), first, last));
   };
   board.addEventListener("mousemove", (event) => {
@@ -118,7 +165,10 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
     }
     tell(event, `step ${count(cursor.step)}`, ...told);
   });
-  board.addEventListener("mouseleave", () => { hush(); cursor.move(cursor.fixed); });
+  board.addEventListener("mouseleave", () => {
+    hush();
+    cursor.move(cursor.fixed);
+  });
   board.addEventListener("click", (event) => pick && pick(stepAt(event)));
   cursor.boards.push(board);
   return board;
@@ -126,26 +176,42 @@ function chart({ height = 170, edge = EDGE, first, last, lines, band, nonfinite,
 
 // The last point of a line that is not after a step.
 function nearest(line, step) {
-  let low = 0, high = line.values.length - 1;
+  let low = 0,
+    high = line.values.length - 1;
   if (high < 0 || line.at(0) > step) return -1;
-  while (low < high) { const mid = (low + high + 1) >> 1; line.at(mid) <= step ? (low = mid) : (high = mid - 1); }
+  while (low < high) {
+    const mid = (low + high + 1) >> 1;
+    line.at(mid) <= step ? (low = mid) : (high = mid - 1);
+  }
   return low;
 }
 function newCursor(step) {
-  const cursor = { step, fixed: step, boards: [], move(to) {
-    if (to === cursor.step) return;
-    cursor.step = to;
-    cancelAnimationFrame(cursor.frame);
-    cursor.frame = requestAnimationFrame(() => { for (const board of cursor.boards) board.again(); });
-  } };
+  const cursor = {
+    step,
+    fixed: step,
+    boards: [],
+    move(to) {
+      if (to === cursor.step) return;
+      cursor.step = to;
+      cancelAnimationFrame(cursor.frame);
+      cursor.frame = requestAnimationFrame(() => {
+        for (const board of cursor.boards) board.again();
+      });
+    },
+  };
   return cursor;
 }
 // A line of equal columns, as answers hold them, and one of steps of its own.
 const even = (answer, values) => ({ values, at: (k) => answer.first + k * answer.stretch });
 const uneven = (steps, values) => ({ values, at: (k) => (k < steps.length ? steps[k] : steps[steps.length - 1]) });
 
-const names = (lines) => h("div", { class: "names" }, lines.map((line) => {
-  const dot = h("i", {});
-  dot.style.background = `var(--${line.color})`;
-  return h("span", {}, dot, line.name);
-}));
+const names = (lines) =>
+  h(
+    "div",
+    { class: "names" },
+    lines.map((line) => {
+      const dot = h("i", {});
+      dot.style.background = `var(--${line.color})`;
+      return h("span", {}, dot, line.name);
+    }),
+  );

@@ -2,7 +2,11 @@
 // not seen at all is spelt out, as in a terminal.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 const harmless = (text) => String(text).replace(UNSEEN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-const parts = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : harmless(child)));
+const parts = (children) =>
+  children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : harmless(child)));
 function h(tag, given, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(given || {})) {
@@ -10,27 +14,65 @@ function h(tag, given, ...children) {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "class") element.className = value;
     else if (key === "value") element.value = value;
-    else element.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? harmless(value) : value);
+    else
+      element.setAttribute(
+        key,
+        value === true ? "" : key === "title" || key === "aria-label" ? harmless(value) : value,
+      );
   }
   element.append(...parts(children));
   return element;
 }
-const fill = (element, ...children) => { element.replaceChildren(...parts(children)); return element; };
+const fill = (element, ...children) => {
+  element.replaceChildren(...parts(children));
+  return element;
+};
 const seen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // what is drawn by now
 const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
 
 function select(label, options, chosen, change) {
-  const box = h("select", { "aria-label": label, onchange: () => change(box.value) },
-    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  const box = h(
+    "select",
+    { "aria-label": label, onchange: () => change(box.value) },
+    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+  );
   return h("label", { class: "field" }, h("span", {}, label), box);
 }
 function segments(label, options, chosen, change) {
-  return h("div", { class: "segments", role: "radiogroup", "aria-label": label }, options.map(([value, text]) =>
-    h("button", { role: "radio", "aria-checked": String(value === chosen), class: value === chosen ? "on" : "", onclick: () => change(value) }, text)));
+  return h(
+    "div",
+    { class: "segments", role: "radiogroup", "aria-label": label },
+    options.map(([value, text]) =>
+      h(
+        "button",
+        {
+          role: "radio",
+          "aria-checked": String(value === chosen),
+          class: value === chosen ? "on" : "",
+          onclick: () => change(value),
+        },
+        text,
+      ),
+    ),
+  );
 }
-const empty = (title, ...lines) => h("div", { class: "empty" }, h("h2", {}, title), lines.map((line) => h("p", {}, line)));
-const failed = (error, way) => h("div", { class: "empty bad", role: "alert" }, h("h2", {}, "This did not work"), h("p", {}, error.message), way ? h("p", {}, way) : null);
-const busy = (text) => h("div", { class: "busy", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), text);
+const empty = (title, ...lines) =>
+  h(
+    "div",
+    { class: "empty" },
+    h("h2", {}, title),
+    lines.map((line) => h("p", {}, line)),
+  );
+const failed = (error, way) =>
+  h(
+    "div",
+    { class: "empty bad", role: "alert" },
+    h("h2", {}, "This did not work"),
+    h("p", {}, error.message),
+    way ? h("p", {}, way) : null,
+  );
+const busy = (text) =>
+  h("div", { class: "busy", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), text);
 
 // A canvas that is as sharp as the screen, and is drawn again when its size or the colours change.
 function canvas(height, draw, label) {
@@ -50,7 +92,9 @@ function canvas(height, draw, label) {
   board.again = again;
   return board;
 }
-const watched = new ResizeObserver((entries) => { for (const entry of entries) entry.target.again(); });
+const watched = new ResizeObserver((entries) => {
+  for (const entry of entries) entry.target.again();
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const board of document.querySelectorAll("canvas")) board.again && board.again();
 });
@@ -71,7 +115,10 @@ function shortened(pen, text, room) {
 const bubble = h("div", { class: "bubble", role: "tooltip", hidden: true });
 function tell(event, ...lines) {
   if (!bubble.isConnected) document.body.append(bubble);
-  fill(bubble, lines.filter(Boolean).map((line) => h("div", {}, line)));
+  fill(
+    bubble,
+    lines.filter(Boolean).map((line) => h("div", {}, line)),
+  );
   bubble.hidden = false;
   const box = bubble.getBoundingClientRect();
   const x = event.clientX + 14 + box.width > innerWidth ? event.clientX - box.width - 12 : event.clientX + 14;
@@ -79,4 +126,6 @@ function tell(event, ...lines) {
   bubble.style.left = `${Math.max(4, x)}px`;
   bubble.style.top = `${Math.max(4, y)}px`;
 }
-const hush = () => { bubble.hidden = true; };
+const hush = () => {
+  bubble.hidden = true;
+};

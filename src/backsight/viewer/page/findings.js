@@ -9,21 +9,71 @@ async function searched(run, signal, progress = () => {}) {
   }
 }
 function findingsPage(state, info, app) {
-  const waiting = busy("looking through the run"), place = h("div", { class: "findings" }, waiting);
-  const progress = (read, of) => fill(waiting, h("progress", { max: of || 1, value: read, "aria-label": "tensors looked through" }),
-    of ? `looked through ${count(read)} of ${plural(of, "tensor")}, ${plural(info.steps.count, "step")}` : "looking through the run");
+  const waiting = busy("looking through the run"),
+    place = h("div", { class: "findings" }, waiting);
+  const progress = (read, of) =>
+    fill(
+      waiting,
+      h("progress", { max: of || 1, value: read, "aria-label": "tensors looked through" }),
+      of
+        ? `looked through ${count(read)} of ${plural(of, "tensor")}, ${plural(info.steps.count, "step")}`
+        : "looking through the run",
+    );
   app.refreshed = async () => {
     const answer = await searched(state.run, app.signal, progress);
-    if (!answer.findings.length) { fill(place, empty("Nothing was found", `Looked at ${answer.looked_at || "the whole run"}.`)); return; }
-    const counts = ["error", "warning", "note"].map((s) => [s, answer.findings.filter((f) => f.severity === s).length]).filter(([, n]) => n);
-    fill(place, h("p", { class: "soft" }, `${counts.map(([s, n]) => plural(n, s)).join(", ")}${answer.looked_at ? ` in ${answer.looked_at}` : ""}`),
-      answer.findings.map((finding) => h("article", { class: `finding ${finding.severity}` },
-        h("header", {}, h("span", { class: "severity" }, finding.severity), h("span", { class: "code" }, finding.code), finding.exact ? null : h("span", { class: "soft" }, "an inference")),
-        h("h3", {}, finding.title),
-        finding.evidence.map((line) => h("p", { class: "evidence" }, line)),
-        finding.source ? h("p", { class: "soft" }, `at ${finding.source}`) : null,
-        finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), finding.fix) : null,
-        finding.tensors.length ? h("p", { class: "shown" }, "See ", finding.tensors.slice(0, 4).map(([tensor, kind], at) => [at ? ", " : "", link({ page: "tensor", run: state.run, tensor, kind, step: finding.step === null ? undefined : finding.step }, `${tensor} (${KIND_NAMES[kind] || kind})`)]), finding.step !== null ? ` at step ${count(finding.step)}` : "") : null)));
+    if (!answer.findings.length) {
+      fill(place, empty("Nothing was found", `Looked at ${answer.looked_at || "the whole run"}.`));
+      return;
+    }
+    const counts = ["error", "warning", "note"]
+      .map((s) => [s, answer.findings.filter((f) => f.severity === s).length])
+      .filter(([, n]) => n);
+    fill(
+      place,
+      h(
+        "p",
+        { class: "soft" },
+        `${counts.map(([s, n]) => plural(n, s)).join(", ")}${answer.looked_at ? ` in ${answer.looked_at}` : ""}`,
+      ),
+      answer.findings.map((finding) =>
+        h(
+          "article",
+          { class: `finding ${finding.severity}` },
+          h(
+            "header",
+            {},
+            h("span", { class: "severity" }, finding.severity),
+            h("span", { class: "code" }, finding.code),
+            finding.exact ? null : h("span", { class: "soft" }, "an inference"),
+          ),
+          h("h3", {}, finding.title),
+          finding.evidence.map((line) => h("p", { class: "evidence" }, line)),
+          finding.source ? h("p", { class: "soft" }, `at ${finding.source}`) : null,
+          finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), finding.fix) : null,
+          finding.tensors.length
+            ? h(
+                "p",
+                { class: "shown" },
+                "See ",
+                finding.tensors.slice(0, 4).map(([tensor, kind], at) => [
+                  at ? ", " : "",
+                  link(
+                    {
+                      page: "tensor",
+                      run: state.run,
+                      tensor,
+                      kind,
+                      step: finding.step === null ? undefined : finding.step,
+                    },
+                    `${tensor} (${KIND_NAMES[kind] || kind})`,
+                  ),
+                ]),
+                finding.step !== null ? ` at step ${count(finding.step)}` : "",
+              )
+            : null,
+        ),
+      ),
+    );
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
   return h("section", { class: "page narrow" }, place);

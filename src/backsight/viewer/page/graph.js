@@ -1,6 +1,21 @@
 // The graph of a step, each box in the colour of what it holds at the chosen step; the slider plays the training.
 const DRAWN = new Set(["svg", "g", "path", "rect", "text"]);
-const KEPT = new Set(["class", "d", "x", "y", "width", "height", "rx", "transform", "viewBox", "textLength", "lengthAdjust", "data-box", "data-node", "data-group"]);
+const KEPT = new Set([
+  "class",
+  "d",
+  "x",
+  "y",
+  "width",
+  "height",
+  "rx",
+  "transform",
+  "viewBox",
+  "textLength",
+  "lengthAdjust",
+  "data-box",
+  "data-node",
+  "data-group",
+]);
 const NO_HEAT = new Set(["mean", "min", "max"]); // signed: the picture shows how large something is
 
 // The server's picture as elements of ours: only shapes and text of those known here come in, whatever a name holds.
@@ -18,17 +33,26 @@ function imported(text) {
     }
     return to;
   };
-  const told = new Map([...source.querySelectorAll("[data-box]")].map((g) => [g.dataset.box, [...g.children].find((c) => c.localName === "title")?.textContent || ""]));
+  const told = new Map(
+    [...source.querySelectorAll("[data-box]")].map((g) => [
+      g.dataset.box,
+      [...g.children].find((c) => c.localName === "title")?.textContent || "",
+    ]),
+  );
   const svg = copy(source.documentElement);
   svg.querySelector("rect.page")?.remove();
   return [svg, told];
 }
 
 // "1 4-7 20-24/2" are the numbers 1, 4, 5, 6, 7, 20, 22 and 24.
-const spelledNumbers = (text) => text.split(" ").filter(Boolean).flatMap((part) => {
-  const [first, last = first, by = 1] = part.split(/[-/]/).map(Number);
-  return Array.from({ length: 1 + Math.floor((last - first) / by) }, (_, k) => first + k * by);
-});
+const spelledNumbers = (text) =>
+  text
+    .split(" ")
+    .filter(Boolean)
+    .flatMap((part) => {
+      const [first, last = first, by = 1] = part.split(/[-/]/).map(Number);
+      return Array.from({ length: 1 + Math.floor((last - first) / by) }, (_, k) => first + k * by);
+    });
 
 // The text in the corner of a box, for which the picture has left room: it grows to the left.
 function numberOf(g) {
@@ -42,22 +66,42 @@ function numberOf(g) {
 }
 
 function graphPage(state, info, app) {
-  const place = h("div", { class: "picture" }, busy("drawing the graph")), below = h("div", { class: "under" });
-  const bar = h("div", { class: "bar" }), page = h("section", { class: "page graph" }, bar, place, below);
+  const place = h("div", { class: "picture" }, busy("drawing the graph")),
+    below = h("div", { class: "under" });
+  const bar = h("div", { class: "bar" }),
+    page = h("section", { class: "page graph" }, bar, place, below);
   const kind = info.kinds.includes(state.kind) ? state.kind : info.kinds[0];
   const stats = HEAT_STATS.filter((s) => info.stats.includes(s) && !NO_HEAT.has(s)).concat(info.metrics);
   const stat = stats.includes(state.stat) ? state.stat : kind === "output" || kind === "input" ? "std" : "l2";
   const go = (change) => app.go({ ...state, kind, stat, ...change });
-  const asked = { open: state.open, fold: state.fold, tensor: LIVE ? state.tensor : undefined, kind: LIVE && state.tensor ? state.kind : undefined };
+  const asked = {
+    open: state.open,
+    fold: state.fold,
+    tensor: LIVE ? state.tensor : undefined,
+    kind: LIVE && state.tensor ? state.kind : undefined,
+  };
   const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
   let player = null;
   app.refreshed = async () => {
     // The graph is that of one step: while a run is recorded only its colours are read again.
-    const [picture, heat, marks] = await Promise.all([player ? null : ask(state.run, "graph", asked, app.signal), info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null, ask(state.run, "marks", { rank: state.rank }, app.signal)]);
-    if (player) { player.update(heat, marks); return; }
+    const [picture, heat, marks] = await Promise.all([
+      player ? null : ask(state.run, "graph", asked, app.signal),
+      info.kinds.length ? ask(state.run, "heatmap", given, app.signal) : null,
+      ask(state.run, "marks", { rank: state.rank }, app.signal),
+    ]);
+    if (player) {
+      player.update(heat, marks);
+      return;
+    }
     if (picture.svg === null) {
-      const why = picture.why ? `It was left out: ${picture.why}.` : info.state === "recording" && !info.steps.count ? "It will be here after the first step." : "The graph is captured in the first recorded step; this run was recorded without it.";
-      fill(bar); fill(below); fill(place, empty("This run holds no graph", why));
+      const why = picture.why
+        ? `It was left out: ${picture.why}.`
+        : info.state === "recording" && !info.steps.count
+          ? "It will be here after the first step."
+          : "The graph is captured in the first recorded step; this run was recorded without it.";
+      fill(bar);
+      fill(below);
+      fill(place, empty("This run holds no graph", why));
       return;
     }
     fill(bar, graphBar({ state, info, kind, stat, stats, picture, go }));
@@ -70,19 +114,62 @@ function graphPage(state, info, app) {
 }
 
 function graphBar({ state, info, kind, stat, stats, picture, go }) {
-  const there = info.kinds.filter((k) => picture.tensors[k]), more = there.slice(5);
+  const there = info.kinds.filter((k) => picture.tensors[k]),
+    more = there.slice(5);
   return [
-    segments("kind", there.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]), kind, (k) => go({ kind: k, stat: undefined })),
-    more.length ? select("more kinds", [["", "more…"], ...more.map((k) => [k, KIND_NAMES[k] || k])], more.includes(kind) ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
-    select("statistic", stats.map((s) => [s, STAT_NAMES[s] || s]), stat, (s) => go({ stat: s })),
-    LIVE && info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
-    LIVE ? select("repetitions", [["0", "one by one"], ["1", "folded"]], picture.fold ? "1" : "0", (fold) => go({ fold, open: undefined })) : null,
-    state.open || state.tensor ? h("button", { onclick: () => go({ open: undefined, tensor: undefined }) }, state.tensor ? "unmark" : "as at first") : null,
-    h("span", { class: "grow" }), state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box to open it")];
+    segments(
+      "kind",
+      there.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]),
+      kind,
+      (k) => go({ kind: k, stat: undefined }),
+    ),
+    more.length
+      ? select(
+          "more kinds",
+          [["", "more…"], ...more.map((k) => [k, KIND_NAMES[k] || k])],
+          more.includes(kind) ? kind : "",
+          (k) => k && go({ kind: k, stat: undefined }),
+        )
+      : null,
+    select(
+      "statistic",
+      stats.map((s) => [s, STAT_NAMES[s] || s]),
+      stat,
+      (s) => go({ stat: s }),
+    ),
+    LIVE && info.ranks.length > 1
+      ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) =>
+          go({ rank: r || undefined }),
+        )
+      : null,
+    LIVE
+      ? select(
+          "repetitions",
+          [
+            ["0", "one by one"],
+            ["1", "folded"],
+          ],
+          picture.fold ? "1" : "0",
+          (fold) => go({ fold, open: undefined }),
+        )
+      : null,
+    state.open || state.tensor
+      ? h(
+          "button",
+          { onclick: () => go({ open: undefined, tensor: undefined }) },
+          state.tensor ? "unmark" : "as at first",
+        )
+      : null,
+    h("span", { class: "grow" }),
+    state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box to open it"),
+  ];
 }
 
 function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app }) {
-  const [svg, told] = imported(picture.svg), show = showing(stat), inside = picture.tensors[kind] || {}, groups = new Set(picture.groups);
+  const [svg, told] = imported(picture.svg),
+    show = showing(stat),
+    inside = picture.tensors[kind] || {},
+    groups = new Set(picture.groups);
   let values, bad, wide, rows, scale, first, stretch, lastSeen;
   const take = (found) => {
     values = found ? unpacked(found.values) : new Float32Array();
@@ -95,27 +182,53 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     lastSeen = Math.min(first + wide * stretch - 1, info.steps.last ?? 0);
   };
   take(heat);
-  const stepOf = (c) => first + c * stretch, columnOf = (step) => clamp(Math.floor((step - first) / stretch), 0, Math.max(wide - 1, 0));
-  const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({ g, index: g.dataset.box, names: inside[g.dataset.box] || [], group: groups.has(Number(g.dataset.box)), shapes: [...g.children].filter((c) => c.classList.contains("n")), number: numberOf(g) }));
-  let column = state.step === undefined ? Math.max(wide - 1, 0) : columnOf(Number(state.step)), timer = null;
+  const stepOf = (c) => first + c * stretch,
+    columnOf = (step) => clamp(Math.floor((step - first) / stretch), 0, Math.max(wide - 1, 0));
+  const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({
+    g,
+    index: g.dataset.box,
+    names: inside[g.dataset.box] || [],
+    group: groups.has(Number(g.dataset.box)),
+    shapes: [...g.children].filter((c) => c.classList.contains("n")),
+    number: numberOf(g),
+  }));
+  let column = state.step === undefined ? Math.max(wide - 1, 0) : columnOf(Number(state.step)),
+    timer = null;
 
   // The largest magnitude of what is in a box, so that nothing hides in it; NaN where nothing was recorded.
   const found = (box, c) => {
-    let value = NaN, wrong = false, name = null;
+    let value = NaN,
+      wrong = false,
+      name = null;
     for (const each of box.names) {
       const row = rows.get(each);
       if (row === undefined) continue;
       const v = values[row * wide + c];
-      if (!Number.isNaN(v) && (Number.isNaN(value) || Math.abs(v) > Math.abs(value))) { value = v; name = each; }
-      if (bad[row * wide + c]) { wrong = true; if (name === null) name = each; }
+      if (!Number.isNaN(v) && (Number.isNaN(value) || Math.abs(v) > Math.abs(value))) {
+        value = v;
+        name = each;
+      }
+      if (bad[row * wide + c]) {
+        wrong = true;
+        if (name === null) name = each;
+      }
     }
     return { value, wrong, name: name ?? box.names[0] };
   };
-  const zero = () => channels(ink("zero")), lit = ([r, g, b]) => 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 > 0.19;
+  const zero = () => channels(ink("zero")),
+    lit = ([r, g, b]) => 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 > 0.19;
   const paint = () => {
     for (const box of boxes) {
-      const { value, wrong } = found(box, column), t = TABLES[scale.kind], k = 3 * Math.round(scale.share(value) * 255);
-      const rgb = wrong ? channels(ink("nonfinite")) : Number.isNaN(value) ? null : value === 0 && scale.log ? zero() : [t[k], t[k + 1], t[k + 2]];
+      const { value, wrong } = found(box, column),
+        t = TABLES[scale.kind],
+        k = 3 * Math.round(scale.share(value) * 255);
+      const rgb = wrong
+        ? channels(ink("nonfinite"))
+        : Number.isNaN(value)
+          ? null
+          : value === 0 && scale.log
+            ? zero()
+            : [t[k], t[k + 1], t[k + 2]];
       if (box.number) box.number.textContent = Number.isNaN(value) ? (wrong ? "NaN, ∞" : "") : show(value);
       for (const shape of box.shapes) shape.style.fill = rgb ? `rgb(${rgb})` : "";
       box.g.classList.toggle("onlight", rgb !== null && lit(rgb));
@@ -123,14 +236,30 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       box.g.setAttribute("aria-label", `${box.group ? "open " : ""}${saidOf(box).join(", ")}`);
     }
     slider.value = column;
-    where.textContent = stretch > 1 ? `steps ${count(stepOf(column))} to ${count(Math.min(stepOf(column) + stretch - 1, lastSeen))}` : `step ${count(stepOf(column))}`;
+    where.textContent =
+      stretch > 1
+        ? `steps ${count(stepOf(column))} to ${count(Math.min(stepOf(column) + stretch - 1, lastSeen))}`
+        : `step ${count(stepOf(column))}`;
     slider.setAttribute("aria-valuetext", where.textContent);
     shared.move(stepOf(column));
   };
   const saidOf = (box) => {
-    const head = (told.get(box.index) || "").split("\n"), { value, wrong, name } = found(box, column);
-    const what = box.names.length > 1 ? `the largest of ${plural(box.names.length, "tensor")}, ${name}` : box.names.length ? name : null;
-    return [head[0], what ? `${STAT_NAMES[stat] || stat} ${Number.isNaN(value) ? (wrong ? "not finite" : "not recorded") : show(value)}: ${what}` : `no ${KIND_NAMES[kind] || kind} in it`, wrong ? "holds NaN or ∞" : null, ...head.slice(1, 4)].filter(Boolean);
+    const head = (told.get(box.index) || "").split("\n"),
+      { value, wrong, name } = found(box, column);
+    const what =
+      box.names.length > 1
+        ? `the largest of ${plural(box.names.length, "tensor")}, ${name}`
+        : box.names.length
+          ? name
+          : null;
+    return [
+      head[0],
+      what
+        ? `${STAT_NAMES[stat] || stat} ${Number.isNaN(value) ? (wrong ? "not finite" : "not recorded") : show(value)}: ${what}`
+        : `no ${KIND_NAMES[kind] || kind} in it`,
+      wrong ? "holds NaN or ∞" : null,
+      ...head.slice(1, 4),
+    ].filter(Boolean);
   };
   const toggle = (index) => {
     if (!LIVE) return;
@@ -138,61 +267,188 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     open.has(index) ? open.delete(index) : open.add(index);
     go({ open: [...open].join(",") || undefined, step: stepOf(column) });
   };
-  const openTensor = (name, of = kind) => app.go({ page: "tensor", run: state.run, tensor: name, kind: of, step: stepOf(column), rank: state.rank });
-  const press = (box) => { hush(); if (box.group && LIVE) toggle(box.index); else if (box.names.length) openTensor(found(box, column).name); };
+  const openTensor = (name, of = kind) =>
+    app.go({ page: "tensor", run: state.run, tensor: name, kind: of, step: stepOf(column), rank: state.rank });
+  const press = (box) => {
+    hush();
+    if (box.group && LIVE) toggle(box.index);
+    else if (box.names.length) openTensor(found(box, column).name);
+  };
   const button = (element, label, act, mayTell) => {
-    for (const [key, value] of Object.entries({ tabindex: 0, role: "button", "aria-label": label })) element.setAttribute(key, value);
+    for (const [key, value] of Object.entries({ tabindex: 0, role: "button", "aria-label": label }))
+      element.setAttribute(key, value);
     element.classList.add("knob");
-    element.addEventListener("click", (event) => { event.stopPropagation(); act(); });
-    element.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.stopPropagation(); act(); } });
-    element.addEventListener("mousemove", (event) => { event.stopPropagation(); tell(event, ...mayTell()); });
+    element.addEventListener("click", (event) => {
+      event.stopPropagation();
+      act();
+    });
+    element.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        event.stopPropagation();
+        act();
+      }
+    });
+    element.addEventListener("mousemove", (event) => {
+      event.stopPropagation();
+      tell(event, ...mayTell());
+    });
     element.addEventListener("mouseleave", hush);
-    element.addEventListener("focus", () => { if (!element.matches(":focus-visible")) return; const r = element.getBoundingClientRect(); tell({ clientX: r.right - 10, clientY: r.bottom - 8 }, ...mayTell()); });
+    element.addEventListener("focus", () => {
+      if (!element.matches(":focus-visible")) return;
+      const r = element.getBoundingClientRect();
+      tell({ clientX: r.right - 10, clientY: r.bottom - 8 }, ...mayTell());
+    });
     element.addEventListener("blur", hush);
   };
   for (const box of boxes) {
-    if (box.group || box.names.length) button(box.g, "", () => press(box), () => saidOf(box));
-    else { box.g.addEventListener("mousemove", (event) => tell(event, ...saidOf(box))); box.g.addEventListener("mouseleave", hush); }
+    if (box.group || box.names.length)
+      button(
+        box.g,
+        "",
+        () => press(box),
+        () => saidOf(box),
+      );
+    else {
+      box.g.addEventListener("mousemove", (event) => tell(event, ...saidOf(box)));
+      box.g.addEventListener("mouseleave", hush);
+    }
     if (picture.here.includes(Number(box.index))) box.g.classList.add("here");
     for (const pill of box.g.querySelectorAll("g[data-node]")) {
-      const leaves = spelledNumbers(pill.dataset.node).map((n) => picture.leaves[n]).filter(Boolean), leaf = leaves[0];
+      const leaves = spelledNumbers(pill.dataset.node)
+          .map((n) => picture.leaves[n])
+          .filter(Boolean),
+        leaf = leaves[0];
       const of = leaf && (kind in leaf.kinds ? kind : "grad" in leaf.kinds ? "grad" : Object.keys(leaf.kinds)[0]);
-      if (of) button(pill, leaf.name, () => openTensor(leaf.kinds[of], of), () => [leaf.name, leaves.length > 1 ? `and ${plural(leaves.length - 1, "other")} like it` : null, `click for its ${KIND_NAMES[of] || of}`]);
+      if (of)
+        button(
+          pill,
+          leaf.name,
+          () => openTensor(leaf.kinds[of], of),
+          () => [
+            leaf.name,
+            leaves.length > 1 ? `and ${plural(leaves.length - 1, "other")} like it` : null,
+            `click for its ${KIND_NAMES[of] || of}`,
+          ],
+        );
       if (leaves.some((each) => Object.values(each.kinds).includes(state.tensor))) pill.classList.add("here");
     }
   }
-  for (const bar of svg.querySelectorAll("[data-group]")) if (LIVE) button(bar, "close this module", () => toggle(bar.dataset.group), () => ["close this module"]);
+  for (const bar of svg.querySelectorAll("[data-group]"))
+    if (LIVE)
+      button(
+        bar,
+        "close this module",
+        () => toggle(bar.dataset.group),
+        () => ["close this module"],
+      );
 
   let shared = newCursor(null);
-  const stop = () => { clearInterval(timer); timer = null; playing.textContent = "▶"; playing.setAttribute("aria-label", "play the training"); };
-  const move = (c) => { column = clamp(c, 0, Math.max(wide - 1, 0)); paint(); };
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    playing.textContent = "▶";
+    playing.setAttribute("aria-label", "play the training");
+  };
+  const move = (c) => {
+    column = clamp(c, 0, Math.max(wide - 1, 0));
+    paint();
+  };
   const settle = () => app.note({ ...state, kind, stat, step: stepOf(column) });
   const play = () => {
-    if (timer) { stop(); settle(); return; }
+    if (timer) {
+      stop();
+      settle();
+      return;
+    }
     if (column >= wide - 1) move(0);
-    playing.textContent = "⏸"; playing.setAttribute("aria-label", "pause");
-    timer = setInterval(() => { if (!svg.isConnected || column >= wide - 1) { stop(); if (svg.isConnected) settle(); } else move(column + 1); }, clamp(12000 / Math.max(wide, 1), 33, 350));
+    playing.textContent = "⏸";
+    playing.setAttribute("aria-label", "pause");
+    timer = setInterval(
+      () => {
+        if (!svg.isConnected || column >= wide - 1) {
+          stop();
+          if (svg.isConnected) settle();
+        } else move(column + 1);
+      },
+      clamp(12000 / Math.max(wide, 1), 33, 350),
+    );
   };
-  const playing = h("button", { class: "play", "aria-label": "play the training", disabled: wide < 2, onclick: play }, "▶");
-  const slider = h("input", { type: "range", min: 0, max: Math.max(wide - 1, 0), value: column, "aria-label": "step", disabled: wide < 2, oninput: () => { stop(); move(Number(slider.value)); }, onchange: settle, onkeydown: (event) => { if (event.key === " ") { event.preventDefault(); play(); } } });
+  const playing = h(
+    "button",
+    { class: "play", "aria-label": "play the training", disabled: wide < 2, onclick: play },
+    "▶",
+  );
+  const slider = h("input", {
+    type: "range",
+    min: 0,
+    max: Math.max(wide - 1, 0),
+    value: column,
+    "aria-label": "step",
+    disabled: wide < 2,
+    oninput: () => {
+      stop();
+      move(Number(slider.value));
+    },
+    onchange: settle,
+    onkeydown: (event) => {
+      if (event.key === " ") {
+        event.preventDefault();
+        play();
+      }
+    },
+  });
   const where = h("output", { class: "where" });
   const key = (event) => {
-    if (event.target.closest("button, .knob") && event.key === " " && event.target !== playing && event.target.closest("button")) return;
-    if (event.key === " ") { event.preventDefault(); play(); }
+    if (
+      event.target.closest("button, .knob") &&
+      event.key === " " &&
+      event.target !== playing &&
+      event.target.closest("button")
+    )
+      return;
+    if (event.key === " ") {
+      event.preventDefault();
+      play();
+    }
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (by && event.target !== slider) { event.preventDefault(); stop(); move(column + by * (event.shiftKey ? 10 : 1)); settle(); }
+    if (by && event.target !== slider) {
+      event.preventDefault();
+      stop();
+      move(column + by * (event.shiftKey ? 10 : 1));
+      settle();
+    }
   };
 
-  const pane = h("div", { class: "pane", tabindex: 0, role: "group", "aria-label": "the graph" }, svg), natural = [Number(svg.getAttribute("width")), Number(svg.getAttribute("height"))];
+  const pane = h("div", { class: "pane", tabindex: 0, role: "group", "aria-label": "the graph" }, svg),
+    natural = [Number(svg.getAttribute("width")), Number(svg.getAttribute("height"))];
   let zoom = null;
-  const fitting = () => clamp(Math.min((pane.clientWidth - 2) / natural[0], (picture.here.length ? Infinity : pane.clientHeight - 2) / natural[1]), 0.8, 1);
+  const fitting = () =>
+    clamp(
+      Math.min(
+        (pane.clientWidth - 2) / natural[0],
+        (picture.here.length ? Infinity : pane.clientHeight - 2) / natural[1],
+      ),
+      0.8,
+      1,
+    );
   const size = () => {
     const k = zoom ?? fitting();
     svg.style.width = `${natural[0] * k}px`;
     svg.style.height = `${natural[1] * k}px`;
   };
-  const zoomBy = (by) => { zoom = by === null ? null : clamp((zoom ?? fitting()) * by, 0.2, 3); size(); };
-  const zooms = h("div", { class: "zooms" }, [["−", "smaller", 0.8], ["+", "larger", 1.25], ["fit", "as at first", null]].map(([text, label, by]) => h("button", { "aria-label": label, onclick: () => zoomBy(by) }, text)));
+  const zoomBy = (by) => {
+    zoom = by === null ? null : clamp((zoom ?? fitting()) * by, 0.2, 3);
+    size();
+  };
+  const zooms = h(
+    "div",
+    { class: "zooms" },
+    [
+      ["−", "smaller", 0.8],
+      ["+", "larger", 1.25],
+      ["fit", "as at first", null],
+    ].map(([text, label, by]) => h("button", { "aria-label": label, onclick: () => zoomBy(by) }, text)),
+  );
   fill(place, pane, where, zooms);
   new ResizeObserver(size).observe(pane);
   size();
@@ -201,13 +457,39 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     shared = newCursor(null);
     const name = Object.keys(lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(lines)[0];
     const line = name && wide && { name, color: "line3", ...uneven(lines[name].steps, unpacked(lines[name].values)) };
-    const loss = line && chart({ height: 84, edge: { left: 60, right: 8, top: 6, bottom: 20 }, first, last: lastSeen, lines: [line], label: `${name} over the steps; click for a step`, cursor: shared, pick: (step) => { stop(); move(columnOf(step)); settle(); } });
-    fill(under, loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
-      h("div", { class: "notes" }, wide ? legend(scale, STAT_NAMES[stat] || stat, show) : h("span", { class: "soft" }, "no step has been recorded yet"), h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`)));
+    const loss =
+      line &&
+      chart({
+        height: 84,
+        edge: { left: 60, right: 8, top: 6, bottom: 20 },
+        first,
+        last: lastSeen,
+        lines: [line],
+        label: `${name} over the steps; click for a step`,
+        cursor: shared,
+        pick: (step) => {
+          stop();
+          move(columnOf(step));
+          settle();
+        },
+      });
+    fill(
+      under,
+      loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+      h(
+        "div",
+        { class: "notes" },
+        wide
+          ? legend(scale, STAT_NAMES[stat] || stat, show)
+          : h("span", { class: "soft" }, "no step has been recorded yet"),
+        h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`),
+      ),
+    );
   };
   // What has come meanwhile: who stood at the last step goes on with it, who stood at another stays there.
   const update = (found, { lines }) => {
-    const last = column >= wide - 1, step = stepOf(column);
+    const last = column >= wide - 1,
+      step = stepOf(column);
     take(found);
     slider.max = Math.max(wide - 1, 0);
     slider.disabled = playing.disabled = wide < 2;
@@ -218,6 +500,12 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   drawUnder(marks.lines);
   paint();
   const marked = svg.querySelector(".here");
-  if (marked) setTimeout(() => { const a = marked.getBoundingClientRect(), b = pane.getBoundingClientRect(); pane.scrollTop += a.top - b.top - (b.height - a.height) / 2; pane.scrollLeft += a.left - b.left - (b.width - a.width) / 2; });
+  if (marked)
+    setTimeout(() => {
+      const a = marked.getBoundingClientRect(),
+        b = pane.getBoundingClientRect();
+      pane.scrollTop += a.top - b.top - (b.height - a.height) / 2;
+      pane.scrollLeft += a.left - b.left - (b.width - a.width) / 2;
+    });
   return { stop, key, update };
 }

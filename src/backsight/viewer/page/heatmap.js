@@ -1,11 +1,17 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
-const ROW = 18, GUTTER = 232, AXIS = 26; // as in viewer.css
+const ROW = 18,
+  GUTTER = 232,
+  AXIS = 26; // as in viewer.css
 
 // The rows to show: a tensor each, under the modules that hold others; a closed module is one row of its largest values.
 function rowsOf(info, kinds, closed, find) {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = (name) => words.every((word) => name.toLowerCase().includes(word));
-  const modules = info.modules.map((m) => ({ ...m, own: m.tensors.filter(([name, kind]) => kinds.includes(kind) && wanted(name)), below: [] }));
+  const modules = info.modules.map((m) => ({
+    ...m,
+    own: m.tensors.filter(([name, kind]) => kinds.includes(kind) && wanted(name)),
+    below: [],
+  }));
   const stack = [];
   for (const m of modules) {
     while (stack.length && stack[stack.length - 1].depth >= m.depth) stack.pop();
@@ -15,16 +21,32 @@ function rowsOf(info, kinds, closed, find) {
     stack.push(m);
   }
   for (const m of modules) if (m.below.length) for (const around of m.above) around.holds = true;
-  const rows = [], lone = modules.filter((m) => m.depth === 0 && m.below.length).length === 1;
+  const rows = [],
+    lone = modules.filter((m) => m.depth === 0 && m.below.length).length === 1;
   for (const m of modules) {
     if (!m.below.length || m.above.some((around) => isClosed(around, closed, lone))) continue;
-    const level = Math.max(0, m.depth - (lone ? 1 : 0)), group = m.holds && !(lone && m.depth === 0);
-    if (group) rows.push({ group: m.name, label: m.label, type: m.type, depth: level, tensors: m.below, closed: closed.has(m.name) });
+    const level = Math.max(0, m.depth - (lone ? 1 : 0)),
+      group = m.holds && !(lone && m.depth === 0);
+    if (group)
+      rows.push({
+        group: m.name,
+        label: m.label,
+        type: m.type,
+        depth: level,
+        tensors: m.below,
+        closed: closed.has(m.name),
+      });
     if (group && closed.has(m.name)) continue;
     for (const [name, kind, shape] of m.own) {
       const own = m.name && name.startsWith(`${m.name}.`) ? name.slice(m.name.length + 1) : name;
       const label = group || (lone && m.depth === 0) ? own : own === m.name ? m.label : `${m.label}.${own}`;
-      rows.push({ name, kind, shape, label: name === own && m.name === null ? name : label, depth: group ? level + 1 : level });
+      rows.push({
+        name,
+        kind,
+        shape,
+        label: name === own && m.name === null ? name : label,
+        depth: group ? level + 1 : level,
+      });
     }
   }
   return rows;
@@ -32,37 +54,89 @@ function rowsOf(info, kinds, closed, find) {
 const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone && m.depth === 0);
 
 function heatmapPage(state, info, app) {
-  if (!info.steps.count) return empty("No step has been recorded yet", info.state === "recording" ? "This page will fill as soon as there is one." : "The run ended before its first step was complete.");
+  if (!info.steps.count)
+    return empty(
+      "No step has been recorded yet",
+      info.state === "recording"
+        ? "This page will fill as soon as there is one."
+        : "The run ended before its first step was complete.",
+    );
   const kind = info.kinds.includes(state.kind) ? state.kind : info.kinds[0];
   const stats = [...HEAT_STATS.filter((s) => info.stats.includes(s)), ...info.metrics];
-  const stat = [...info.stats, ...info.metrics].includes(state.stat) ? state.stat : kind === "output" || kind === "input" ? "std" : "l2";
+  const stat = [...info.stats, ...info.metrics].includes(state.stat)
+    ? state.stat
+    : kind === "output" || kind === "input"
+      ? "std"
+      : "l2";
   const closed = new Set((state.closed || "").split(",").filter(Boolean).map(decodeURIComponent));
   const go = (change) => app.go({ ...state, kind, stat, ...change });
-  const find = h("input", { type: "search", placeholder: "find a tensor  ( / )", "aria-label": "find a tensor", value: state.find || "",
+  const find = h("input", {
+    type: "search",
+    placeholder: "find a tensor  ( / )",
+    "aria-label": "find a tensor",
+    value: state.find || "",
     oninput: () => {
-    state.find = find.value || undefined;
-    app.note({ ...state, kind, stat });
-    draw();
-  } });
+      state.find = find.value || undefined;
+      app.note({ ...state, kind, stat });
+      draw();
+    },
+  });
   const zoomed = state.first !== undefined || state.last !== undefined;
   const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
   const place = h("div", { class: "heat" }, busy("reading"));
   const below = h("div", { class: "under" });
-  const page = h("section", { class: "page" },
-    h("div", { class: "bar" },
-      segments("kind", info.kinds.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]), kind, (k) => go({ kind: k, stat: undefined })),
-      info.kinds.length > 5 ? select("more", [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])], info.kinds.indexOf(kind) > 4 ? kind : "", (k) => k && go({ kind: k, stat: undefined })) : null,
-      select("statistic", stats.map((s) => [s, STAT_NAMES[s] || s]), stat, (s) => go({ stat: s })),
-      LIVE && info.ranks.length > 1 ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) => go({ rank: r || undefined })) : null,
+  const page = h(
+    "section",
+    { class: "page" },
+    h(
+      "div",
+      { class: "bar" },
+      segments(
+        "kind",
+        info.kinds.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]),
+        kind,
+        (k) => go({ kind: k, stat: undefined }),
+      ),
+      info.kinds.length > 5
+        ? select(
+            "more",
+            [["", "kinds…"], ...info.kinds.slice(5).map((k) => [k, k])],
+            info.kinds.indexOf(kind) > 4 ? kind : "",
+            (k) => k && go({ kind: k, stat: undefined }),
+          )
+        : null,
+      select(
+        "statistic",
+        stats.map((s) => [s, STAT_NAMES[s] || s]),
+        stat,
+        (s) => go({ stat: s }),
+      ),
+      LIVE && info.ranks.length > 1
+        ? select(
+            "rank",
+            [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])],
+            state.rank || "",
+            (r) => go({ rank: r || undefined }),
+          )
+        : null,
       find,
-      zoomed ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps") : h("span", { class: "hint" }, "drag to zoom, click to open")),
-    place, below);
+      zoomed
+        ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps")
+        : h("span", { class: "hint" }, "drag to zoom, click to open"),
+    ),
+    place,
+    below,
+  );
   let read = null;
   const draw = () => read && drawHeat(place, below, ...read, { state, info, closed, go, kind, stat, app });
   app.refreshed = async () => {
     const answered = ask(state.run, "heatmap", given, app.signal);
     // The picture of a long run does not wait for its tags: a million of them take longer than it.
-    if (!read && info.steps.count > LONG_RUN) { read = [await answered, { lines: {} }]; draw(); await seen(); }
+    if (!read && info.steps.count > LONG_RUN) {
+      read = [await answered, { lines: {} }];
+      draw();
+      await seen();
+    }
     read = await Promise.all([answered, ask(state.run, "marks", { rank: state.rank }, app.signal)]);
     draw();
   };
@@ -71,28 +145,75 @@ function heatmapPage(state, info, app) {
 }
 
 const HEAT_STATS = ["l2", "std", "mean", "absmax", "min", "max", "zero_fraction", "nonfinite"];
-const STAT_NAMES = { l2: "norm", zero_fraction: "share of zeros", absmax: "largest magnitude", nonfinite: "NaN and ∞", std: "standard deviation", min: "least", max: "greatest", m2: "spread (m2)", nans: "NaN", infs: "infinite", count: "elements" };
-const KIND_NAMES = { grad: "gradients", weight: "weights", output: "outputs", input: "inputs", state: "optimizer state", update: "updates", output_grad: "output gradients", buffer: "buffers", variable: "variables" };
+const STAT_NAMES = {
+  l2: "norm",
+  zero_fraction: "share of zeros",
+  absmax: "largest magnitude",
+  nonfinite: "NaN and ∞",
+  std: "standard deviation",
+  min: "least",
+  max: "greatest",
+  m2: "spread (m2)",
+  nans: "NaN",
+  infs: "infinite",
+  count: "elements",
+};
+const KIND_NAMES = {
+  grad: "gradients",
+  weight: "weights",
+  output: "outputs",
+  input: "inputs",
+  state: "optimizer state",
+  update: "updates",
+  output_grad: "output gradients",
+  buffer: "buffers",
+  variable: "variables",
+};
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
 function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, stat, app }) {
-  const values = unpacked(answer.values), bad = unpacked(answer.nonfinite), wide = answer.columns;
+  const values = unpacked(answer.values),
+    bad = unpacked(answer.nonfinite),
+    wide = answer.columns;
   const at = new Map(answer.tensors.map(([name, k], row) => [`${k} ${name}`, row]));
   const rows = rowsOf(info, [kind], closed, state.find || "");
-  if (!wide) { fill(place, empty("Nothing of this kind in these steps")); fill(below); return; }
-  if (!rows.length) { fill(place, empty("No tensor is called so", `Nothing among the ${KIND_NAMES[kind] || kind} matches “${state.find}”.`)); fill(below); return; }
-  const scale = scaleOf(values, stat), show = showing(stat), last = answer.first + wide * answer.stretch - 1;
+  if (!wide) {
+    fill(place, empty("Nothing of this kind in these steps"));
+    fill(below);
+    return;
+  }
+  if (!rows.length) {
+    fill(
+      place,
+      empty("No tensor is called so", `Nothing among the ${KIND_NAMES[kind] || kind} matches “${state.find}”.`),
+    );
+    fill(below);
+    return;
+  }
+  const scale = scaleOf(values, stat),
+    show = showing(stat),
+    last = answer.first + wide * answer.stretch - 1;
   const lastSeen = Math.min(last, info.steps.last);
-  const members = rows.map((row) => (row.group !== undefined ? row.tensors : [[row.name, row.kind]]).map(([n, k]) => at.get(`${k} ${n}`)).filter((r) => r !== undefined));
+  const members = rows.map((row) =>
+    (row.group !== undefined ? row.tensors : [[row.name, row.kind]])
+      .map(([n, k]) => at.get(`${k} ${n}`))
+      .filter((r) => r !== undefined),
+  );
   // A row of colours for each row: of a closed module the largest magnitude, so that nothing hides in it.
   const off = document.createElement("canvas");
   off.width = wide;
   off.height = rows.length;
-  const painter = off.getContext("2d"), image = painter.createImageData(wide, rows.length), found = new Float32Array(rows.length * wide), marked = new Uint8Array(rows.length * wide);
-  const pixels = new Uint32Array(image.data.buffer), shades = pixelsOf(scale.kind), zero = pixel(...channels(ink("zero")));
+  const painter = off.getContext("2d"),
+    image = painter.createImageData(wide, rows.length),
+    found = new Float32Array(rows.length * wide),
+    marked = new Uint8Array(rows.length * wide);
+  const pixels = new Uint32Array(image.data.buffer),
+    shades = pixelsOf(scale.kind),
+    zero = pixel(...channels(ink("zero")));
   members.forEach((inside, row) => {
     for (let c = 0; c < wide; c++) {
-      let v = NaN, wrong = 0;
+      let v = NaN,
+        wrong = 0;
       for (const r of inside) {
         const each = values[r * wide + c];
         if (!Number.isNaN(each) && (Number.isNaN(v) || Math.abs(each) > Math.abs(v))) v = each;
@@ -109,7 +230,11 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
 
   const cursor = { row: -1, column: -1, from: null };
   const scroll = h("div", { class: "scroll" });
-  const labels = h("div", { class: "labels" }, rows.map((row) => labelOf(row, { state, closed, go })));
+  const labels = h(
+    "div",
+    { class: "labels" },
+    rows.map((row) => labelOf(row, { state, closed, go })),
+  );
   const tall = rows.length * ROW;
   // A few rows take no more room than they need, and their axis stands right below them.
   scroll.style.maxHeight = `${tall + 2}px`;
@@ -121,7 +246,9 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   const paint = (pen, width, height) => {
     pen.clearRect(0, 0, width, height);
     pen.imageSmoothingEnabled = false;
-    const strange = ink("nonfinite"), from = Math.floor(scroll.scrollTop / ROW), to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
+    const strange = ink("nonfinite"),
+      from = Math.floor(scroll.scrollTop / ROW),
+      to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
     for (let row = from; row < to; row++) {
       const y = row * ROW - scroll.scrollTop;
       if (!members[row].length) continue;
@@ -146,40 +273,101 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     } else if (cursor.column >= 0) {
       pen.strokeStyle = ink("page");
       pen.lineWidth = 3;
-      const box = () => pen.strokeRect((cursor.column / wide) * width, cursor.row * ROW - scroll.scrollTop, Math.max(3, width / wide), ROW - 1);
+      const box = () =>
+        pen.strokeRect(
+          (cursor.column / wide) * width,
+          cursor.row * ROW - scroll.scrollTop,
+          Math.max(3, width / wide),
+          ROW - 1,
+        );
       box();
       pen.strokeStyle = ink("ink");
       pen.lineWidth = 1.5;
       box();
     }
   };
-  const stepsOf = (c) => { const a = answer.first + c * answer.stretch, b = Math.min(a + answer.stretch - 1, lastSeen); return a >= b ? `step ${count(a)}` : `steps ${count(a)} to ${count(b)}`; };
+  const stepsOf = (c) => {
+    const a = answer.first + c * answer.stretch,
+      b = Math.min(a + answer.stretch - 1, lastSeen);
+    return a >= b ? `step ${count(a)}` : `steps ${count(a)} to ${count(b)}`;
+  };
   const saidOf = (row, c) => {
-    const k = row * wide + c, each = rows[row];
-    const v = found[k], typical = answer.stretch > 1 && stat === "l2" ? " (root mean square)" : "";
-    return [each.group !== undefined ? `${each.group}: the largest of ${plural(members[row].length, "tensor")}` : each.name, stepsOf(c),
-      Number.isNaN(v) ? (marked[k] ? "nothing finite" : "not recorded") : `${STAT_NAMES[stat] || stat} ${show(v)}${typical}`, marked[k] ? "holds NaN or ∞" : null];
+    const k = row * wide + c,
+      each = rows[row];
+    const v = found[k],
+      typical = answer.stretch > 1 && stat === "l2" ? " (root mean square)" : "";
+    return [
+      each.group !== undefined ? `${each.group}: the largest of ${plural(members[row].length, "tensor")}` : each.name,
+      stepsOf(c),
+      Number.isNaN(v)
+        ? marked[k]
+          ? "nothing finite"
+          : "not recorded"
+        : `${STAT_NAMES[stat] || stat} ${show(v)}${typical}`,
+      marked[k] ? "holds NaN or ∞" : null,
+    ];
   };
   const cell = (event) => {
     const box = board.getBoundingClientRect();
-    return [clamp(Math.floor((event.clientY - box.top + scroll.scrollTop) / ROW), 0, rows.length - 1), clamp(Math.floor(((event.clientX - box.left) / box.width) * wide), 0, wide - 1)];
+    return [
+      clamp(Math.floor((event.clientY - box.top + scroll.scrollTop) / ROW), 0, rows.length - 1),
+      clamp(Math.floor(((event.clientX - box.left) / box.width) * wide), 0, wide - 1),
+    ];
   };
   const open = (row, c) => {
     const each = rows[row];
     if (each.group !== undefined) go({ closed: toggled(closed, each.group) });
     else go({ page: "tensor", tensor: each.name, step: answer.first + c * answer.stretch });
   };
-  board = canvas(10, paint, `heatmap of the ${STAT_NAMES[stat] || stat} of ${rows.length} rows over ${wide} columns; arrow keys move, Enter opens`);
+  board = canvas(
+    10,
+    paint,
+    `heatmap of the ${STAT_NAMES[stat] || stat} of ${rows.length} rows over ${wide} columns; arrow keys move, Enter opens`,
+  );
   board.tabIndex = 0;
-  const size = () => { board.style.height = `${room()}px`; board.height = room(); redraw(); };
-  const redraw = () => { const scaleBy = devicePixelRatio || 1, width = board.clientWidth, height = room(); if (!width) return; board.width = width * scaleBy; board.height = height * scaleBy; const pen = board.getContext("2d"); pen.setTransform(scaleBy, 0, 0, scaleBy, 0, 0); paint(pen, width, height); };
+  const size = () => {
+    board.style.height = `${room()}px`;
+    board.height = room();
+    redraw();
+  };
+  const redraw = () => {
+    const scaleBy = devicePixelRatio || 1,
+      width = board.clientWidth,
+      height = room();
+    if (!width) return;
+    board.width = width * scaleBy;
+    board.height = height * scaleBy;
+    const pen = board.getContext("2d");
+    pen.setTransform(scaleBy, 0, 0, scaleBy, 0, 0);
+    paint(pen, width, height);
+  };
   board.again = redraw;
-  board.addEventListener("mousemove", (event) => { [cursor.row, cursor.column] = cell(event); redraw(); shared.move(answer.first + cursor.column * answer.stretch); tell(event, ...saidOf(cursor.row, cursor.column)); });
-  board.addEventListener("mouseleave", () => { if (cursor.from === null) { cursor.row = cursor.column = -1; redraw(); } hush(); });
-  board.addEventListener("mousedown", (event) => { event.preventDefault(); board.focus({ preventScroll: true }); cursor.pressed = event.clientX; [cursor.row, cursor.column] = cell(event); cursor.start = cursor.column; });
-  board.addEventListener("mousemove", (event) => { if (cursor.pressed !== undefined && Math.abs(event.clientX - cursor.pressed) > 5) cursor.from = cursor.start; });
+  board.addEventListener("mousemove", (event) => {
+    [cursor.row, cursor.column] = cell(event);
+    redraw();
+    shared.move(answer.first + cursor.column * answer.stretch);
+    tell(event, ...saidOf(cursor.row, cursor.column));
+  });
+  board.addEventListener("mouseleave", () => {
+    if (cursor.from === null) {
+      cursor.row = cursor.column = -1;
+      redraw();
+    }
+    hush();
+  });
+  board.addEventListener("mousedown", (event) => {
+    event.preventDefault();
+    board.focus({ preventScroll: true });
+    cursor.pressed = event.clientX;
+    [cursor.row, cursor.column] = cell(event);
+    cursor.start = cursor.column;
+  });
+  board.addEventListener("mousemove", (event) => {
+    if (cursor.pressed !== undefined && Math.abs(event.clientX - cursor.pressed) > 5) cursor.from = cursor.start;
+  });
   board.addEventListener("mouseup", (event) => {
-    const dragged = cursor.from !== null, [a, b] = [cursor.start, cursor.column].sort((p, q) => p - q);
+    const dragged = cursor.from !== null,
+      [a, b] = [cursor.start, cursor.column].sort((p, q) => p - q);
     cursor.from = null;
     delete cursor.pressed;
     hush();
@@ -188,10 +376,18 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   });
   const said = h("span", { class: "said", role: "status" });
   board.addEventListener("keydown", (event) => {
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-20, 0], PageDown: [20, 0] };
+    const moves = {
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      PageUp: [-20, 0],
+      PageDown: [20, 0],
+    };
     if (event.key in moves) {
       event.preventDefault();
-      const [dr, dc] = moves[event.key], far = event.shiftKey ? 10 : 1;
+      const [dr, dc] = moves[event.key],
+        far = event.shiftKey ? 10 : 1;
       cursor.row = clamp((cursor.row < 0 ? 0 : cursor.row) + dr, 0, rows.length - 1);
       cursor.column = clamp((cursor.column < 0 ? 0 : cursor.column) + dc * far, 0, wide - 1);
       const top = cursor.row * ROW;
@@ -200,22 +396,65 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       fill(said, saidOf(cursor.row, cursor.column).filter(Boolean).join(", "));
       redraw();
     } else if (event.key === "Enter" && cursor.row >= 0) open(cursor.row, cursor.column);
-    else if (event.key === "Escape" && (state.first !== undefined || state.last !== undefined)) go({ first: undefined, last: undefined });
+    else if (event.key === "Escape" && (state.first !== undefined || state.last !== undefined))
+      go({ first: undefined, last: undefined });
   });
   const shared = newCursor(null);
   const name = Object.keys(marks.lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(marks.lines)[0];
   const line = name && { name, color: "line3", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
-  const axis = canvas(22, (pen, width) => { pen.clearRect(0, 0, width, 22); timeAxis(pen, width, 22, answer.first, lastSeen, { left: 0, right: 0, top: 0, bottom: 20 }); }, "steps");
-  board.addEventListener("wheel", (event) => { if (!event.ctrlKey) return; event.preventDefault(); const c = cell(event)[1], zoom = event.deltaY < 0 ? 0.5 : 2, width = Math.max(8, wide * zoom); const a = Math.round(c - (c / wide) * width), b = Math.round(a + width); go({ first: Math.max(info.steps.first, answer.first + a * answer.stretch), last: Math.min(info.steps.last, answer.first + b * answer.stretch) }); }, { passive: false });
+  const axis = canvas(
+    22,
+    (pen, width) => {
+      pen.clearRect(0, 0, width, 22);
+      timeAxis(pen, width, 22, answer.first, lastSeen, { left: 0, right: 0, top: 0, bottom: 20 });
+    },
+    "steps",
+  );
+  board.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      const c = cell(event)[1],
+        zoom = event.deltaY < 0 ? 0.5 : 2,
+        width = Math.max(8, wide * zoom);
+      const a = Math.round(c - (c / wide) * width),
+        b = Math.round(a + width);
+      go({
+        first: Math.max(info.steps.first, answer.first + a * answer.stretch),
+        last: Math.min(info.steps.last, answer.first + b * answer.stretch),
+      });
+    },
+    { passive: false },
+  );
   scroll.addEventListener("scroll", redraw);
   scroll.append(labels, h("div", { class: "cells" }, board));
   fill(place, scroll, h("div", { class: "axis" }, h("span", { class: "soft" }, "step"), axis));
   new ResizeObserver(size).observe(scroll);
   requestAnimationFrame(size);
-  const loss = line && chart({ height: 96, edge: { left: labels.clientWidth || GUTTER, right: 0, top: 8, bottom: 20 }, first: answer.first, last: lastSeen, lines: [line], label: `${name} over the steps`, cursor: shared });
+  const loss =
+    line &&
+    chart({
+      height: 96,
+      edge: { left: labels.clientWidth || GUTTER, right: 0, top: 8, bottom: 20 },
+      first: answer.first,
+      last: lastSeen,
+      lines: [line],
+      label: `${name} over the steps`,
+      cursor: shared,
+    });
   const typical = answer.stretch > 1 ? `a column is ${count(answer.stretch)} steps` : "a column is a step";
-  fill(below, h("div", { class: "notes" }, legend(scale, STAT_NAMES[stat] || stat, show), h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`), said),
-    loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null);
+  fill(
+    below,
+    h(
+      "div",
+      { class: "notes" },
+      legend(scale, STAT_NAMES[stat] || stat, show),
+      h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`),
+      said,
+    ),
+    loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,
+  );
 }
 
 const toggled = (closed, name) => {
@@ -226,7 +465,20 @@ const toggled = (closed, name) => {
 function labelOf(row, { state, closed, go }) {
   const pad = `depth${Math.min(row.depth, 8)}`;
   if (row.group !== undefined)
-    return h("button", { class: `row group ${pad}`, "aria-expanded": String(!row.closed), title: `${row.group}  ${row.type}`, onclick: () => go({ closed: toggled(closed, row.group) }) },
-      h("i", { "aria-hidden": "true" }, row.closed ? "▸" : "▾"), h("b", {}, row.label), h("span", { class: "soft" }, row.closed ? ` ${plural(row.tensors.length, "tensor")}` : ` ${row.type}`));
-  return link({ ...state, page: "tensor", tensor: row.name, kind: row.kind }, h("span", { class: "name" }, row.label), { class: `row ${pad}`, title: `${row.name}  ${shaped(row.shape)}` });
+    return h(
+      "button",
+      {
+        class: `row group ${pad}`,
+        "aria-expanded": String(!row.closed),
+        title: `${row.group}  ${row.type}`,
+        onclick: () => go({ closed: toggled(closed, row.group) }),
+      },
+      h("i", { "aria-hidden": "true" }, row.closed ? "▸" : "▾"),
+      h("b", {}, row.label),
+      h("span", { class: "soft" }, row.closed ? ` ${plural(row.tensors.length, "tensor")}` : ` ${row.type}`),
+    );
+  return link({ ...state, page: "tensor", tensor: row.name, kind: row.kind }, h("span", { class: "name" }, row.label), {
+    class: `row ${pad}`,
+    title: `${row.name}  ${shaped(row.shape)}`,
+  });
 }

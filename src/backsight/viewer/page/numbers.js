@@ -16,7 +16,11 @@ function num(v, digits = 3) {
   const size = Math.abs(v);
   let text;
   if (Number.isInteger(v) && size < 1e6) text = v.toLocaleString("en");
-  else if (size >= 1e5 || size < 1e-3) text = v.toExponential(digits - 1).replace("e+", "e").replace(/e(-?)(\d+)/, (_, s, d) => `e${s ? "−" : ""}${d}`);
+  else if (size >= 1e5 || size < 1e-3)
+    text = v
+      .toExponential(digits - 1)
+      .replace("e+", "e")
+      .replace(/e(-?)(\d+)/, (_, s, d) => `e${s ? "−" : ""}${d}`);
   else text = Number(v.toPrecision(digits)).toString();
   return text.replace(/^-/, "−").replace(/\.0+e/, "e");
 }
@@ -27,14 +31,22 @@ const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.le
 function bytes(n) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let k = 0;
-  while (n >= 999.5 && k < units.length - 1) { n /= 1024; k++; }
+  while (n >= 999.5 && k < units.length - 1) {
+    n /= 1024;
+    k++;
+  }
   return `${k ? num(n) : n} ${units[k]}`;
 }
 function moment(seconds) {
-  const date = new Date(seconds * 1000), now = new Date();
+  const date = new Date(seconds * 1000),
+    now = new Date();
   const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   if (date.toDateString() === now.toDateString()) return `today ${time}`;
-  const day = date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: date.getFullYear() === now.getFullYear() ? undefined : "numeric" });
+  const day = date.toLocaleDateString("en-GB", {
+    day: "numeric",
+    month: "short",
+    year: date.getFullYear() === now.getFullYear() ? undefined : "numeric",
+  });
   return `${day} ${time}`;
 }
 const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
@@ -42,14 +54,16 @@ const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 // Round values for the ticks of an axis: 1, 2 or 5 times a power of ten, or powers of ten alone where it is logarithmic.
 function ticks(low, high, most) {
   if (!(high > low)) return [low];
-  const rough = (high - low) / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / Math.max(most, 1),
+    power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step + 0);
   return found;
 }
 function logTicks(low, high, most) {
-  const from = Math.ceil(Math.log10(low) - 1e-9), to = Math.floor(Math.log10(high) + 1e-9);
+  const from = Math.ceil(Math.log10(low) - 1e-9),
+    to = Math.floor(Math.log10(high) + 1e-9);
   if (to - from < 1) return ticks(low, high, most).filter((v) => v > 0);
   const stride = Math.max(1, Math.ceil((to - from + 1) / Math.max(most, 1)));
   const found = [];

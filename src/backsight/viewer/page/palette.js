@@ -4,19 +4,24 @@ const SIGNED = ["#0b4f8a", "#4a90c2", "#a9cbe2", "#e8e8e6", "#efb99a", "#d6704a"
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 function table(ramp) {
-  const stops = ramp.map(channels), out = new Uint8Array(256 * 3);
+  const stops = ramp.map(channels),
+    out = new Uint8Array(256 * 3);
   for (let k = 0; k < 256; k++) {
-    const place = (k / 255) * (stops.length - 1), from = Math.min(Math.floor(place), stops.length - 2), share = place - from;
+    const place = (k / 255) * (stops.length - 1),
+      from = Math.min(Math.floor(place), stops.length - 2),
+      share = place - from;
     for (let c = 0; c < 3; c++) out[3 * k + c] = Math.round(stops[from][c] * (1 - share) + stops[from + 1][c] * share);
   }
   return out;
 }
 // A pixel of an image as one number: the bytes red, green, blue and opaque, in the order of all machines with a browser.
 const pixel = (r, g, b) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
-const pixelsOf = (kind) => Uint32Array.from({ length: 256 }, (_, k) => pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3)));
+const pixelsOf = (kind) =>
+  Uint32Array.from({ length: 256 }, (_, k) => pixel(...TABLES[kind].subarray(3 * k, 3 * k + 3)));
 const TABLES = { ramp: table(RAMP), signed: table(SIGNED) };
 const color = (kind, share) => {
-  const at = 3 * clamp(Math.round(share * 255), 0, 255), t = TABLES[kind];
+  const at = 3 * clamp(Math.round(share * 255), 0, 255),
+    t = TABLES[kind];
   return `rgb(${t[at]},${t[at + 1]},${t[at + 2]})`;
 };
 
@@ -39,13 +44,22 @@ function scaleOf(values, stat) {
   if (EVEN_STATS.has(stat)) return { kind: "ramp", low: 0, high: 1, log: false, share: (v) => clamp(v, 0, 1) };
   const positive = finite.filter((v) => v > 0);
   if (positive.length > 1) {
-    const low = positive[Math.floor(0.005 * (positive.length - 1))], high = positive[Math.ceil(0.995 * (positive.length - 1))];
+    const low = positive[Math.floor(0.005 * (positive.length - 1))],
+      high = positive[Math.ceil(0.995 * (positive.length - 1))];
     if (high / low > 4) {
-      const from = Math.log(low), span = Math.log(high) - from;
-      return { kind: "ramp", low, high, log: true, share: (v) => (v > 0 ? clamp((Math.log(v) - from) / span, 0, 1) : 0) };
+      const from = Math.log(low),
+        span = Math.log(high) - from;
+      return {
+        kind: "ramp",
+        low,
+        high,
+        log: true,
+        share: (v) => (v > 0 ? clamp((Math.log(v) - from) / span, 0, 1) : 0),
+      };
     }
   }
-  const low = Math.min(at(0.005), 0), high = at(0.995) > low ? at(0.995) : low + 1;
+  const low = Math.min(at(0.005), 0),
+    high = at(0.995) > low ? at(0.995) : low + 1;
   return { kind: "ramp", low, high, log: false, share: (v) => clamp((v - low) / (high - low), 0, 1) };
 }
 
@@ -53,9 +67,22 @@ function legend(scale, name, show = num) {
   const stops = Array.from({ length: 13 }, (_, k) => color(scale.kind, k / 12)).join(",");
   const bar = h("span", { class: "ramp" });
   bar.style.background = `linear-gradient(90deg,${stops})`;
-  return h("div", { class: "legend" },
-    h("span", { class: "soft" }, name), scale.none ? null : [h("span", {}, show(scale.low)), bar, h("span", {}, show(scale.high)),
-      h("span", { class: "soft" }, scale.log ? "log scale" : "even scale")],
-    [["nonfinite", "NaN or ∞"], ["zero", "exactly zero"], ["nothing", "not recorded"]].map(([mark, text]) =>
-      h("span", { class: "key" }, h("span", { class: `swatch ${mark}` }), text)));
+  return h(
+    "div",
+    { class: "legend" },
+    h("span", { class: "soft" }, name),
+    scale.none
+      ? null
+      : [
+          h("span", {}, show(scale.low)),
+          bar,
+          h("span", {}, show(scale.high)),
+          h("span", { class: "soft" }, scale.log ? "log scale" : "even scale"),
+        ],
+    [
+      ["nonfinite", "NaN or ∞"],
+      ["zero", "exactly zero"],
+      ["nothing", "not recorded"],
+    ].map(([mark, text]) => h("span", { class: "key" }, h("span", { class: `swatch ${mark}` }), text)),
+  );
 }

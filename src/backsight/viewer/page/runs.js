@@ -1,9 +1,14 @@
 // The runs of a folder: what each is, how it goes, and which two to compare.
 function runsPage(state, app) {
-  const title = h("h2", {}), folder = h("span", { class: "soft path" }), list = h("div", { class: "list" }, busy("looking for runs"));
+  const title = h("h2", {}),
+    folder = h("span", { class: "soft path" }),
+    list = h("div", { class: "list" }, busy("looking for runs"));
   const chosen = new Set();
-  const found = new Map(), places = new Map(), signal = app.signal;
-  let answer = null, looking = false;
+  const found = new Map(),
+    places = new Map(),
+    signal = app.signal;
+  let answer = null,
+    looking = false;
   const draw = () => answer && drawRuns({ title, folder, list, compare, places, found }, answer, state, chosen);
   // What was found in each run, one run after the other; for those that take long, its own page asks.
   const look = async () => {
@@ -12,18 +17,39 @@ function runsPage(state, app) {
     try {
       for (const run of answer.runs) {
         if (found.has(stampOf(run)) || !run.steps || run.steps > LONG_RUN || run.state === "recording") continue;
-        found.set(stampOf(run), (await searched(run.name, signal)).findings.map((each) => each.severity));
+        found.set(
+          stampOf(run),
+          (await searched(run.name, signal)).findings.map((each) => each.severity),
+        );
         if (places.has(run.name)) fill(places.get(run.name), foundIn(run, found));
       }
-    } catch { /* it was removed, or the reader has left; the next turn tries again */ }
+    } catch {
+      /* it was removed, or the reader has left; the next turn tries again */
+    }
     looking = false;
   };
-  const find = h("input", { type: "search", placeholder: "find a run ( / )", "aria-label": "find a run", value: state.find || "", oninput: () => {
-    state.find = find.value || undefined;
-    app.note(state);
-    draw();
-  } });
-  const compare = h("button", { disabled: true, onclick: () => { const [a, b] = [...chosen]; app.go({ page: "compare", run: a, with: b }); } }, "compare two");
+  const find = h("input", {
+    type: "search",
+    placeholder: "find a run ( / )",
+    "aria-label": "find a run",
+    value: state.find || "",
+    oninput: () => {
+      state.find = find.value || undefined;
+      app.note(state);
+      draw();
+    },
+  });
+  const compare = h(
+    "button",
+    {
+      disabled: true,
+      onclick: () => {
+        const [a, b] = [...chosen];
+        app.go({ page: "compare", run: a, with: b });
+      },
+    },
+    "compare two",
+  );
   app.refreshed = async () => {
     const before = answer;
     answer = await askRuns(app.signal);
@@ -31,14 +57,24 @@ function runsPage(state, app) {
     look();
   };
   app.refreshed().catch((error) => error.name === "AbortError" || fill(list, failed(error)));
-  return h("section", { class: "page runs" }, h("div", { class: "bar" }, title, folder, h("span", { class: "grow" }), find, compare), list);
+  return h(
+    "section",
+    { class: "page runs" },
+    h("div", { class: "bar" }, title, folder, h("span", { class: "grow" }), find, compare),
+    list,
+  );
 }
 
 const stampOf = (run) => `${run.name} ${run.bytes} ${run.steps}`;
 function foundIn(run, found) {
-  const severities = found.get(stampOf(run)), worst = severities && ["error", "warning", "note"].find((each) => severities.includes(each));
+  const severities = found.get(stampOf(run)),
+    worst = severities && ["error", "warning", "note"].find((each) => severities.includes(each));
   if (!severities) return h("span", { class: "soft", title: "not looked for yet" }, "–");
-  return worst ? link({ page: "findings", run: run.name }, plural(severities.filter((each) => each === worst).length, worst), { class: `severity ${worst}` }) : h("span", { class: "soft" }, "none");
+  return worst
+    ? link({ page: "findings", run: run.name }, plural(severities.filter((each) => each === worst).length, worst), {
+        class: `severity ${worst}`,
+      })
+    : h("span", { class: "soft" }, "none");
 }
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
 function drawRuns({ title, folder, list, compare, places, found }, answer, state, chosen) {
@@ -46,37 +82,148 @@ function drawRuns({ title, folder, list, compare, places, found }, answer, state
   const runs = answer.runs.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
   title.textContent = plural(runs.length, "run");
   folder.textContent = folder.title = answer.folder;
-  const counted = () => { compare.disabled = chosen.size !== 2; compare.textContent = chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : chosen.size === 2 ? "compare" : "compare two"; };
-  const choose = (name, on) => { on ? chosen.add(name) : chosen.delete(name); counted(); };
+  const counted = () => {
+    compare.disabled = chosen.size !== 2;
+    compare.textContent =
+      chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : chosen.size === 2 ? "compare" : "compare two";
+  };
+  const choose = (name, on) => {
+    on ? chosen.add(name) : chosen.delete(name);
+    counted();
+  };
   counted();
-  if (!answer.runs.length && !answer.unreadable.length) { fill(list, empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py")); return; }
+  if (!answer.runs.length && !answer.unreadable.length) {
+    fill(
+      list,
+      empty("No runs yet", `There is no recording in ${answer.folder}.`, "Record one: backsight run --record train.py"),
+    );
+    return;
+  }
   const broken = answer.unreadable.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
-  if (!runs.length && !broken.length) { fill(list, empty("No run is called so")); return; }
-  const placeOf = (run) => { const place = h("td", {}, foundIn(run, found)); places.set(run.name, place); return place; };
-  fill(list, h("div", { class: "table" }, h("table", {},
-    h("thead", {}, h("tr", {}, [["", ""], ["run", ""], ["state", ""], ["started", "roomy"], ["steps", "right"], ["findings", ""], ["tensors", "right roomy"], ["ranks", "right roomy"], ["size", "right roomy"], ["", ""]].map(([t, c]) => h("th", { class: c }, t)))),
-    h("tbody", {}, runs.map((run) => h("tr", {},
-      h("td", { class: "tick" }, h("input", { type: "checkbox", "aria-label": `choose ${run.name}`, checked: chosen.has(run.name), onchange: (event) => choose(run.name, event.target.checked) })),
-      h("td", { class: "first" }, link({ page: "heatmap", run: run.name }, run.name), run.damage !== "none" ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`) : null),
-      h("td", {}, h("span", { class: `state ${stateOf(run)}`, title: run.state }, run.state)),
-      h("td", { class: "soft roomy" }, moment(run.created)), h("td", { class: "right" }, count(run.steps)), placeOf(run), h("td", { class: "right roomy" }, count(run.tensors)),
-      h("td", { class: "right roomy" }, run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`), h("td", { class: "right soft roomy" }, bytes(run.bytes)),
-      h("td", { class: "spark" }, run.spark ? spark(run.spark) : null))),
-      broken.map((run) => h("tr", {},
-        h("td", { class: "tick" }), h("td", { class: "first" }, run.name),
-        h("td", { colspan: "8" }, h("span", { class: "tag bad" }, "unreadable"), ` ${run.why}`)))))));
+  if (!runs.length && !broken.length) {
+    fill(list, empty("No run is called so"));
+    return;
+  }
+  const placeOf = (run) => {
+    const place = h("td", {}, foundIn(run, found));
+    places.set(run.name, place);
+    return place;
+  };
+  fill(
+    list,
+    h(
+      "div",
+      { class: "table" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            [
+              ["", ""],
+              ["run", ""],
+              ["state", ""],
+              ["started", "roomy"],
+              ["steps", "right"],
+              ["findings", ""],
+              ["tensors", "right roomy"],
+              ["ranks", "right roomy"],
+              ["size", "right roomy"],
+              ["", ""],
+            ].map(([t, c]) => h("th", { class: c }, t)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          runs.map((run) =>
+            h(
+              "tr",
+              {},
+              h(
+                "td",
+                { class: "tick" },
+                h("input", {
+                  type: "checkbox",
+                  "aria-label": `choose ${run.name}`,
+                  checked: chosen.has(run.name),
+                  onchange: (event) => choose(run.name, event.target.checked),
+                }),
+              ),
+              h(
+                "td",
+                { class: "first" },
+                link({ page: "heatmap", run: run.name }, run.name),
+                run.damage !== "none"
+                  ? h("span", { class: "tag bad", title: "skipped while reading" }, `damaged: ${run.damage}`)
+                  : null,
+              ),
+              h("td", {}, h("span", { class: `state ${stateOf(run)}`, title: run.state }, run.state)),
+              h("td", { class: "soft roomy" }, moment(run.created)),
+              h("td", { class: "right" }, count(run.steps)),
+              placeOf(run),
+              h("td", { class: "right roomy" }, count(run.tensors)),
+              h(
+                "td",
+                { class: "right roomy" },
+                run.ranks === run.world ? String(run.world) : `${run.ranks} of ${run.world}`,
+              ),
+              h("td", { class: "right soft roomy" }, bytes(run.bytes)),
+              h("td", { class: "spark" }, run.spark ? spark(run.spark) : null),
+            ),
+          ),
+          broken.map((run) =>
+            h(
+              "tr",
+              {},
+              h("td", { class: "tick" }),
+              h("td", { class: "first" }, run.name),
+              h("td", { colspan: "8" }, h("span", { class: "tag bad" }, "unreadable"), ` ${run.why}`),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function spark({ name, values: packed, last }) {
-  const values = unpacked(packed), finite = [...values].filter(Number.isFinite), low = Math.min(...finite), high = Math.max(...finite);
-  const board = canvas(26, (pen, width, height) => {
-    pen.clearRect(0, 0, width, height);
-    if (!finite.length) return;
-    pen.strokeStyle = ink("line3");
-    pen.lineWidth = 1.4;
-    pen.beginPath();
-    values.forEach((v, k) => { if (Number.isFinite(v)) pen.lineTo((k / Math.max(values.length - 1, 1)) * (width - 4) + 2, height - 3 - ((v - low) / (high - low || 1)) * (height - 6)); });
-    pen.stroke();
-  }, `${name} over the steps, now ${num(last)}`);
-  return h("div", { class: "sparkline" }, board, h("span", {}, h("span", { class: "soft" }, `${name} `), h("span", { class: Number.isFinite(asNumber(last)) ? "" : "bad" }, num(last))));
+  const values = unpacked(packed),
+    finite = [...values].filter(Number.isFinite),
+    low = Math.min(...finite),
+    high = Math.max(...finite);
+  const board = canvas(
+    26,
+    (pen, width, height) => {
+      pen.clearRect(0, 0, width, height);
+      if (!finite.length) return;
+      pen.strokeStyle = ink("line3");
+      pen.lineWidth = 1.4;
+      pen.beginPath();
+      values.forEach((v, k) => {
+        if (Number.isFinite(v))
+          pen.lineTo(
+            (k / Math.max(values.length - 1, 1)) * (width - 4) + 2,
+            height - 3 - ((v - low) / (high - low || 1)) * (height - 6),
+          );
+      });
+      pen.stroke();
+    },
+    `${name} over the steps, now ${num(last)}`,
+  );
+  return h(
+    "div",
+    { class: "sparkline" },
+    board,
+    h(
+      "span",
+      {},
+      h("span", { class: "soft" }, `${name} `),
+      h("span", { class: Number.isFinite(asNumber(last)) ? "" : "bad" }, num(last)),
+    ),
+  );
 }

@@ -4,8 +4,11 @@ const LIVE = held === null;
 
 // The key of an answer in a report, in which numbers stand as they are asked for; `report.py` spells it the same way.
 const spelled = (question, given) =>
-  `${question}?${Object.keys(given).filter((k) => given[k] !== undefined && given[k] !== null && given[k] !== "").sort()
-    .map((k) => `${k}=${given[k]}`).join("&")}`;
+  `${question}?${Object.keys(given)
+    .filter((k) => given[k] !== undefined && given[k] !== null && given[k] !== "")
+    .sort()
+    .map((k) => `${k}=${given[k]}`)
+    .join("&")}`;
 
 async function asked(url, signal) {
   let response;
@@ -18,7 +21,11 @@ async function asked(url, signal) {
   if (response.ok) return response.json();
   const text = await response.text();
   let said = text;
-  try { said = JSON.parse(text).error; } catch { /* plain text */ }
+  try {
+    said = JSON.parse(text).error;
+  } catch {
+    /* plain text */
+  }
   throw new Error(said || `The viewer answered ${response.status}.`);
 }
 
@@ -29,7 +36,8 @@ async function ask(run, question, given = {}, signal = undefined) {
     return answer;
   }
   const query = new URLSearchParams({ run });
-  for (const [key, value] of Object.entries(given)) if (value !== undefined && value !== null && value !== "") query.set(key, value);
+  for (const [key, value] of Object.entries(given))
+    if (value !== undefined && value !== null && value !== "") query.set(key, value);
   return asked(`api/ask/${question}?${query}`, signal);
 }
 const askRuns = (signal) => (LIVE ? asked("api/runs", signal) : Promise.resolve(held.runs));

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
-from functools import cache
 from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from backsight.tape.ops import VIEWS
 from backsight.tape.rows import dimensions
+from backsight.text.page import data, document, own, script, style
 from backsight.walkthrough.errors import WalkError
 from backsight.walkthrough.gradient import Gradient, number
 from backsight.walkthrough.jacobian import Jacobian
@@ -47,37 +45,24 @@ def page(walk: Walk, picture: str | None = None) -> str:
         picture: an SVG that stands beside them; the graph's own if None is given.
     """
     title = f"backward of {', '.join(dict.fromkeys(name for name in walk.graph.root_names if name)) or 'graph'}"
-    data = json.dumps(_data(walk), ensure_ascii=False, separators=(",", ":"))
-    for harmful, harmless in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        data = data.replace(harmful, harmless)
     if picture is None:
         picture = walk.graph.to_svg(heat=None, views=len(walk) <= FORMULA)  # colour says which node runs, and no more
     beside = f'<figure id="picture" tabindex="0" aria-label="graph">{picture}{_KEY}</figure>' if picture else ""
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(title)}</title><style>{_own("page.css")}</style></head>
-<body><header><h1>{escape(title)}</h1><p>{escape(_facts(walk))}</p><nav>
+    body = f"""<header><h1>{escape(title)}</h1><p>{escape(_facts(walk))}</p><nav>
 <button id="back" aria-label="one step back" title="←">◀</button>
 <input id="at" type="range" min="0" value="0" aria-label="step">
 <button id="forth" aria-label="one step forward" title="→">▶</button><output id="count"></output></nav></header>
 <main><ol id="steps" aria-label="steps"></ol>{beside}
 <section><article id="card" aria-live="polite"></article><figure id="curve"></figure></section></main>
-<script type="application/json" id="walk">{data}</script>
-<script>"use strict";
-{"".join(map(_own, SCRIPTS))}</script></body></html>
-"""
+{data("walk", _data(walk))}
+{script(own(__package__, *SCRIPTS))}"""
+    return document(title, body, head=style(own(__package__, "page.css")))
 
 
 def framed(walk: Walk) -> str:
     """Return the page in a frame, as a notebook shows it."""
     style = "width:100%;height:560px;border:1px solid #8884;border-radius:6px"
     return f'<iframe srcdoc="{escape(page(walk), quote=True)}" style="{style}" title="backward, step by step"></iframe>'
-
-
-@cache
-def _own(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _facts(walk: Walk) -> str:

@@ -2,10 +2,13 @@ const KEY = 36; // the height of what stands below the picture and explains its 
 
 // "1 4-7 20-24/2" are the numbers 1, 4, 5, 6, 7, 20, 22 and 24.
 function numbers(spelt) {
-  return spelt.split(" ").filter(Boolean).flatMap((part) => {
-    const [first, last = first, by = 1] = part.split(/[-/]/).map(Number);
-    return Array.from({ length: 1 + Math.floor((last - first) / by) }, (_, k) => first + k * by);
-  });
+  return spelt
+    .split(" ")
+    .filter(Boolean)
+    .flatMap((part) => {
+      const [first, last = first, by = 1] = part.split(/[-/]/).map(Number);
+      return Array.from({ length: 1 + Math.floor((last - first) / by) }, (_, k) => first + k * by);
+    });
 }
 
 // Return what lights the node of a step in the picture, and marks what has run and what receives what leaves; a click on
@@ -14,7 +17,9 @@ function lamps(picture, steps, done, show) {
   const stepOf = new Map(steps.map((step, k) => [step.node, k]));
   const known = (node) => stepOf.has(node);
   const all = [...(picture ? picture.querySelectorAll("[data-node]") : [])].map((element) => {
-    const own = numbers(element.dataset.node).filter(known).map((node) => stepOf.get(node));
+    const own = numbers(element.dataset.node)
+      .filter(known)
+      .map((node) => stepOf.get(node));
     if (done && !own.length) element.classList.add("run");
     return { element, own };
   });
@@ -38,7 +43,10 @@ function lamps(picture, steps, done, show) {
       const { element, own } = place;
       element.classList.toggle("lit", here.includes(place));
       element.classList.toggle("run", own[0] < k);
-      element.classList.toggle("next", own.some((step) => next.has(step)));
+      element.classList.toggle(
+        "next",
+        own.some((step) => next.has(step)),
+      );
     }
     if (here.length) reveal(picture, here[0].element);
   };

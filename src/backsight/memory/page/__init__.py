@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import json
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import numpy as np
 from backsight.memory.colors import DARK, LIGHT
 from backsight.memory.curves import by_kind, passes, seconds, thinned
 from backsight.memory.explain import label
-from backsight.memory.page_source import SCRIPT, STYLE
 from backsight.memory.table import about
 from backsight.text import amount
+from backsight.text.page import data, document, own, script, style
 
 if TYPE_CHECKING:
     from backsight.memory.ledger import Block, History
@@ -30,25 +29,22 @@ def page(memory: StepMemory) -> str:
     """Return the page as text."""
     sentence = str(memory.at_peak)
     head, _, parts = sentence.partition(": ")
-    listed = "".join(f"<li>{html.escape(part)}</li>" for part in parts.split("; "))
+    listed = "".join(f"<li>{escape(part)}</li>" for part in parts.split("; "))
     colors = "".join(f"--{_slug(kind)}:{LIGHT[kind]};" for kind in LIGHT)
     dark = "".join(f"--{_slug(kind)}:{DARK[kind]};" for kind in DARK)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Memory of a step: peak {amount(memory.peak)}</title>"
-        f"<style>:root{{{colors}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{STYLE}</style></head><body><main>"
-        f"<h1>{html.escape(head[:1].upper() + head[1:])}</h1><ul class=parts>{listed}</ul>"
-        f"<p class=about>{html.escape(about(memory))}</p>"
+    look = f":root{{{colors}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{own(__package__, 'page.css')}"
+    body = (
+        f"<main><h1>{escape(head[:1].upper() + head[1:])}</h1><ul class=parts>{listed}</ul>"
+        f"<p class=about>{escape(about(memory))}</p>"
         '<div id=chart tabindex=0 role=img aria-label="bytes by kind over the time of the step"></div>'
         "<p class=hint>Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click for "
         "all. A click on a kind hides it.</p>"
         "<div id=legend></div><h2 id=moment></h2><div class=scroll><table><thead><tr><th>tensor<th class=n>bytes"
         "<th>shape<th>kind<th>module<th>made at<th>autograd node<th class=n>lives</tr></thead>"
         "<tbody id=alive></tbody></table></div>"
-        f'</main><script type="application/json" id="data">{_json(timeline(memory.history))}</script>'
-        f"<script>{SCRIPT}</script></body></html>\n"
+        f"</main>{data('data', timeline(memory.history))}{script(own(__package__, 'page.js'))}"
     )
+    return document(f"Memory of a step: peak {amount(memory.peak)}", body, head=style(look))
 
 
 def timeline(history: History) -> dict[str, Any]:
@@ -82,8 +78,3 @@ def _block(block: Block, times: Any) -> list[Any]:
 
 def _slug(kind: str) -> str:
     return kind.replace(" ", "-")
-
-
-def _json(data: Any) -> str:
-    """Return JSON that can stand inside of a script element, whatever names are in it."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
