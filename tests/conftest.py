@@ -66,8 +66,13 @@ def pytest_runtest_setup(item):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item):
+def pytest_runtest_teardown(item, nextitem):
     sys.modules.pop(item.module.__name__, None)
+    if nextitem is None or nextitem.module is not item.module:
+        # What a file of tests leaves behind, caches above all, is out of sight of those that follow: a search for names
+        # looks into all objects, and among those of hours it would take seconds.
+        gc.collect()
+        gc.freeze()
 
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

@@ -12,7 +12,7 @@ from torch import nn, optim
 
 import backsight.gradient_release as gradient_release
 from backsight.gradient_release import NotReleasable, release
-from backsight.gradient_release.bucket import bucket_bytes, told
+from backsight.gradient_release.bucket import bucket_bytes
 
 
 def refused(optimizer, message, **settings):
@@ -119,12 +119,6 @@ def test_the_automatic_bucket_is_a_share_of_all_gradients():
     assert bucket_bytes("auto", 10) == 2**20
     assert bucket_bytes("auto", 2**26) == 2**22
     assert bucket_bytes("auto", 2**40) == 2**24
-
-
-def test_sizes_are_told_with_three_digits():
-    assert [told(size) for size in (0, 999, 2**10, 1234567, 2**24, 5 * 2**29)] == [
-        "0 bytes", "999 bytes", "1 KB", "1.18 MB", "16 MB", "2.5 GB",
-    ]  # fmt: skip
 
 
 DDP = """

@@ -8,7 +8,7 @@ import pytest
 from surroundings import HERE, environment
 
 
-@pytest.mark.parametrize("kind", ["ZeroDivisionError", "SystemExit"])
+@pytest.mark.parametrize("kind", [pytest.param("ZeroDivisionError", marks=pytest.mark.long), "SystemExit"])
 @pytest.mark.parametrize(
     ("near", "far"), [pytest.param(20, 400, id="some"), pytest.param(1, 3, id="many", marks=pytest.mark.long)]
 )

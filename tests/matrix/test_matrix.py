@@ -70,6 +70,7 @@ def test_every_broken_program_has_an_expectation():
     assert all(told["findings"] for told in expected.values())
 
 
+@pytest.mark.long  # the matrix itself does nothing else
 @pytest.mark.parametrize("script", sorted(parts.BROKEN.glob("*.py")), ids=lambda script: script.stem)
 def test_what_is_expected_of_a_broken_program_is_what_is_said(script):
     """After a change of texts: `python tests/matrix/matrix.py --here --accept`, and read the diff."""

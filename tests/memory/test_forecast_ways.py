@@ -56,7 +56,7 @@ def test_an_optimizer_that_says_nothing_uses_lists_on_cuda_and_a_loop_on_the_cpu
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.AdamW, partial(torch.optim.SGD, lr=0.1, momentum=0.9), Velocity])
-@pytest.mark.parametrize("long", [0, 10_000])
+@pytest.mark.parametrize("long", [0, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_way_is_forecast_alike_whether_it_is_asked_for_or_compared(optimizer, long, monkeypatch):
     monkeypatch.setattr(sys.modules["backsight.memory.forecast"], "LONG", long)
     model, batch = GPT(width=64, depth=2), words(2, 16)

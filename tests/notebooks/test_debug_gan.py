@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 NOTEBOOK = "debug_gan.ipynb"
 
 SVG, PLOT = "<svg", "image/png"

@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 NOTEBOOK = "record_alexnet.ipynb"
 
 PLOT, PAGE = "image/png", "<iframe srcdoc="

@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 NOTEBOOK = "release_study.ipynb"
 
 PLOT = "image/png"
