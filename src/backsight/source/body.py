@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import itertools
 import linecache
 import os
 import re
@@ -135,6 +136,34 @@ def statement_at(body: Body, line: int, column: int | None = None) -> ast.stmt |
         found = statement
         block = [child for _, inner in blocks(statement) for child in inner]
     return found
+
+
+def column_at(frame: types.FrameType) -> int | None:
+    """The column of what a frame runs, in bytes; None where Python does not tell (before 3.11)."""
+    return column_of(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def column_of(code: types.CodeType, instruction: int, line: int) -> int | None:
+    """The column of an instruction that stands on a line."""
+    if sys.version_info >= (3, 11):
+        positions = itertools.islice(code.co_positions(), instruction // 2, None)
+        first, _, column, _ = next(positions, (None, None, None, None))
+        return column if first == line else None
+    return None
+
+
+def expression_at(statement: ast.stmt, line: int) -> ast.stmt | ast.expr:
+    """The part of a statement over several lines that runs at a line below its first: a lambda, or a call.
+
+    The statement itself where there is no such part.
+    """
+    if line <= statement.lineno or any(True for _ in blocks(statement)):
+        return statement
+    nodes = [each for each in ast.walk(statement) if isinstance(each, ast.Lambda | ast.Call)]
+    lambdas = [each for each in nodes if isinstance(each, ast.Lambda) and each.lineno <= line <= (each.end_lineno or 0)]
+    if lambdas:
+        return lambdas[-1]  # ast.walk goes from the outer to the inner
+    return next((each for each in nodes if each.lineno == line), statement)
 
 
 def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt | None:

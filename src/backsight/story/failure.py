@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import itertools
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Literal
 
 import torch
@@ -17,6 +15,7 @@ from backsight.naming.frames import is_function, locals_of
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
+from backsight.source.body import column_at, column_of
 from backsight.tape import ENGINE_CALLS, no_torch_function, tensors_in
 from backsight.tracing.callers import CALL_NAME
 
@@ -197,22 +196,14 @@ def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
 def _levels(error: BaseException) -> Iterator[Level]:
     trace: TracebackType | None = of_error(error, "__traceback__")
     while trace is not None:
-        yield Level(trace.tb_frame, trace.tb_lineno, _column(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
+        yield Level(trace.tb_frame, trace.tb_lineno, column_of(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno))
         trace = trace.tb_next
 
 
 def _stack(frame: FrameType | None) -> Iterator[Level]:
     while frame is not None:
-        yield Level(frame, frame.f_lineno, _column(frame.f_code, frame.f_lasti, frame.f_lineno))
+        yield Level(frame, frame.f_lineno, column_at(frame))
         frame = frame.f_back
-
-
-def _column(code: CodeType, instruction: int, line: int) -> int | None:
-    if sys.version_info >= (3, 11):
-        positions = itertools.islice(code.co_positions(), instruction // 2, None)
-        first, _, column, _ = next(positions, (None, None, None, None))
-        return column if first == line else None
-    return None
 
 
 def _is_ours(level: Level) -> bool:

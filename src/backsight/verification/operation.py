@@ -126,13 +126,13 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
     return [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
 
 
-def called_at(file: str, line: int) -> Place:
-    """Return the place of a line, with its statement where the source is at hand."""
-    from backsight.source.body import body_around, statement_at
+def called_at(file: str, line: int, column: int | None = None) -> Place:
+    """Return the place of a line, with what is called there where the source is at hand."""
+    from backsight.source.body import body_around, expression_at, statement_at
 
     body = body_around(file, line)
-    statement = statement_at(body, line) if body else None
-    return body.place(statement) if body and statement else Place(file, line, "")
+    statement = statement_at(body, line, column) if body else None
+    return body.place(expression_at(statement, line)) if body and statement else Place(file, line, "")
 
 
 def _enter(value: Any, path: tuple[Any, ...], found: dict[int, tuple[Any, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""BS405, in particular: the gradient is shifted along a dimension, as by padding that is cut off on the wrong side."""
+"""BS405, in particular: the gradient is shifted or turned round along a dimension."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ FEWEST = 3
 
 
 def shifted(case: Case) -> Explanation | None:
-    """Every entry is the right one of its neighbor, up to the border."""
+    """Every entry is the right one of its neighbor, up to the border; or that of the other end."""
     if case.positions.numel() != case.shape.numel():
         return None
+    for dim, size in enumerate(case.shape):
+        if size >= FEWEST and case.fits(lambda draw, dim=dim: draw.got.flip(dim)):  # type: ignore[misc]
+            return Explanation(
+                f"{case.subject} returns the gradient of `{case.argument}` in reverse order along dimension {dim}.",
+                ("Turned round every entry is right.",),
+                f"Turn it round: `.flip({dim})`. A loop that goes back through forward meets its last step first.",
+            )
     for dim, size in enumerate(case.shape):
         for by in (1, -1):
             if size >= FEWEST and all(_is_shifted(case, draw, dim, by) for draw in case.draws):

@@ -33,13 +33,14 @@ def wrong_step(case: Case) -> Explanation | None:
             [draw.us for draw in case.draws],
             [draw.got for draw in case.draws],
             lambda k, gradient: bool(case.equal(gradient, case.draws[k].got).all()),
+            _arguments(case),
         )
     except Exception:  # the user's forward, outside of its Function
         return None
     if mistake is None:
         return None
     title, evidence, fix = mistake.told(case.argument)
-    told = f"{case.subject} {title}, in the gradient of `{case.argument}`."
+    told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
     return Explanation(told, (evidence,), fix, code=mistake.alteration.code)
 
 
@@ -55,3 +56,8 @@ def _is_forward(case: Case) -> bool:
             if not bool(case.equal(case.at(gradient), draw.right).all()):
                 return False
     return True
+
+
+def _arguments(case: Case) -> dict[str, torch.Tensor]:
+    values = enumerate(case.point.values)
+    return {case.operation.argument(k): each for k, each in values if isinstance(each, torch.Tensor)}

@@ -124,7 +124,7 @@ def output_for_input(step: Step, number: int) -> torch.Tensor | None:
     x = step.operand(0)
     if number or x is None or (len(step.args) > 1 and isinstance(step.args[1], torch.Tensor)):
         return None
-    if x.shape != step.result.shape or not x.is_floating_point() or step.name not in _ELEMENTWISE:
+    if x.shape != step.result.shape or not x.is_floating_point() or step.name not in ELEMENTWISE:
         return None
     at = step.result.detach().requires_grad_()
     (slope,) = torch.autograd.grad(step.with_operand(0, at).sum(), at)
@@ -153,7 +153,7 @@ def _own_slope(step: Step, sign: float) -> tuple[torch.Tensor, torch.Tensor] | N
     """Return the operand of an elementwise function of one tensor, and the derivative there, or at minus it."""
     x = step.operand(0)
     alone = sum(isinstance(each, torch.Tensor) for each in step.args) == 1
-    if x is None or not alone or x.shape != step.result.shape or step.name not in _ELEMENTWISE or x.is_complex():
+    if x is None or not alone or x.shape != step.result.shape or step.name not in ELEMENTWISE or x.is_complex():
         return None
     at = (sign * x.detach()).requires_grad_()
     (slope,) = torch.autograd.grad(step.with_operand(0, at).sum(), at)
@@ -175,7 +175,7 @@ def exponent_left_out(step: Step, number: int) -> torch.Tensor | None:
 def not_transposed(step: Step, number: int) -> torch.Tensor | None:
     """The derivative itself where its transpose is right: a shift, a kernel or a matrix turned as in forward."""
     x = step.operand(number)
-    if x is None or x.shape != step.result.shape or x.dtype != step.result.dtype or step.name in _ELEMENTWISE:
+    if x is None or x.shape != step.result.shape or x.dtype != step.result.dtype or step.name in ELEMENTWISE:
         return None
     pull = Pull(step, number, x)
     return pulled(step.with_operand(number, x.detach()), x, lambda u: pull.push(u.contiguous()))
@@ -225,7 +225,7 @@ def _flipped(step: Step, number: int, which: slice) -> torch.Tensor | None:
 def overwritten(step: Step, number: int) -> torch.Tensor | None:
     """Where an index is repeated, the last gradient is kept and the others are lost."""
     x = step.operand(number)
-    if x is None or step.name not in _INDEXING:
+    if x is None or step.name not in INDEXING:
         return None
     places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
     chosen = step.function(
@@ -329,14 +329,14 @@ def _exponent(step: Step) -> float | None:
 
 
 # fmt: off
-_ELEMENTWISE = frozenset({
+ELEMENTWISE = frozenset({
     "tanh", "sigmoid", "exp", "sqrt", "rsqrt", "reciprocal", "expm1", "softplus", "tan", "sin", "cos", "log",
     "log1p", "log2", "square", "pow", "abs", "relu", "leaky_relu", "elu", "selu", "silu", "gelu", "mish",
     "hardtanh", "hardswish", "softsign", "atan", "asin", "acos", "sinh", "cosh", "asinh", "atanh", "erf",
     "erfc", "erfinv", "sinc", "logit", "mul", "add", "sub", "div", "truediv", "rsub", "neg", "rtruediv", "rpow",
     "true_divide", "xlogy", "atan2", "clamp", "clamp_min", "clamp_max", "lgamma",
 })
-_INDEXING = frozenset({
+INDEXING = frozenset({
     "getitem", "index_select", "gather", "embedding", "take", "take_along_dim", "unfold", "expand", "expand_as",
     "broadcast_to", "repeat", "tile", "repeat_interleave",
 })
@@ -376,3 +376,11 @@ def with_stand_in(step: Step, number: int, other: torch.Tensor) -> torch.Tensor 
         return mine + (theirs - theirs.detach())
     made = step.with_operand(number, moved)
     return step.result.detach() + (made - made.detach())
+
+
+def with_output(step: Step, number: int, other: torch.Tensor) -> torch.Tensor | None:
+    """The derivative of a step in terms of its output, with another tensor in the place of that."""
+    slope, x = _OF_OUTPUT.get(step.name), step.operand(0)
+    if number or slope is None or x is None or other.shape != x.shape or other.dtype != x.dtype:
+        return None
+    return _with_slope(step, x, slope(other.detach()))

@@ -87,6 +87,40 @@ def mish(input: torch.Tensor) -> Any:
 
 
 @composed
+def relu6(input: torch.Tensor, inplace: bool = False) -> Any:
+    return _bounded(input, 0.0, 6.0, inplace)
+
+
+@composed
+def hardtanh(input: torch.Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    return _bounded(input, min_val, max_val, inplace)
+
+
+@composed
+def hardsigmoid(input: torch.Tensor, inplace: bool = False) -> Any:
+    return _bounded(input + 3, 0.0, 6.0, inplace) / 6
+
+
+@composed
+def hardswish(input: torch.Tensor, inplace: bool = False) -> Any:
+    return input * (_bounded(input + 3, 0.0, 6.0, inplace) / 6)
+
+
+@composed
+def huber_loss(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Any:
+    gap = input - target
+    size = gap.abs()
+    return _reduced(torch.where(size <= delta, 0.5 * gap.square(), delta * (size - 0.5 * delta)), reduction)
+
+
+@composed
+def smooth_l1_loss(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Any:
+    gap = input - target
+    size = gap.abs()
+    return _reduced(torch.where(size < beta, gap.square() / (2 * beta), size - 0.5 * beta), reduction)
+
+
+@composed
 def logsumexp(input: torch.Tensor, dim: Any, keepdim: bool = False) -> Any:
     return input.exp().sum(dim, keepdim=keepdim).log()
 
@@ -172,6 +206,12 @@ def batch_norm(
     shape = (1, -1, *(1,) * (input.dim() - 2))
     normal = normal if weight is None else normal * weight.reshape(shape)
     return normal if bias is None else normal + bias.reshape(shape)
+
+
+def _bounded(input: torch.Tensor, low: float, high: float, inplace: bool) -> Any:
+    if inplace:
+        raise TypeError
+    return input.clamp(low, high)
 
 
 def _reduced(each: torch.Tensor, reduction: str) -> Any:

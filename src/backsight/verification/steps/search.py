@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import torch
 
-from backsight.verification.steps.alterations import constant, left_out, passed_on, with_stand_in, without
+from backsight.verification.steps.alterations import constant, left_out, passed_on, with_output, with_stand_in, without
+from backsight.verification.steps.bounds import masked
+from backsight.verification.steps.loops import RUNS, carried, in_runs
+from backsight.verification.steps.places import coordinates, integers, starts, taken, with_integer
 from backsight.verification.steps.step import Step, Stepping
 from backsight.verification.steps.table import (
     ALTERATIONS,
     EARLIER,
     FACTOR,
+    IN_RUNS,
+    INTEGER,
+    MASKED,
+    OF_RUN,
     PASSED_SCALED,
     PATHS,
     SCALED,
+    SCALED_BOTH,
     STAND_IN,
+    TAKEN,
     UP_TO,
     WHOLE,
     Alteration,
 )
+from backsight.verification.steps.telling import Found, named, operand
+from backsight.verification.wording import number as shown
 from backsight.verification.wording import times
 
 Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]
@@ -37,31 +47,13 @@ MOST_PAIRED = 20
 OPERANDS = 3
 
 
-@dataclass(frozen=True)
-class Found:
-    """A mistake, the step that it was made in, and the number of the operand."""
-
-    alteration: Alteration
-    step: Step
-    operand: int
-    beside: Step | None = None
-    words: Mapping[str, str] = field(default_factory=dict)
-
-    def told(self, argument: str) -> tuple[str, str, str]:
-        """Return title, evidence and fix."""
-        step = _spelt(self.step) + (f" and {_spelt(self.beside)}" if self.beside else "")
-        given = {"step": step, "operand": _operand(self.step, self.operand), "argument": argument, **self.words}
-        given["constant"] = "constants" if self.beside else "a constant"
-        alteration = self.alteration
-        return tuple(text.format(**given) for text in (alteration.title, alteration.evidence, alteration.fix))  # type: ignore[return-value]  # three
-
-
 def found(
     forward: Forward,
     x: torch.Tensor,
     draws: Sequence[Sequence[torch.Tensor]],
     given: Sequence[torch.Tensor],
     is_given: Callable[[int, torch.Tensor], bool],
+    arguments: Mapping[str, torch.Tensor],
 ) -> Found | None:
     """Return the first alteration that makes the gradient of `x` the given one.
 
@@ -71,8 +63,9 @@ def found(
         draws: gradients of its outputs.
         given: the wrong gradients, one for each draw.
         is_given: whether a gradient is, closely enough, the one given for draw number k.
+        arguments: the tensors that forward got, by name.
     """
-    search = _Search(forward, x, draws, given[0], is_given, time.thread_time() + SECONDS)
+    search = _Search(forward, x, draws, given, is_given, arguments, time.thread_time() + SECONDS)
     ways = (
         search.by_table,
         search.as_a_whole,
@@ -81,7 +74,14 @@ def found(
         search.by_paths,
         search.by_intermediate,
         search.by_constant,
+        search.by_mask,
+        search.by_place,
+        search.by_run,
+        search.by_carried,
+        search.by_integer,
         search.in_two_steps,
+        search.by_common_factor,
+        search.by_output,
         search.by_stand_in,
     )
     return next((mistake for way in ways if (mistake := way()) is not None), None)
@@ -93,12 +93,23 @@ LEFT_OUT = next(each for each in ALTERATIONS if each.alter is left_out)
 class _Search:
     """The ways to alter a forward, the simplest first, until the time is over."""
 
-    def __init__(self, forward: Forward, x: torch.Tensor, draws: Any, given: torch.Tensor, is_given: Any, end: float):
+    def __init__(
+        self,
+        forward: Forward,
+        x: torch.Tensor,
+        draws: Any,
+        given: Sequence[torch.Tensor],
+        is_given: Any,
+        arguments: Mapping[str, torch.Tensor],
+        end: float,
+    ):
         self._forward, self._x, self._draws, self._is_given, self._end = forward, x, draws, is_given, end
-        self._given = given
+        self._all_given, self._given, self._arguments = given, given[0], arguments
         plain = Stepping()
         outputs, leaf = _run_stepwise(plain, forward, x)
         self._right = [_gradient(outputs, leaf, us) for us in draws]
+        self._runs = plain.runs
+        self._in_order = (*plain.constants.values(), *plain.steps.values())
         # The last ones first: what is computed from others is nearer to what somebody calls a step.
         self._steps = dict(reversed(list(plain.steps.items())[-MOST_STEPS:]))
         self._constants = dict(list(plain.constants.items())[-MOST_STEPS:])
@@ -108,7 +119,7 @@ class _Search:
         for alteration in ALTERATIONS:
             for key, number in self._operands():
                 if self._applies(alteration, key, number) and self._fits_altered((key,), alteration.alter, number):
-                    return Found(alteration, self._steps[key], number)
+                    return Found(alteration, self._steps[key], number, self._in_order)
         return None
 
     def by_factor(self) -> Found | None:
@@ -120,7 +131,19 @@ class _Search:
                     continue
                 if self._fits([a + factor * (b - a) for a, b in zip(lacking, whole, strict=True)]):
                     words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
-                    return Found(told, self._steps[key], number, words=words)
+                    return Found(told, self._steps[key], number, self._in_order, words=words)
+        return None
+
+    def by_common_factor(self) -> Found | None:
+        """Two steps, both with a derivative that is off by one factor: a mean and a deviation."""
+        for pair in combinations(list(self._steps)[:MOST_PAIRED], 2):
+            lacking = self._gradients(pair, constant, 0)
+            if lacking is None or (factor := self._factor(lacking, self._right)) is None:
+                continue
+            if self._fits([a + factor * (b - a) for a, b in zip(lacking, self._right, strict=True)]):
+                words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
+                first, second = (self._steps[each] for each in reversed(pair))
+                return Found(SCALED_BOTH, first, 0, self._in_order, beside=second, words=words)
         return None
 
     def by_paths(self) -> Found | None:
@@ -136,7 +159,9 @@ class _Search:
             first, second = _counted(self._given - rest[0], parts[0][0], parts[1][0])
             whole = abs(first - round(first)) < 1e-5 and abs(second - round(second)) < 1e-5
             if whole and self._fits([r + first * a + second * b for r, a, b in zip(rest, *parts, strict=True)]):
-                return Found(PATHS, step, 0, words={"first": str(round(first)), "second": str(round(second))})
+                return Found(
+                    PATHS, step, 0, self._in_order, words={"first": str(round(first)), "second": str(round(second))}
+                )
         return None
 
     def by_intermediate(self) -> Found | None:
@@ -149,11 +174,11 @@ class _Search:
             if bool((factor == 1).all()):
                 continue
             for has, changed, gradients in (
-                ("lacks", "multiplied", [each / factor for each in self._right]),
-                ("has too often", "divided", [each * factor for each in self._right]),
+                ("divided", "multiplied", [each / factor for each in self._right]),
+                ("multiplied", "divided", [each * factor for each in self._right]),
             ):
                 if self._fits(gradients):
-                    return Found(FACTOR, step, 0, words={"has": has, "changed": changed})
+                    return Found(FACTOR, step, 0, self._in_order, words={"has": has, "changed": changed})
         return None
 
     def as_a_whole(self) -> Found | None:
@@ -167,7 +192,7 @@ class _Search:
         if not pulled.requires_grad:
             return None
         pushed = [torch.autograd.grad(pulled, u, us[0], retain_graph=True)[0] for us in self._draws]
-        return Found(WHOLE, last, 0) if self._fits(pushed) else None
+        return Found(WHOLE, last, 0, self._in_order) if self._fits(pushed) else None
 
     def up_to(self) -> Found | None:
         """All that is computed before one step, taken for the input itself."""
@@ -175,7 +200,7 @@ class _Search:
             if step.result.shape != self._x.shape or step.result.dtype != self._x.dtype:
                 continue
             if self._fits_altered((key,), constant, 0, of_input=True):
-                return Found(UP_TO, step, 0)
+                return Found(UP_TO, step, 0, self._in_order)
         return None
 
     def in_two_steps(self) -> Found | None:
@@ -183,12 +208,12 @@ class _Search:
         alone = next(each for each in ALTERATIONS if each.alter is constant)
         for pair in combinations(list(self._steps)[:MOST_PAIRED], 2):
             if self._fits_altered(pair, constant, 0):
-                return Found(alone, self._steps[pair[1]], 0, beside=self._steps[pair[0]])
+                return Found(alone, self._steps[pair[1]], 0, self._in_order, beside=self._steps[pair[0]])
         operands = [(k, n) for k, n in self._operands() if self._steps[k].operand(n) is not None][:MOST_PAIRED]
         for (a, first), (b, second) in combinations(operands, 2):
             numbers = {a: first, b: second}
             if a != b and self._fits_altered((a, b), lambda step, _, at=numbers: without(step, at[step.key]), 0):
-                return Found(LEFT_OUT, self._steps[b], second, beside=self._steps[a])
+                return Found(LEFT_OUT, self._steps[b], second, self._in_order, beside=self._steps[a])
         return None
 
     def by_stand_in(self) -> Found | None:
@@ -196,26 +221,151 @@ class _Search:
         for key, number in self._operands():
             for name, other in self._known():
                 if self._fits_altered((key,), lambda step, k, other=other: with_stand_in(step, k, other), number):
-                    return Found(STAND_IN, self._steps[key], number, words={"stand_in": name})
+                    return Found(STAND_IN, self._steps[key], number, self._in_order, words={"stand_in": name})
         return None
+
+    def by_output(self) -> Found | None:
+        """The derivative of a step in terms of its output, with another tensor for that: a deviation and its eps."""
+        for key, step in self._steps.items():
+            for name, other in self._known():
+                if other is step.result:
+                    continue
+                if self._fits_altered((key,), lambda each, k, other=other: with_output(each, k, other), 0):
+                    words = {"stand_in": name, "operand": "the output"}
+                    return Found(STAND_IN, step, 0, self._in_order, words=words)
+        return None
+
+    def by_mask(self) -> Found | None:
+        """Of a step that chooses, the entries that are masked otherwise: each is one of two, and the gradient tells."""
+        for key, step in self._steps.items():
+            where = step.name == "where"
+            mask = step.args[0] if where else None
+            if where and (not isinstance(mask, torch.Tensor) or len(step.args) != 3):
+                continue
+            yes, no = (
+                self._gradients((key,), lambda each, _, on=on: masked(each, torch.full(self._x.shape, on)), 0)
+                for on in (True, False)
+            )
+            if yes is None or no is None or step.result.shape != self._x.shape:
+                continue
+            chosen = self._chosen(yes, no)
+            right = self._chosen(yes, no, self._right)
+            if chosen is None or right is None or torch.equal(chosen, right):
+                continue
+            if self._fits_altered((key,), lambda each, _, chosen=chosen: masked(each, chosen), 0):
+                return Found(MASKED, step, 0, self._in_order, words=self._told_of_mask(chosen, right))
+        return None
+
+    def _chosen(self, yes: Any, no: Any, given: Any = None) -> torch.Tensor | None:
+        """Which entries are those of a mask of ones, the others being those of zeros; None where some are neither."""
+        given = self._all_given if given is None else given
+        scale = max(float(each.abs().max()) for each in given) or 1.0
+        ones = [(a - g).abs() <= 1e-6 * scale for a, g in zip(yes, given, strict=True)]
+        zeros = [(a - g).abs() <= 1e-6 * scale for a, g in zip(no, given, strict=True)]
+        one, zero = torch.stack(ones).all(0), torch.stack(zeros).all(0)
+        return one if bool((one | zero).all()) else None
+
+    def _told_of_mask(self, chosen: torch.Tensor, right: torch.Tensor) -> dict[str, str]:
+        turned = chosen != right
+        places = [
+            name
+            for name, each in self._arguments.items()
+            if each.shape == chosen.shape and not each.is_complex() and torch.equal(each > 0, chosen)
+        ]
+        tensor = f" It is open where `{places[0]}` is positive." if len(places) == 1 else ""
+        between = _between(self._x, turned)
+        return {"count": f"{int(turned.sum())} of {turned.numel()}", "between": between, "tensor": tensor}
+
+    def by_integer(self) -> Found | None:
+        """One step, with another integer: a stride, a diagonal, a dimension."""
+        for key, step in self._steps.items():
+            for place, old, new in integers(step):
+                if self._fits_altered((key,), lambda each, _, at=place, new=new: with_integer(each, at, new), 0):
+                    words = {"old": str(old), "new": str(new)}
+                    return Found(INTEGER, step, 0, self._in_order, words=words)
+        return None
+
+    def by_place(self) -> Found | None:
+        """One step, which takes its entries from places beside, or where a stride is forgotten."""
+        for key, step in self._steps.items():
+            for dimension in range(self._x.dim()):
+                for where, was, move in self._moves(self._runs[key], dimension):
+                    if self._fits_altered((key,), lambda each, d, move=move: taken(each, d, move), dimension):
+                        words = {"where": where, "was": was, "dimension": str(dimension)}
+                        return Found(TAKEN, step, 0, self._in_order, words=words)
+        return None
+
+    def _moves(self, runs: Sequence[Step], dimension: int) -> Iterator[tuple[str, str, Any]]:
+        try:
+            if taken(runs[0], dimension, lambda places: places) is None:
+                return
+            first = starts(runs, dimension)
+        except Exception:  # an operation that does not take integers
+            return
+        yield "one place further", "What is returned comes out with those places.", lambda places: places + 1
+        yield "one place before", "What is returned comes out with those places.", lambda places: places - 1
+        known = sorted(set(first))
+        stride = min((b - a for a, b in pairwise(known)), default=1)
+        if stride > 1 and all((each - known[0]) % stride == 0 for each in known):
+            told = f"from {_few(each // stride for each in known)} on in its {len(runs)} runs"
+            was = f"It takes them from {_few(known)} on."
+            yield told, was, lambda places: places - places.min() + places.min() // stride
+        each = _stride(runs[0], dimension)
+        if each > 1:
+            yield (
+                "side by side",
+                f"It takes them {each} apart.",
+                lambda places: places.min() + (places - places.min()) // each,
+            )
+
+    def by_run(self) -> Found | None:
+        """A step of a loop that is a constant in some of its runs: in all but the last, in the first."""
+        for key, number in self._operands():
+            step, count = self._steps[key], len(self._runs[key])
+            if count < 2:
+                continue
+            ways = [(constant, "{step}")] * (not number) + [(without, "{operand} of {step}")]
+            for which, chosen in RUNS.items():
+                for alter, what in ways:
+                    if self._fits_altered((key,), in_runs(alter, chosen, count), number):
+                        at = {"step": self._named(step), "operand": operand(step, number)}
+                        words = {"which": which, "count": str(count), "what": what.format(**at)}
+                        return Found(IN_RUNS, step, number, self._in_order, words=words)
+        return None
+
+    def by_carried(self) -> Found | None:
+        """A step of a loop, differentiated with the state of another run: the new one where the last one belongs."""
+        for key, number in self._operands():
+            for which, other, origin, states in carried(self._runs, key, number):
+
+                def alter(step: Step, k: int, states: Any = states) -> torch.Tensor | None:
+                    return with_stand_in(step, k, states[step.run])
+
+                if self._fits_altered((key,), alter, number):
+                    words = {"which": which, "origin": self._named(origin), "other": other}
+                    return Found(OF_RUN, self._steps[key], number, self._in_order, words=words)
+        return None
+
+    def _named(self, step: Step) -> str:
+        return named(step, self._in_order)
 
     def _known(self) -> Iterator[tuple[str, torch.Tensor]]:
         """What a backward may have at hand: the input and the results of steps."""
-        yield "what is given", self._x
+        yield from ((f"`{name}`", each) for name, each in self._arguments.items())
         for step in self._steps.values():
-            yield f"the result of {_spelt(step)}", step.result
+            yield f"the result of {self._named(step)}", step.result
 
     def by_constant(self) -> Found | None:
         """Something that forward computes without the input, such as a target, in the form that it had before."""
         for key, step in self._constants.items():
-            earlier = [(f"the result of {_spelt(each)}", each.result) for each in self._constants.values()]
+            earlier = [(f"the result of {self._named(each)}", each.result) for each in self._constants.values()]
             operands = enumerate(step.args[:OPERANDS])
-            own = [(f"{_operand(step, k)} of it", each) for k, each in operands if isinstance(each, torch.Tensor)]
+            own = [(f"{operand(step, k)} of it", each) for k, each in operands if isinstance(each, torch.Tensor)]
             for name, other in (*own, *earlier):
                 if other is step.result or other.shape != step.result.shape or other.dtype != step.result.dtype:
                     continue
                 if self._fits_altered((key,), lambda *_, other=other: other.detach(), 0):
-                    return Found(EARLIER, step, 0, words={"stand_in": name})
+                    return Found(EARLIER, step, 0, self._in_order, words={"stand_in": name})
         return None
 
     def _operands(self) -> Iterator[tuple[Hashable, int]]:
@@ -277,10 +427,6 @@ class _Search:
         return None if abs(factor) < 1e-6 or abs(factor - 1) < 1e-6 else factor
 
 
-def _without(step: Step, _: int, numbers: Mapping[Hashable, int]) -> torch.Tensor | None:
-    return without(step, numbers[step.key])
-
-
 def _counted(given: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[float, float]:
     """How many times each of two parts is in what is given, as least squares tell."""
     parts = torch.stack([torch.view_as_real(x).reshape(-1) if x.is_complex() else x.reshape(-1) for x in (a, b)], 1)
@@ -289,10 +435,27 @@ def _counted(given: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[flo
     return first, second
 
 
-def _operand(step: Step, number: int) -> str:
-    if sum(isinstance(each, torch.Tensor) for each in step.args) == 1:
-        return "its input"
-    return ("the first operand", "the second operand", "the third operand")[number]
+def _between(x: torch.Tensor, chosen: torch.Tensor) -> str:
+    """Say in which range these entries lie, if none of the others lies there: of the values, or of their sizes."""
+    if x.is_complex():
+        return ""
+    for values, name in ((x, "`{argument}`"), (x.abs(), "|{argument}|")):
+        low, high = values[chosen].min(), values[chosen].max()
+        if torch.equal((values >= low) & (values <= high), chosen) and low < high:
+            return f", where {name} lies between {shown(low)} and {shown(high)}"
+    return ""
+
+
+def _few(numbers: Iterable[int]) -> str:
+    first = list(map(str, numbers))
+    return ", ".join(first[:3]) + ", …" * (len(first) > 3)
+
+
+def _stride(step: Step, dimension: int) -> int:
+    """How far the entries are apart that an indexing takes along a dimension of its operand; 0 where unequally."""
+    places: torch.Tensor = torch.unique(coordinates(step)[dimension])
+    gaps: torch.Tensor = torch.unique(places.diff())
+    return int(gaps) if gaps.numel() == 1 else 0
 
 
 def _plus(altered: torch.Tensor | None, beside: Any) -> torch.Tensor | None:
@@ -325,7 +488,7 @@ def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[
     for step in reversed(stepping.steps.values()):
         if (says := _SCALING.get(step.name)) is not None:
             numbers = (each for each in step.args if isinstance(each, int | float) and not isinstance(each, bool))
-            found += [(f"{says} {_spelt(step)}", float(each)) for each in numbers]
+            found += [(f"{says} {named(step, stepping.steps.values())}", float(each)) for each in numbers]
     return found
 
 
@@ -335,32 +498,4 @@ _SCALING = {
     "div": "the divisor of",
     "truediv": "the divisor of",
     "true_divide": "the divisor of",
-}
-
-
-def _spelt(step: Step) -> str:
-    from backsight.verification.operation import called_at
-
-    text: Any = called_at(*step.line).text if step.line else ""
-    return (
-        f"{_NAMES.get(step.name, step.name)} in `{text}`"
-        if text and len(text) <= 80
-        else _NAMES.get(step.name, step.name)
-    )
-
-
-_NAMES = {
-    "getitem": "the indexing",
-    "mul": "the product",
-    "rmul": "the product",
-    "matmul": "the matrix product",
-    "add": "the sum",
-    "sub": "the difference",
-    "rsub": "the difference",
-    "truediv": "the quotient",
-    "div": "the quotient",
-    "pow": "the power",
-    "mT": "the transpose",
-    "T": "the transpose",
-    "transpose": "the transpose",
 }

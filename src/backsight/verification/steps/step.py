@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch.overrides import TorchFunctionMode
 
+from backsight.source.body import column_at
 from backsight.verification._torch import FOLDER
 from backsight.verification.steps.composed import COMPOSED
 
@@ -24,8 +25,9 @@ _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 class Step:
     """An operation with its arguments and its result.
 
-    `key` is the same for each run of the same place in the source, as in a loop; `line` is that place, in the innermost
-    function that is not PyTorch's.
+    `key` is the same for each run of the same place in the source, as in a loop, and `run` the number of the run;
+    `place` is where it stands, in the innermost function that is not PyTorch's. `made` finds the step whose result a
+    tensor is, and `within` is the composition that the step is part of.
     """
 
     name: str
@@ -34,12 +36,19 @@ class Step:
     kwargs: dict[str, Any]
     result: torch.Tensor
     key: Hashable
-    line: tuple[str, int] | None
+    place: tuple[str, int, int | None] | None
+    run: int = 0
+    within: str = ""
+    made: Callable[[Any], Step | None] = lambda _: None
 
     def operand(self, number: int) -> torch.Tensor | None:
         """Return a positional argument that carries a gradient."""
         found = self.args[number] if number < len(self.args) else None
         return found if isinstance(found, torch.Tensor) and found.requires_grad else None
+
+    def origin(self, number: int) -> Step | None:
+        """Return the step that made a positional argument."""
+        return self.made(self.args[number]) if number < len(self.args) else None
 
     def with_operand(self, number: int, other: torch.Tensor) -> torch.Tensor:
         """Return the result with another operand."""
@@ -55,7 +64,7 @@ Alter: TypeAlias = Callable[[Step], torch.Tensor | None]
 class Stepping(TorchFunctionMode):
     """Runs the steps of a forward, those with some `keys` altered; `steps` are the last ones with each key.
 
-    `constants` are those whose result carries no gradient, such as a target in another form.
+    `runs` are all of them. `constants` are those whose result carries no gradient, such as a target in another form.
 
     Common compositions, such as a softmax, are run in the steps that they stand for.
     """
@@ -63,10 +72,13 @@ class Stepping(TorchFunctionMode):
     def __init__(self, keys: frozenset[Hashable] = frozenset(), alter: Alter | None = None):
         super().__init__()
         self.steps: dict[Hashable, Step] = {}
+        self.runs: dict[Hashable, list[Step]] = {}
         self.constants: dict[Hashable, Step] = {}
         self.altered = 0
         self._keys = keys
         self._alter = alter
+        self._made_by: dict[int, Step] = {}
+        self._within: list[str] = []
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -78,8 +90,15 @@ class Stepping(TorchFunctionMode):
             return result
         if not result.requires_grad and not result.is_floating_point():
             return result
-        key, line = _place(sys._getframe(1), name)
-        step = Step(name, func, args, kwargs, result, key, line)
+        frame = sys._getframe(1)
+        if name == "clone" and frame.f_code.co_filename.startswith(_OWN):  # of the input: no step of the forward
+            return result
+        key, place = _place(frame, name)
+        runs = self.runs.setdefault(key, [])
+        within = self._within[-1] if self._within else ""
+        step = Step(name, func, args, kwargs, result, key, place, len(runs), within, self._origin)
+        runs.append(step)
+        self._made_by[id(result)] = step  # it is held by the step: its id stays its own
         known = self.steps if result.requires_grad else self.constants
         known[key] = step  # of a loop the last run: in the first one there is nothing before it
         if self._alter is None or key not in self._keys:
@@ -95,12 +114,18 @@ class Stepping(TorchFunctionMode):
     ) -> Any:
         """Return what a call returns, its own steps run one by one where they are known."""
         if composed is not None:
+            self._within.append(composed.__name__)
             with self:
                 try:
                     return composed(*args, **_said(function, kwargs))
                 except TypeError:  # called with something that the composition does not take
                     pass
+                finally:
+                    self._within.pop()
         return function(*args, **kwargs)
+
+    def _origin(self, value: Any) -> Step | None:
+        return self._made_by.get(id(value)) if isinstance(value, torch.Tensor) else None
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -122,7 +147,7 @@ def _in_place(function: Callable[..., Any], args: tuple[Any, ...], result: torch
     return any(result is each for each in args)
 
 
-def _place(frame: FrameType | None, name: str) -> tuple[Hashable, tuple[str, int] | None]:
+def _place(frame: FrameType | None, name: str) -> tuple[Hashable, tuple[str, int, int | None] | None]:
     """Return a key for the calls that led to a step, up to who runs the forward, and the line to show."""
     chain: list[Hashable] = [name]
     line = None
@@ -132,7 +157,7 @@ def _place(frame: FrameType | None, name: str) -> tuple[Hashable, tuple[str, int
             owner = frame.f_locals.get("self")
             chain.append((frame.f_code, frame.f_lasti, id(owner) if isinstance(owner, torch.nn.Module) else None))
             if line is None and not file.startswith((FOLDER, _OWN)):
-                line = (file, frame.f_lineno)
+                line = (file, frame.f_lineno, column_at(frame))
         frame = frame.f_back
     return tuple(chain), line
 

@@ -39,14 +39,33 @@ from backsight.verification.steps.alterations import (
     unconjugated,
     value_skipped,
 )
+from backsight.verification.steps.bounds import (
+    added,
+    added_after,
+    added_before,
+    added_instead,
+    at_output,
+    bound_not_masked,
+    bounds,
+    clamped,
+    in_divisor,
+    its_slope,
+    its_value,
+    not_added,
+    whole,
+    without_bound,
+)
+from backsight.verification.steps.places import in_reverse, repeated_otherwise
 from backsight.verification.steps.step import Step
+from backsight.verification.wording import number
 
 
 class Alteration(NamedTuple):
     """A mistake in one operand of a step, with the words for it.
 
-    In the words `{step}` is the step, and `{operand}` which of its operands, or its input where it has one;
-    `{constant}` is "a constant", or "constants" where there are two steps.
+    `title` follows on "returns the gradient of `x`", and says what is measured: with what the gradient comes out, and
+    not what the author has written. In the words `{step}` is the step, and `{operand}` which of its operands, or its
+    input where it has one; `{constant}` is "a constant", or "constants" of two steps. `words` makes more of them.
     """
 
     code: str
@@ -54,154 +73,270 @@ class Alteration(NamedTuple):
     title: str
     evidence: str
     fix: str
+    words: Callable[[Step, int], dict[str, str]] = lambda *_: {}
 
+
+def _of_sum(step: Step, _: int) -> dict[str, str]:
+    inner = next((made for made in map(step.origin, range(len(step.args))) if made is not None), None)
+    return {"number": number(added(step)), "function": inner.name if inner else ""}
+
+
+def _of_function(step: Step, _: int) -> dict[str, str]:
+    before = step.origin(0)
+    return {"number": number(added(before) if before else None), "function": step.name}
+
+
+def _of_divisor(of: Callable[[Step, int], dict[str, str]]) -> Callable[[Step, int], dict[str, str]]:
+    def words(step: Step, operand: int) -> dict[str, str]:
+        divisor = step.origin(1)
+        return of(divisor, operand) if divisor else {}
+
+    return words
+
+
+def _of_clamp(step: Step, _: int) -> dict[str, str]:
+    return {"number": number(bounds(step)[0])}
+
+
+def _of_bound(_: Step, which: int) -> dict[str, str]:
+    return {"bound": ("upper", "lower")[which]}
+
+
+def _of_dimension(step: Step, dimension: int) -> dict[str, str]:
+    each = step.name == "repeat_interleave"
+    ways = ("each entry one after the other", "all of them in turn")
+    return {"dimension": str(dimension), "was": ways[not each], "other": ways[each]}
+
+
+_SAME_EXPRESSION = "Use in backward what forward computed, the {number} included and where it stands."
+
+_ONLY_VALUES = "What is returned comes out with the values of that forward, and the derivatives of this one."
+_ONLY_SLOPES = "What is returned comes out with that derivative of {step}, and the values of this forward."
+_ONLY_DIVISOR = "What is returned comes out where {step} has that divisor in its derivative, and the value of forward."
+
+NUMBERS: tuple[Alteration, ...] = (
+    *(
+        Alteration("BS416", alter, "as if forward did not add {number} in {step}", evidence, _SAME_EXPRESSION, _of_sum)
+        for alter, evidence in ((whole(not_added), "It is the right gradient of a forward without that number."),)
+    ),
+    *(
+        Alteration("BS416", way(other), title, evidence, _SAME_EXPRESSION, words)
+        for way, evidence in (
+            (whole, "It is the right gradient of that forward, and not of this one."),
+            (its_slope, _ONLY_SLOPES),
+            (its_value, _ONLY_VALUES),
+        )
+        for other, title, words in (
+            (added_before, "as if forward added {number} before {function}, and not after it", _of_sum),
+            (added_after, "as if forward added {number} after {function}, and not before it", _of_function),
+        )
+    ),
+    Alteration(
+        "BS416",
+        at_output(added_after),
+        "with {number} added after {function}, and not before it, in its derivative",
+        "The derivative of {function} in terms of its output is what is returned with that output.",
+        _SAME_EXPRESSION,
+        _of_function,
+    ),
+    *(
+        Alteration("BS416", in_divisor(other), title, _ONLY_DIVISOR, _SAME_EXPRESSION, _of_divisor(words))
+        for other, title, words in (
+            (added_before, "as if forward added {number} before {function}, and not after it", _of_sum),
+            (added_after, "as if forward added {number} after {function}, and not before it", _of_function),
+        )
+    ),
+    *(
+        Alteration("BS416", whole(other), title, "It is the right gradient of that forward.", _SAME_EXPRESSION, words)
+        for other, title, words in (
+            (clamped, "as if forward had a clamp at {number} in the place of {step}", _of_sum),
+            (added_instead, "as if forward added {number} in the place of {step}", _of_clamp),
+        )
+    ),
+    *(
+        Alteration(
+            "BS408",
+            alter,
+            "as if {step} had no {bound} bound",
+            evidence,
+            "Make the mask in backward from both bounds.",
+            _of_bound,
+        )
+        for alter, evidence in (
+            (bound_not_masked, "Its values are right, and the mask of its derivative has the other bound alone."),
+            (without_bound, "It is the right gradient of a forward without that bound."),
+        )
+    ),
+)
+"""What is done with a number of forward elsewhere: an eps, a bound."""
+
+PLACES: tuple[Alteration, ...] = (
+    Alteration(
+        "BS406",
+        repeated_otherwise,
+        "as if {step} repeated {other}",
+        "It repeats {was}, along dimension {dimension}.",
+        "Sum over the copies: reshape to (n, copies) after repeat_interleave, to (copies, n) after repeat.",
+        _of_dimension,
+    ),
+    Alteration(
+        "BS405",
+        in_reverse,
+        "as if the result of {step} came in reverse order along dimension {dimension}",
+        "What is returned comes out with the gradient that arrives there turned round.",
+        "Send each entry of the gradient back to the place that its output entry came from.",
+        _of_dimension,
+    ),
+)
+"""Entries of a gradient that are sent to the wrong place."""
 
 ALTERATIONS: tuple[Alteration, ...] = (
+    *NUMBERS,
     Alteration(
         "BS415",
         constant,
-        "takes {step} for {constant}",
-        "It is right if {step} did not change with `{argument}`; but it does, and the output with it.",
+        "as if {step} were {constant}",
+        "But {step} changes with `{argument}`, and the output with it.",
         "Add the gradient that comes through {step}.",
     ),
     Alteration(
         "BS415",
         left_out,
-        "leaves out the path through {operand} of {step}",
-        "It is right if {operand} of {step} did not change with `{argument}`. The gradient is the sum over all paths.",
+        "as if {operand} of {step} were a constant",
+        "But {operand} of {step} changes with `{argument}`, and the gradient is the sum over all paths.",
         "Add the gradient that comes through {operand}: the product rule.",
     ),
     Alteration(
         "BS416",
         passed_on,
-        "leaves out the derivative of {step}",
-        "It is right if the derivative of {step} with respect to {operand} were 1.",
+        "as if the derivative of {step} were 1",
+        "That is the derivative with respect to {operand}; with 1 in its place every entry is what is returned.",
         "Multiply by that derivative: the chain rule.",
     ),
     Alteration(
         "BS416",
         input_for_output,
-        "takes the input of {step} where its output belongs",
-        "The derivative is written in terms of the output of {step}, and computed with its input.",
+        "with the input of {step} where its output belongs",
+        "The derivative of {step}, in terms of its output, gives what is returned where it is computed with the input.",
         "Save the output of {step} in forward, and use it in backward.",
     ),
     Alteration(
         "BS416",
         output_for_input,
-        "takes the output of {step} where its input belongs",
-        "It is right for the derivative of {step} at its output; it must be taken at its input.",
+        "with the output of {step} where its input belongs",
+        "What is returned comes out with the derivative of {step} at its output; it must be taken at its input.",
         "Save the input of {step} in forward, and use it in backward.",
     ),
     Alteration(
         "BS403",
         negated,
-        "has the wrong sign in the part through {step}",
-        "It is right if the derivative of {step} with respect to {operand} had the other sign.",
+        "with the wrong sign in the part through {step}",
+        "What is returned comes out if the derivative of {step} with respect to {operand} has the other sign.",
         "Negate that part.",
     ),
     Alteration(
         "BS404",
         summed,
-        "differentiates {step} as if it were a sum",
-        "It is right without the division in {step}.",
+        "as if {step} were a sum",
+        "What is returned comes out without the division in {step}.",
         "Divide by the number of entries that {step} averages.",
     ),
     Alteration(
         "BS404",
         averaged,
-        "differentiates {step} as if it were a mean",
-        "It is right with a division by the number of entries in {step}.",
+        "as if {step} were a mean",
+        "What is returned comes out with a division by the number of entries in {step}.",
         "Do not divide: each entry of a sum has the derivative 1.",
     ),
     Alteration(
         "BS416",
         exponent_left_out,
-        "leaves out the exponent in the derivative of {step}",
-        "The derivative of xⁿ is n xⁿ⁻¹; the factor n is missing.",
+        "as if the derivative of {step} had no factor n",
+        "The derivative of xⁿ is n xⁿ⁻¹; what is returned comes out with xⁿ⁻¹.",
         "Multiply that part by n.",
     ),
     Alteration(
         "BS416",
         exponent_kept,
-        "does not lower the exponent in the derivative of {step}",
-        "The derivative of xⁿ is n xⁿ⁻¹, and n xⁿ is computed.",
+        "as if the derivative of {step} did not lower the exponent",
+        "The derivative of xⁿ is n xⁿ⁻¹; what is returned comes out with n xⁿ.",
         "Lower the exponent by one.",
     ),
     Alteration(
         "BS416",
         on_the_other_side,
-        "exchanges the sides of {step}",
-        "It is right for the derivative of {step} at minus its input.",
+        "with the sides of {step} exchanged",
+        "What is returned comes out with the derivative of {step} at minus its input.",
         "Turn the comparison round.",
     ),
     Alteration(
         "BS416",
         squared,
-        "squares the derivative of {step}",
-        "It is right with the square of the derivative of {step}.",
+        "with the derivative of {step} squared",
+        "What is returned comes out with the square of the derivative of {step}.",
         "Derive {step} anew: a power is one too high.",
     ),
     Alteration(
         "BS416",
         inverted,
-        "divides by the derivative of {step}",
-        "It is right with one over the derivative of {step}.",
+        "divided by the derivative of {step}, and not multiplied",
+        "What is returned comes out with one over the derivative of {step}.",
         "Multiply by the derivative.",
     ),
     Alteration(
         "BS416",
         skipped,
-        "computes with the values before {step}",
-        "It is the gradient of a forward without {step}.",
+        "as if forward ran without {step}",
+        "It is the right gradient of a forward without {step}.",
         "Save what {step} returned, and go through it in backward.",
     ),
     Alteration(
         "BS416",
         value_skipped,
-        "takes derivatives at the values before {step}",
+        "with derivatives taken at the values before {step}",
         "What comes after {step} is differentiated at the values before it; the derivative of {step} itself is right.",
         "Use what {step} returned.",
     ),
     Alteration(
         "BS405",
         of_transposed,
-        "lacks a transpose of the gradient that arrives at {step}",
-        "It is right with that gradient transposed; the sizes are equal, so nothing complains.",
+        "with the gradient that arrives at {step} transposed",
+        "The sizes are equal, so nothing complains.",
         "Transpose it: for c = a @ b the gradients are dc @ b.T and a.T @ dc.",
     ),
     Alteration(
         "BS405",
         not_arranged,
-        "leaves out {step}",
-        "It is the gradient of a forward without {step}; the sizes are equal, so nothing complains.",
+        "as if forward ran without {step}",
+        "It is the right gradient of a forward without {step}; the sizes are equal, so nothing complains.",
         "Put it in: forward used the tensor turned.",
     ),
     Alteration(
         "BS416",
         divisor_not_squared,
-        "does not square the divisor in the derivative of {step}",
-        "The derivative of a / b with respect to b is -a / b², and -a / b is computed.",
+        "as if the derivative of {step} did not square the divisor",
+        "The derivative of a / b with respect to b is -a / b²; what is returned comes out with -a / b.",
         "Divide by b once more.",
     ),
     Alteration(
         "BS405",
         reshaped,
-        "reshapes where it must undo {step}",
+        "with a reshape where {step} must be undone",
         "It is grad_output in the shape of the input of {step}, its entries in another order.",
         "Exchange the dimensions back, and do not reshape.",
     ),
     Alteration(
         "BS406",
         softmax_along_another_dimension,
-        "sums over the wrong dimension in the derivative of {step}",
+        "with a sum over the wrong dimension in the derivative of {step}",
         "The sum in y * (grad_output - (grad_output * y).sum(dim)) must run over the dimension of {step}.",
         "Use the same dim in backward as in forward.",
     ),
     Alteration(
         "BS405",
         flipped,
-        "has the kernel of {step} the wrong way round",
-        "It is right with the kernel flipped in its spatial dimensions.",
+        "with the kernel of {step} the wrong way round",
+        "What is returned comes out with the kernel flipped in its spatial dimensions.",
         "The input's gradient is a convolution with the flipped kernel: use conv_transpose, or torch.nn.grad. "
         "The weight's is not flipped.",
     ),
@@ -209,8 +344,8 @@ ALTERATIONS: tuple[Alteration, ...] = (
         Alteration(
             "BS405",
             alter,
-            "turns the kernel of {step} in some of its dimensions only",
-            f"It is right with the kernel flipped in the {which} spatial dimension alone; all or none are flipped.",
+            "with the kernel of {step} flipped in some of its dimensions",
+            f"What is returned comes out with the kernel flipped in the {which} spatial dimension alone.",
             "Flip all spatial dimensions, or use conv_transpose or torch.nn.grad.",
         )
         for alter, which in ((flipped_in_the_last_dimension, "last"), (flipped_in_the_first_dimension, "first"))
@@ -218,43 +353,43 @@ ALTERATIONS: tuple[Alteration, ...] = (
     Alteration(
         "BS405",
         unconjugated,
-        "lacks a conjugate in the derivative of {step}",
-        "It is right for real numbers; of complex ones the derivative must be conjugated.",
+        "without a conjugate in the derivative of {step}",
+        "For real numbers that makes no difference; of complex ones the derivative must be conjugated.",
         "Multiply by the conjugate, as in other.conj().",
     ),
     Alteration(
         "BS405",
         not_transposed,
-        "applies {step} again, and not its transpose",
-        "What it computes is the derivative of {step} times grad_output; right is the transpose of that derivative: a "
-        "shift back, a sum from the other end, a flipped kernel, a transposed matrix, a conjugate.",
+        "with the derivative of {step} where its transpose belongs",
+        "A gradient goes back through the transpose of a derivative: a shift back, a sum from the other end, a flipped "
+        "kernel, a transposed matrix, a conjugate.",
         "Apply the transpose: what sends each output entry back to the inputs it came from.",
     ),
     Alteration(
         "BS406",
         overwritten,
-        "lacks a sum over repeated indices of {step}",
+        "without the sum over repeated indices of {step}",
         "Where an index occurs more than once, only the last gradient is kept.",
         "grad[index] = grad_output overwrites; grad.index_add_(0, index, grad_output), or scatter_add_, adds.",
     ),
     Alteration(
         "BS406",
         along_another_dimension,
-        "spreads the gradient of {step} along the wrong dimension",
-        "It is right transposed: the dimensions have one size, so nothing complains.",
+        "with the gradient of {step} spread along the wrong dimension",
+        "That part is right transposed: the dimensions have one size, so nothing complains.",
         "Unsqueeze grad_output in the dimension that {step} reduced.",
     ),
     Alteration(
         "BS408",
         on_the_other_condition,
-        "takes the other side of {step}",
-        "It is right for the condition of {step} turned round.",
+        "with the condition of {step} turned round",
+        "Where the condition holds, the gradient goes to the first tensor, and elsewhere to the second.",
         "Use the condition of forward.",
     ),
     Alteration(
         "BS416",
         two_sided,
-        "differentiates {step} as if its spectrum were two-sided",
+        "as if the spectrum of {step} were two-sided",
         "Of a real signal only half of the spectrum is kept: every entry but the first (and the last, where the length "
         "is even) stands for two.",
         "Use torch.fft.fft(..., n=n).real on the gradient of rfft, or halve and double these entries.",
@@ -262,16 +397,57 @@ ALTERATIONS: tuple[Alteration, ...] = (
     Alteration(
         "BS407",
         exchanged,
-        "exchanges the derivatives of the two operands of {step}",
-        "It is right with the derivative of the first operand for the second, and the other way round.",
+        "with the derivatives of the two operands of {step} exchanged",
+        "The derivative of the first operand stands where that of the second belongs, and the other way round.",
         "Exchange them.",
     ),
+    *PLACES,
+)
+
+INTEGER = Alteration(
+    "BS405",
+    constant,
+    "as if {step} had {new} where it has {old}",
+    "What is returned comes out with that derivative of {step}.",
+    "Use the numbers of forward: entry i of the output belongs to place i * stride + k of the input.",
+)
+
+TAKEN = Alteration(
+    "BS405",
+    constant,
+    "as if {step} took its entries {where} along dimension {dimension}",
+    "{was}",
+    "Send each entry of the gradient back to the place that its output entry came from.",
+)
+
+IN_RUNS = Alteration(
+    "BS415",
+    constant,
+    "as if {what} were a constant in {which} of its {count} runs",
+    "But it changes with `{argument}` in each run of the loop, and the gradient goes back through all of them.",
+    "Go through the loop of forward from its end, and hand the gradient of the state on to the step before.",
+)
+
+OF_RUN = Alteration(
+    "BS416",
+    constant,
+    "with {operand} of {step} taken {which}",
+    "It is the result of {origin}. What is returned comes out with the result of {other} in the derivative.",
+    "Save the states of all steps, the first one included, and use the one that {step} got.",
+)
+
+MASKED = Alteration(
+    "BS408",
+    constant,
+    "with another mask for {step} than forward has",
+    "What is returned comes out where the mask is turned at {count} entries{between}.{tensor}",
+    "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
 )
 
 PATHS = Alteration(
     "BS415",
     left_out,
-    "counts the paths through {step} wrongly",
+    "with the paths through {step} counted wrongly",
     "It is {first} times what comes through the first operand of {step}, and {second} times what comes through the "
     "second.",
     "Count each once: where an input is used twice, its gradient is the sum over both uses.",
@@ -281,32 +457,40 @@ PATHS = Alteration(
 SCALED = Alteration(
     "BS404",
     left_out,
-    "has {factor} the derivative of {step}",
-    "It is right if the derivative of {step} with respect to {operand} were {factor} what it is.",
+    "as if the derivative of {step} were {factor} what it is",
+    "That is the derivative with respect to {operand}.",
     "Multiply that part by {inverse}.",
 )
 """A derivative that is off by a factor: the factor follows from the gradients with that derivative and without it."""
 
+SCALED_BOTH = Alteration(
+    "BS404",
+    constant,
+    "as if the derivatives of {step} were {factor} what they are",
+    "Both are off by the same factor.",
+    "Multiply these parts by {inverse}.",
+)
+
 PASSED_SCALED = Alteration(
     "BS416",
     passed_on,
-    "has a number in the place of the derivative of {step}",
-    "It is right if the derivative of {step} with respect to {operand} were {factor} 1 everywhere.",
+    "as if the derivative of {step} were a number",
+    "What is returned comes out if that with respect to {operand} is {factor} 1 everywhere.",
     "Multiply by that derivative: the chain rule.",
 )
 
 FACTOR = Alteration(
     "BS416",
     passed_on,
-    "{has} the factor {step}",
-    "Every entry would be right if it were {changed} by {step}.",
+    "{has} by {step}",
+    "Every entry would be right if it were {changed} by the result of {step}.",
     "Multiply the derivatives of all steps of forward, from its output back to this input.",
 )
 
 WHOLE = Alteration(
     "BS405",
     not_transposed,
-    "applies the derivative of forward, and not its transpose",
+    "with the derivative of forward where its transpose belongs",
     "What it returns is J @ grad_output, and must be Jᵀ @ grad_output: what forward rotates, shifts or sums one way "
     "goes back the other way.",
     "Apply the transpose: what sends each output entry back to the inputs it came from.",
@@ -315,16 +499,16 @@ WHOLE = Alteration(
 UP_TO = Alteration(
     "BS416",
     passed_on,
-    "leaves out the derivative of everything up to {step}",
-    "It is right if {step} had the derivative 1 with respect to `{argument}`.",
+    "as if the derivative of everything up to {step} were 1",
+    "What is returned comes out if {step} has the derivative 1 with respect to `{argument}`.",
     "Multiply by the derivative of what stands inside: the chain rule.",
 )
 
 EARLIER = Alteration(
     "BS416",
     skipped,
-    "computes with {stand_in} where forward has the result of {step}",
-    "It is the gradient of a forward with {stand_in} in the place of the result of {step}.",
+    "as if forward had {stand_in} in the place of the result of {step}",
+    "It is the right gradient of a forward that computes with {stand_in} there.",
     "Save what {step} returned.",
 )
 """A target, a mask or a weight in the form that it had before forward changed it."""
@@ -332,8 +516,8 @@ EARLIER = Alteration(
 STAND_IN = Alteration(
     "BS416",
     skipped,
-    "computes the derivative of {step} with another tensor",
-    "It is right with {stand_in} in the place of {operand} of {step}.",
+    "with another tensor in the derivative of {step}",
+    "What is returned comes out with {stand_in} in the place of {operand} of {step}.",
     "Save the tensor that {step} got.",
 )
 """A derivative computed from the wrong saved tensor."""

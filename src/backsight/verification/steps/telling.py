@@ -1,0 +1,90 @@
+"""`Found`: a mistake in a step, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from backsight.verification.steps.step import Step
+from backsight.verification.steps.table import Alteration
+
+LONGEST = 80
+"""A longer line is not quoted."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mistake, the step that it was made in, and the number of the operand; `steps` are all of forward, in order."""
+
+    alteration: Alteration
+    step: Step
+    operand: int
+    steps: tuple[Step, ...]
+    beside: Step | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def told(self, argument: str) -> tuple[str, str, str]:
+        """Return title, evidence and fix."""
+        step = named(self.step, self.steps) + (f" and {named(self.beside, self.steps)}" if self.beside else "")
+        given = {"step": step, "operand": operand(self.step, self.operand), "argument": argument}
+        given["constant"] = "constants" if self.beside else "a constant"
+        alteration = self.alteration
+        words = alteration.words(self.step, self.operand) | dict(self.words)
+        given |= {name: text.replace("{argument}", argument) for name, text in words.items()}
+        title, evidence, fix = (
+            text.format(**given) for text in (alteration.title, alteration.evidence, alteration.fix)
+        )
+        return title, evidence, fix
+
+
+def named(step: Step, steps: Iterable[Step] = ()) -> str:
+    """Return `the second product in y = a * b * c`: which one, where there are several of a name in a line."""
+    text = _line(step)
+    alike = [each.key for each in steps if (each.name, each.within, _line(each)) == (step.name, step.within, text)]
+    name = _NAMES.get(step.name, step.name)
+    if len(alike) > 1 and step.key in alike:
+        number = alike.index(step.key)
+        which = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
+        name = f"the {which} {name.removeprefix('the ')}"
+    inside = f" inside of {step.within}" if step.within else ""
+    line = f" in line {step.place[1]}" if step.place else ""
+    return f"{name}{inside} in `{text}`" if text else name + inside + line
+
+
+def operand(step: Step, number: int) -> str:
+    """Return what an operand of a step is called."""
+    if sum(isinstance(each, torch.Tensor) for each in step.args) == 1:
+        return "the input"
+    return ("the first operand", "the second operand", "the third operand")[number]
+
+
+def _line(step: Step) -> str:
+    from backsight.verification.operation import called_at
+
+    text = called_at(*step.place).text if step.place else ""
+    return text if len(text) <= LONGEST else ""
+
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+
+_NAMES = {
+    "getitem": "the indexing",
+    "mul": "the product",
+    "rmul": "the product",
+    "matmul": "the matrix product",
+    "mm": "the matrix product",
+    "bmm": "the matrix product",
+    "add": "the sum",
+    "radd": "the sum",
+    "sub": "the difference",
+    "rsub": "the difference",
+    "truediv": "the quotient",
+    "rtruediv": "the quotient",
+    "div": "the quotient",
+    "pow": "the power",
+    "mT": "the transpose",
+    "T": "the transpose",
+    "transpose": "the transpose",
+}
