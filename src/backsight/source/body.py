@@ -152,18 +152,23 @@ def column_of(code: types.CodeType, instruction: int, line: int) -> int | None:
     return None
 
 
-def expression_at(statement: ast.stmt, line: int) -> ast.stmt | ast.expr:
-    """The part of a statement over several lines that runs at a line below its first: a lambda, or a call.
+def expression_at(statement: ast.stmt, line: int, column: int | None = None) -> ast.stmt | ast.expr:
+    """The part of a statement that runs at a line: the innermost lambda there, or a call that begins on a later line.
 
-    The statement itself where there is no such part.
+    The statement itself where there is no such part, or where the column would have to tell which, and is not known.
     """
-    if line <= statement.lineno or any(True for _ in blocks(statement)):
+    if any(True for _ in blocks(statement)):
         return statement
     nodes = [each for each in ast.walk(statement) if isinstance(each, ast.Lambda | ast.Call)]
     lambdas = [each for each in nodes if isinstance(each, ast.Lambda) and each.lineno <= line <= (each.end_lineno or 0)]
-    if lambdas:
-        return lambdas[-1]  # ast.walk goes from the outer to the inner
-    return next((each for each in nodes if each.lineno == line), statement)
+    inner = [each for each in lambdas if column is not None and _position(each) <= (line, column) < _end(each)]
+    if inner or lambdas:
+        return inner[-1] if inner else lambdas[0] if len(lambdas) == 1 and column is None else statement
+    return next((each for each in nodes if line == each.lineno > statement.lineno), statement)
+
+
+def _position(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt | None:

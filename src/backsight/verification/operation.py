@@ -132,7 +132,7 @@ def called_at(file: str, line: int, column: int | None = None) -> Place:
 
     body = body_around(file, line)
     statement = statement_at(body, line, column) if body else None
-    return body.place(expression_at(statement, line)) if body and statement else Place(file, line, "")
+    return body.place(expression_at(statement, line, column)) if body and statement else Place(file, line, "")
 
 
 def _enter(value: Any, path: tuple[Any, ...], found: dict[int, tuple[Any, ...]]) -> None:

@@ -10,6 +10,7 @@ import torch
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.sizes import told, whole_factor
 from backsight.verification.steps import numbers_in
 from backsight.verification.wording import number, times
 
@@ -29,8 +30,7 @@ def constant_factor(case: Case) -> Explanation | None:
         f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one; "
         f"the largest is {number(got)} and must be {number(right)}."
     ]
-    if hint := _hint(case, factor):
-        evidence.append(hint)
+    evidence += _reasons(case, factor)
     fix = f"Multiply the gradient of `{case.argument}` by {times(1 / factor, words=False)}."
     return Explanation(
         f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", tuple(evidence), fix
@@ -54,35 +54,26 @@ def factor_of(case: Case) -> float | None:
     return float(ratio)
 
 
-def _hint(case: Case, factor: float) -> str:
-    if own := _of_forward(case, factor):
-        return own
-    if abs(factor - 0.5) < 1e-5:
-        return "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten."
-    if abs(factor - 2) < 1e-5:
-        return "Twice as much is what comes of counting one path of the gradient twice."
-    counts = {"entries of the input": case.input.numel()}
-    counts |= {"entries of the output": case.output.numel()}
-    counts |= {f"entries along dimension {d} of the output": size for d, size in enumerate(case.output.shape)}
-    counts |= {f"entries along dimension {d} of the input": size for d, size in enumerate(case.input.shape)}
-    for what, count in counts.items():
-        if count > 1 and abs(factor * count - 1) < 1e-4:
-            return f"It is divided by {count}, the number of {what}: a mean where the sum belongs?"
-        if count > 1 and abs(factor / count - 1) < 1e-4:
-            return f"It is multiplied by {count}, the number of {what}: a sum where the mean belongs?"
-    return ""
+def _reasons(case: Case, factor: float) -> list[str]:
+    """Say what a factor is: a size, or a number of forward; nothing where it may be one or the other."""
+    sizes = told(case, factor, whole_factor(case))
+    numbers = _of_forward(case, factor)
+    return [*sizes, numbers] if numbers else sizes
 
 
 def _of_forward(case: Case, factor: float) -> str:
-    """Say that a factor is a number that forward computes with, or the value of an argument of one entry."""
+    """Say which numbers that forward computes with a factor is, or which argument of one entry."""
     try:
         known = [*_arguments(case), *numbers_in(case.run, case.input)]
     except Exception:  # the user's forward, outside of its Function
         return ""
     for power, text in _POWERS.items():
-        for name, value in known:
-            if _is(factor, value, power):
-                return f"That is {text.format(name)}, which is {number(value)}."
+        names = list(dict.fromkeys(text.format(name) for name, value in known if _is(factor, value, power)))
+        value = next((value for _, value in known if _is(factor, value, power)), 0.0)
+        if power == -1 and value == 2 and all("exponent" in name for name in names):
+            return "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten."
+        if names:
+            return f"That is {' or '.join(names)}, which is {number(value)}."
     return ""
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 
 import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.steps import found
+from backsight.verification.hypotheses.sizes import Factor, drawn_for
+from backsight.verification.hypotheses.sizes import told as of_sizes
+from backsight.verification.point import Point
+from backsight.verification.steps import Found, factor_of, found
+from backsight.verification.trial import pulled
 
 FEWEST = 2
 """A single entry in a single draw is a factor of anything."""
@@ -19,16 +24,11 @@ def wrong_step(case: Case) -> Explanation | None:
     if len(case.draws) == 1 and case.shape.numel() < FEWEST:
         return None
 
-    def forward(x: torch.Tensor) -> Sequence[torch.Tensor]:
-        made = case.run(x)
-        assert made is not None  # as it was when it was held against the right gradient
-        return made
-
     try:
         if not _is_forward(case):
             return None
         mistake = found(
-            forward,
+            _forward(case),
             case.input,
             [draw.us for draw in case.draws],
             [draw.got for draw in case.draws],
@@ -41,7 +41,31 @@ def wrong_step(case: Case) -> Explanation | None:
         return None
     title, evidence, fix = mistake.told(case.argument)
     told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
-    return Explanation(told, (evidence,), fix, code=mistake.alteration.code)
+    sizes = [] if mistake.factor is None else of_sizes(case, mistake.factor, _factor(case, mistake))
+    return Explanation(told, (evidence, *sizes), fix, code=mistake.alteration.code)
+
+
+def _forward(case: Case) -> Callable[[torch.Tensor], Sequence[torch.Tensor]]:
+    def forward(x: torch.Tensor) -> Sequence[torch.Tensor]:
+        made = case.run(x)
+        assert made is not None  # as it was when it was held against the right gradient
+        return made
+
+    return forward
+
+
+def _factor(case: Case, mistake: Found) -> Factor:
+    """Return how the factor of a mistake is measured at another point."""
+
+    def measured(point: Point) -> float | None:
+        there = copy(case)
+        there.point = point
+        us = drawn_for(case, point, torch.Generator().manual_seed(0))
+        given = pulled(point, us).gradients[case.number]
+        seen = [us[k] for k in case.outputs]
+        return None if given is None else factor_of(mistake, _forward(there), there.input, seen, given)
+
+    return measured
 
 
 def _is_forward(case: Case) -> bool:

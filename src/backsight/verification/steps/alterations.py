@@ -162,13 +162,13 @@ def _own_slope(step: Step, sign: float) -> tuple[torch.Tensor, torch.Tensor] | N
 
 def exponent_kept(step: Step, number: int) -> torch.Tensor | None:
     """The derivative of a power without the exponent lowered: n xⁿ."""
-    x, n = step.operand(0), _exponent(step)
+    x, n = step.operand(0), exponent(step)
     return None if number or x is None or n is None else _with_slope(step, x, n * x.detach() ** n)
 
 
 def exponent_left_out(step: Step, number: int) -> torch.Tensor | None:
     """The derivative of a power without its factor: xⁿ⁻¹."""
-    x, n = step.operand(0), _exponent(step)
+    x, n = step.operand(0), exponent(step)
     return None if number or x is None or n is None else _with_slope(step, x, x.detach() ** (n - 1))
 
 
@@ -321,7 +321,10 @@ def _plain(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 
-def _exponent(step: Step) -> float | None:
+def exponent(step: Step) -> float | None:
+    """Return the exponent of a power, which is 2 where a tensor is multiplied by itself."""
+    if step.name == "mul" and len(step.args) == 2 and step.args[0] is step.args[1]:
+        return 2
     if step.name == "square":
         return 2
     powers = step.name in ("pow", "rpow") and len(step.args) > 1

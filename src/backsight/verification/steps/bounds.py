@@ -136,6 +136,8 @@ def without_bound(step: Step, number: int) -> torch.Tensor | None:
     x, (low, high) = step.operand(0), bounds(step)
     if x is None or low is None or high is None or number > 1:
         return None
+    if not bool((x < low).any() and (x > high).any()):  # nothing tells one bound from both
+        return None
     return x.clamp(min=low) if number == 0 else x.clamp(max=high)
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import torch
 
-from backsight.verification.steps.alterations import constant, left_out, passed_on, with_output, with_stand_in, without
+from backsight.verification.steps.alterations import (
+    constant,
+    exponent,
+    left_out,
+    passed_on,
+    with_output,
+    with_stand_in,
+    without,
+)
 from backsight.verification.steps.bounds import masked
 from backsight.verification.steps.loops import RUNS, carried, in_runs
 from backsight.verification.steps.places import coordinates, integers, starts, taken, with_integer
@@ -87,6 +95,17 @@ def found(
     return next((mistake for way in ways if (mistake := way()) is not None), None)
 
 
+def factor_of(
+    mistake: Found, forward: Forward, x: torch.Tensor, us: Sequence[torch.Tensor], given: torch.Tensor
+) -> float | None:
+    """Return the factor by which the same derivative is off at another point, as at other sizes."""
+
+    def is_given(_: int, gradient: torch.Tensor) -> bool:
+        return torch.allclose(gradient, given, rtol=1e-5, atol=1e-5 * float(given.abs().max()))
+
+    return _Search(forward, x, [us], [given], is_given, {}, time.thread_time() + SECONDS).factor_in(mistake)
+
+
 LEFT_OUT = next(each for each in ALTERATIONS if each.alter is left_out)
 
 
@@ -131,8 +150,20 @@ class _Search:
                     continue
                 if self._fits([a + factor * (b - a) for a, b in zip(lacking, whole, strict=True)]):
                     words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
-                    return Found(told, self._steps[key], number, self._in_order, words=words)
+                    return Found(told, self._steps[key], number, self._in_order, words=words, factor=factor)
         return None
+
+    def factor_in(self, mistake: Found) -> float | None:
+        """The factor of a mistake that was found in another run of the same forward."""
+        keys = [each.key for each in (mistake.step, mistake.beside) if each is not None]
+        alone = mistake.beside is None
+        lacking = self._gradients(keys, without if alone else constant, mistake.operand)
+        passed = mistake.alteration is PASSED_SCALED
+        whole = self._gradients(keys, passed_on, mistake.operand) if passed else self._right
+        if lacking is None or whole is None or (factor := self._factor(lacking, whole, same=True)) is None:
+            return None
+        fits = self._fits([a + factor * (b - a) for a, b in zip(lacking, whole, strict=True)])
+        return factor if fits else None
 
     def by_common_factor(self) -> Found | None:
         """Two steps, both with a derivative that is off by one factor: a mean and a deviation."""
@@ -143,7 +174,7 @@ class _Search:
             if self._fits([a + factor * (b - a) for a, b in zip(lacking, self._right, strict=True)]):
                 words = {"factor": times(factor), "inverse": times(1 / factor, words=False)}
                 first, second = (self._steps[each] for each in reversed(pair))
-                return Found(SCALED_BOTH, first, 0, self._in_order, beside=second, words=words)
+                return Found(SCALED_BOTH, first, 0, self._in_order, beside=second, words=words, factor=factor)
         return None
 
     def by_paths(self) -> Found | None:
@@ -361,7 +392,8 @@ class _Search:
             earlier = [(f"the result of {self._named(each)}", each.result) for each in self._constants.values()]
             operands = enumerate(step.args[:OPERANDS])
             own = [(f"{operand(step, k)} of it", each) for k, each in operands if isinstance(each, torch.Tensor)]
-            for name, other in (*own, *earlier):
+            given = [(f"`{name}`", each) for name, each in self._arguments.items()]
+            for name, other in (*own, *given, *earlier):
                 if other is step.result or other.shape != step.result.shape or other.dtype != step.result.dtype:
                     continue
                 if self._fits_altered((key,), lambda *_, other=other: other.detach(), 0):
@@ -417,14 +449,16 @@ class _Search:
     def _fits(self, gradients: list[torch.Tensor] | None) -> bool:
         return gradients is not None and all(self._is_given(k, each) for k, each in enumerate(gradients))
 
-    def _factor(self, lacking: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> float | None:
+    def _factor(
+        self, lacking: Sequence[torch.Tensor], whole: Sequence[torch.Tensor], same: bool = False
+    ) -> float | None:
         """What the part that is lacking would have to be multiplied by, as the gradient that is given tells."""
         part = whole[0] - lacking[0]
         size = float((part.conj() * part).real.sum())
         if not size:
             return None
         factor = float((part.conj() * (self._given - lacking[0])).real.sum()) / size
-        return None if abs(factor) < 1e-6 or abs(factor - 1) < 1e-6 else factor
+        return None if abs(factor) < 1e-6 or (abs(factor - 1) < 1e-6 and not same) else factor
 
 
 def _counted(given: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[float, float]:
@@ -486,7 +520,9 @@ def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[
     _run_stepwise(stepping, forward, x)
     found = []
     for step in reversed(stepping.steps.values()):
-        if (says := _SCALING.get(step.name)) is not None:
+        if (power := exponent(step)) is not None:
+            found.append((f"the exponent of {named(step, stepping.steps.values())}", power))
+        elif (says := _SCALING.get(step.name)) is not None:
             numbers = (each for each in step.args if isinstance(each, int | float) and not isinstance(each, bool))
             found += [(f"{says} {named(step, stepping.steps.values())}", float(each)) for each in numbers]
     return found

@@ -24,6 +24,7 @@ class Found:
     steps: tuple[Step, ...]
     beside: Step | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    factor: float | None = None
 
     def told(self, argument: str) -> tuple[str, str, str]:
         """Return title, evidence and fix."""
