@@ -283,7 +283,7 @@ def _first(node: Scope | ast.stmt) -> int:
     return min(each.lineno for each in decorators) if decorators else getattr(node, "lineno", 0)
 
 
-def _end(node: ast.stmt) -> tuple[int, int]:
+def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 

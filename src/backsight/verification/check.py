@@ -21,6 +21,7 @@ from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
 from backsight.verification.surrogates import declared
+from backsight.verification.together import Told, together
 from backsight.verification.trial import Pull, Wrong, tried
 from backsight.verification.variations import Variation, marked, variations
 from backsight.verification.written import Written, written
@@ -88,7 +89,7 @@ def checked(
     kind = declared(operation.custom, surrogates)
     explained = [_explained(wrong, wrong.pull.point is not point, kind, generator) for wrong in trial.wrong]
     # What differs from call to call is wrong for that reason.
-    findings += [each for each in explained if each.code not in ("BS400", "BS418") or not unsteady]
+    findings += [each for each in together(explained) if each.code not in ("BS400", "BS418") or not unsteady]
     if operation.own and not findings and kind is None and (variable := _kind(operation)) not in (varied or ()):
         if varied is not None:
             varied.add(variable)
@@ -122,7 +123,7 @@ def _varied(pull: Pull, generator: torch.Generator) -> list[WrongGradient]:
         else:
             positions = variation.point.wanted
             asked = [each for each in trial.wrong if each.off > SMALL * sizes.get(positions[each.number], math.inf)]
-            found = [_explained(each, False, None, generator) for each in asked]
+            found = together([_explained(each, False, None, generator) for each in asked])
         if found:
             return [_where(each, variation) for each in found]
     return []
@@ -160,7 +161,7 @@ def _where(finding: WrongGradient, variation: Variation) -> WrongGradient:
     return replace(finding, title=title, severity=severity, evidence=(known, *finding.evidence))
 
 
-def _explained(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> WrongGradient:
+def _explained(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Generator) -> Told:
     """Find out how a gradient is wrong, and say so; `kind` is what it is declared to be."""
     operation = wrong.pull.point.operation
     try:
@@ -169,10 +170,10 @@ def _explained(wrong: Wrong, nearby: bool, kind: str | None, generator: torch.Ge
         if kind is not None and code != UNINTENDED:
             code, explanation = "BS417", as_declared(case, kind, explanation)
     except OutOfTime as over:
-        return _finding(operation, "BS400", out_of_time(wrong, over))
+        return Told(_finding(operation, "BS400", out_of_time(wrong, over)))
     if nearby:
         explanation = replace(explanation, evidence=(*explanation.evidence, NEARBY))
-    return _finding(operation, code, explanation, case)
+    return Told(_finding(operation, code, explanation, case), case, explanation.cause)
 
 
 def _finding(operation: Operation, code: str, explanation: Explanation, case: Measured | None = None) -> WrongGradient:

@@ -22,7 +22,8 @@ class WrongGradient(Finding):
     """A finding about the backward of one operation.
 
     `operation` is the name of the operation or of the `torch.autograd.Function`; `input` the argument of its forward
-    whose gradient is wrong, "" where it is no one's in particular. `calls` is where the operation was called,
+    whose gradient is wrong, "" where it is no one's in particular, and several with commas between them. `calls` is
+    where the operation was called,
     `forward` and `backward` where they are defined; None for PyTorch's own.
     """
 

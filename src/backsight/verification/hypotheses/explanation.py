@@ -9,13 +9,15 @@ from typing import TypeAlias
 from backsight.findings import Severity
 from backsight.source import Place
 from backsight.verification.case import Case
+from backsight.verification.steps import Found
 
 
 @dataclass(frozen=True)
 class Explanation:
     """What is wrong in one sentence, how we know, and what to do.
 
-    `line` is where in backward, if that is known; `code` is that of the mistake where a hypothesis knows several.
+    `line` is where in backward, if that is known; `code` is that of the mistake where a hypothesis knows several, and
+    `cause` the mistake itself, where other inputs may have the same.
     """
 
     title: str
@@ -24,6 +26,7 @@ class Explanation:
     line: Place | None = None
     severity: Severity = "error"
     code: str = ""
+    cause: Found | None = None
 
 
 Hypothesis: TypeAlias = Callable[[Case], Explanation | None]

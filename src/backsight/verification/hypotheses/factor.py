@@ -56,8 +56,8 @@ def factor_of(case: Case) -> float | None:
 
 def _reasons(case: Case, factor: float) -> list[str]:
     """Say what a factor is: a size, or a number of forward; nothing where it may be one or the other."""
-    sizes = told(case, factor, whole_factor(case))
-    numbers = _of_forward(case, factor)
+    sizes, constant = told(case, factor, whole_factor(case))
+    numbers = _of_forward(case, factor) if constant else ""
     return [*sizes, numbers] if numbers else sizes
 
 

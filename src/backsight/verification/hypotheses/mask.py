@@ -6,6 +6,7 @@ import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.hypotheses.unexplained import lie_along
 from backsight.verification.wording import number
 
 
@@ -23,18 +24,19 @@ def wrong_mask(case: Case) -> Explanation | None:
     if bool(wrong.all()) and not (bool(stopped.any()) and bool(let_through.any())):
         return None
     values = case.at(case.input)
+    lie = lie_along(case, stopped)
     evidence = []
     if bool(stopped.any()):
         evidence.append(
-            f"It stops the gradient at {case.counted(stopped)}, where forward does change with `{case.argument}`"
-            f"{_between(values[stopped])}."
+            f"It stops the gradient at {case.counted(stopped)}{lie}, where forward does change with `{case.argument}`"
+            f"{'' if lie else _between(values[stopped])}."
         )
     if bool(let_through.any()):
         evidence.append(
             f"It lets the gradient through at {case.counted(let_through)}, where forward does not change with "
             f"`{case.argument}`{_between(values[let_through])}."
         )
-    evidence.append(f"The other entries are right{_between(values[~wrong])}.")
+    evidence.append(f"The other entries are right{'' if lie else _between(values[~wrong])}.")
     return Explanation(
         f"{case.subject} masks the gradient of `{case.argument}` in the wrong places.",
         tuple(evidence),

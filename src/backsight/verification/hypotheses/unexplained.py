@@ -32,7 +32,7 @@ def nearly_right(case: Case) -> Explanation | None:
 def unexplained(case: Case) -> Explanation:
     """Show the worst entries beside the right ones."""
     wrong = case.is_wrong
-    counted = f"{case.counted(wrong).capitalize()} are wrong{_where(case, wrong)}. The worst:"
+    counted = f"{case.counted(wrong).capitalize()} are wrong{lie_along(case, wrong)}. The worst:"
     evidence = [counted, *_worst(case)] if bool(wrong.any()) else [case.unfitting()]
     return Explanation(
         f"{case.subject} returns a wrong gradient for `{case.argument}`.",
@@ -71,7 +71,7 @@ def _entry(case: Case, k: int, got: torch.Tensor, right: torch.Tensor) -> str:
     return f"{case.argument}[{index}] = {value}: returned {number(got[k])}, right {number(right[k])}"
 
 
-def _where(case: Case, wrong: torch.Tensor) -> str:
+def lie_along(case: Case, wrong: torch.Tensor) -> str:
     """Say along which rows or columns the wrong entries lie, if they lie along few."""
     if wrong.numel() != case.shape.numel() or len(case.shape) < 2:
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Any
 
 import torch
 
@@ -12,7 +13,7 @@ from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.sizes import Factor, drawn_for
 from backsight.verification.hypotheses.sizes import told as of_sizes
 from backsight.verification.point import Point
-from backsight.verification.steps import Found, factor_of, found
+from backsight.verification.steps import Found, factor_of, found, repeated
 from backsight.verification.trial import pulled
 
 FEWEST = 2
@@ -29,20 +30,27 @@ def wrong_step(case: Case) -> Explanation | None:
             return None
         mistake = found(
             _forward(case),
-            case.input,
-            [draw.us for draw in case.draws],
-            [draw.got for draw in case.draws],
-            lambda k, gradient: bool(case.equal(gradient, case.draws[k].got).all()),
-            _arguments(case),
+            *_asked(case),
         )
     except Exception:  # the user's forward, outside of its Function
         return None
-    if mistake is None:
-        return None
+    return None if mistake is None else _explanation(case, mistake)
+
+
+def _explanation(case: Case, mistake: Found) -> Explanation:
     title, evidence, fix = mistake.told(case.argument)
     told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
-    sizes = [] if mistake.factor is None else of_sizes(case, mistake.factor, _factor(case, mistake))
-    return Explanation(told, (evidence, *sizes), fix, code=mistake.alteration.code)
+    sizes = [] if mistake.factor is None else of_sizes(case, mistake.factor, _factor(case, mistake))[0]
+    return Explanation(told, (evidence, *sizes), fix, code=mistake.alteration.code, cause=mistake)
+
+
+def also(case: Case, mistake: Found) -> Explanation | None:
+    """Explain a gradient by the mistake that was found in that of another input, if it is the same."""
+    try:
+        same = repeated(mistake, _forward(case), *_asked(case))
+    except Exception:  # the user's forward, outside of its Function
+        return None
+    return _explanation(case, same) if same is not None else None
 
 
 def _forward(case: Case) -> Callable[[torch.Tensor], Sequence[torch.Tensor]]:
@@ -80,6 +88,12 @@ def _is_forward(case: Case) -> bool:
             if not bool(case.equal(case.at(gradient), draw.right).all()):
                 return False
     return True
+
+
+def _asked(case: Case) -> tuple[Any, ...]:
+    """What the search is about: the input, the draws and what was returned for them, and what is known by name."""
+    us, given = [draw.us for draw in case.draws], [draw.got for draw in case.draws]
+    return case.input, us, given, lambda k, each: bool(case.equal(each, given[k]).all()), _arguments(case)
 
 
 def _arguments(case: Case) -> dict[str, torch.Tensor]:

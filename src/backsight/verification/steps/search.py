@@ -95,6 +95,22 @@ def found(
     return next((mistake for way in ways if (mistake := way()) is not None), None)
 
 
+def repeated(
+    mistake: Found,
+    forward: Forward,
+    x: torch.Tensor,
+    draws: Sequence[Sequence[torch.Tensor]],
+    given: Sequence[torch.Tensor],
+    is_given: Callable[[int, torch.Tensor], bool],
+    arguments: Mapping[str, torch.Tensor],
+) -> Found | None:
+    """Return a mistake of the table that was found with another input of the same forward, if it explains this one."""
+    if mistake.alteration not in ALTERATIONS:
+        return None
+    search = _Search(forward, x, draws, given, is_given, arguments, time.thread_time() + SECONDS)
+    return search.again(mistake)
+
+
 def factor_of(
     mistake: Found, forward: Forward, x: torch.Tensor, us: Sequence[torch.Tensor], given: torch.Tensor
 ) -> float | None:
@@ -139,6 +155,13 @@ class _Search:
             for key, number in self._operands():
                 if self._applies(alteration, key, number) and self._fits_altered((key,), alteration.alter, number):
                     return Found(alteration, self._steps[key], number, self._in_order)
+        return None
+
+    def again(self, mistake: Found) -> Found | None:
+        """A mistake that was found with another input."""
+        alteration, key, number = mistake.alteration, mistake.step.key, mistake.operand
+        if key in self._steps and self._fits_altered((key,), alteration.alter, number):
+            return Found(alteration, self._steps[key], number, self._in_order)
         return None
 
     def by_factor(self) -> Found | None:
