@@ -98,9 +98,15 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS408",
         (wrong.WrongMask, torch.tensor([-2.0, -0.5, 0.5, 2.0, 3.0])),
         "WrongMask.backward masks the gradient of `x` in the wrong places.",
-        "It lets the gradient through at 2 of 5 entries, where forward does not change with `x` (it lies between 2 "
-        "and 3 there).",
+        "It stops the gradient at 1 of 5 entries, where forward does change with `x` (it is -2 there).",
         "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
+    ),
+    (
+        "BS408",
+        (wrong.OneBound, torch.tensor([-2.0, -0.5, 0.5, 2.0, 3.0])),
+        "OneBound.backward returns the gradient of `x` as if clamp in `return x.clamp(-1, 1)` had no upper bound.",
+        "With the other bound alone in its derivative, the returned gradient is reproduced.",
+        "Make the mask in backward from both bounds.",
     ),
     (
         "BS409",

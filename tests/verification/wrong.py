@@ -141,8 +141,8 @@ class Swapped(Function):
         return grad_output * a, grad_output * b
 
 
-class WrongMask(Function):
-    """The mask of the backward has another bound than the clamp of the forward."""
+class OneBound(Function):
+    """The mask of the backward has one bound of the two of the clamp of the forward."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -153,6 +153,20 @@ class WrongMask(Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
         return grad_output * (x > -1)
+
+
+class WrongMask(Function):
+    """The mask of the backward is another comparison than that of the forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * (x < 1)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output * (x.abs() < 1)
 
 
 class Nothing(Function):

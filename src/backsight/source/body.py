@@ -143,6 +143,7 @@ def column_at(frame: types.FrameType) -> int | None:
     return column_of(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
+@functools.lru_cache(maxsize=4096)
 def column_of(code: types.CodeType, instruction: int, line: int) -> int | None:
     """The column of an instruction that stands on a line."""
     if sys.version_info >= (3, 11):

@@ -23,8 +23,7 @@ class WrongGradient(Finding):
 
     `operation` is the name of the operation or of the `torch.autograd.Function`; `input` the argument of its forward
     whose gradient is wrong, "" where it is no one's in particular, and several with commas between them. `calls` is
-    where the operation was called,
-    `forward` and `backward` where they are defined; None for PyTorch's own.
+    where the operation was called, `forward` and `backward` where they are defined; None for PyTorch's own.
     """
 
     operation: str = ""

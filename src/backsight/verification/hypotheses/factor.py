@@ -67,17 +67,23 @@ def _of_forward(case: Case, factor: float) -> str:
         known = [*_arguments(case), *numbers_in(case.run, case.input)]
     except Exception:  # the user's forward, outside of its Function
         return ""
-    for power, text in _POWERS.items():
-        names = list(dict.fromkeys(text.format(name) for name, value in known if _is(factor, value, power)))
-        value = next((value for _, value in known if _is(factor, value, power)), 0.0)
-        if power == -1 and value == 2 and all("exponent" in name for name in names):
+    for powers in _POWERS:
+        names = [
+            (text.format(name), value)
+            for power, text in powers.items()
+            for name, value in dict.fromkeys(known)
+            if _is(factor, value, power)
+        ]
+        if len(names) == 1 and names[0][0].startswith("one over the exponent") and names[0][1] == 2:
             return "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten."
+        if len(names) == 1:
+            return f"That is {names[0][0]}, which is {number(names[0][1])}."
         if names:
-            return f"That is {' or '.join(names)}, which is {number(value)}."
+            return f"{times(factor, words=False).removesuffix(' times')} is {', and '.join(name for name, _ in names)}."
     return ""
 
 
-_POWERS = {1: "{}", -1: "one over {}", 2: "the square of {}", -2: "one over the square of {}"}
+_POWERS = ({1: "{}", -1: "one over {}"}, {2: "the square of {}", -2: "one over the square of {}"})
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, float]]:

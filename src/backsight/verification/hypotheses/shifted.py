@@ -19,8 +19,8 @@ def shifted(case: Case) -> Explanation | None:
         if size >= FEWEST and case.fits(lambda draw, dim=dim: draw.got.flip(dim)):  # type: ignore[misc]
             return Explanation(
                 f"{case.subject} returns the gradient of `{case.argument}` in reverse order along dimension {dim}.",
-                ("Turned round every entry is right.",),
-                f"Turn it round: `.flip({dim})`. A loop that goes back through forward meets its last step first.",
+                ("Reversed, every entry is right.",),
+                f"Reverse it: `.flip({dim})`. A loop that goes back through forward meets its last step first.",
             )
     for dim, size in enumerate(case.shape):
         for by in (1, -1):

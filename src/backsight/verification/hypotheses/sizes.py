@@ -7,10 +7,11 @@ were tried; where the operation takes no other sizes, only that the two are equa
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -18,14 +19,13 @@ import torch
 from backsight.verification.case import Case, Known
 from backsight.verification.differences import central, step_for
 from backsight.verification.directions import drawn, size_of
-from backsight.verification.errors import OutOfTime
 from backsight.verification.operation import Kept
 from backsight.verification.point import Point
 from backsight.verification.trial import pulled
 from backsight.verification.wording import times
 
-MOST, LARGEST = 12, 1 << 14
-"""So many other sizes are tried, of tensors of so many entries at most."""
+MOST, LARGEST, SECONDS = 12, 1 << 14, 1.5
+"""So many other sizes are tried, of tensors of so many entries at most; none is begun after that time."""
 
 CLOSE = 1e-4
 
@@ -117,6 +117,8 @@ def drawn_for(case: Case, point: Point, generator: torch.Generator) -> list[torc
 
 def _said(case: Case, size: Size, formula: str) -> str:
     n = size.at(case.point)
+    if size.name.startswith("`"):
+        return f"The factor is {formula}, where n = {n} is {size.name}; that holds with other values, too."
     if formula == "n":
         return f"It is multiplied by {n}, {size.name}: a sum where the mean belongs?"
     if formula == "1/n":
@@ -174,8 +176,9 @@ def _integer(number: int, point: Point) -> int:
 
 
 def _tried(case: Case, measured: Factor) -> Iterator[Tried]:
-    for count, (of, old, new, values) in enumerate(_others(case)):
-        if count >= MOST:
+    end = time.perf_counter() + SECONDS
+    for of, old, new, values in islice(_others(case), MOST):
+        if time.perf_counter() > end:
             return
         if made := _at(case, measured, values):
             yield Tried(made[0], of, old, new, made[1])
@@ -219,9 +222,7 @@ def _at(case: Case, measured: Factor, values: list[Any]) -> tuple[Point, float] 
         arguments = tuple(replace(kept, value=value) if type(kept) is Kept else value for kept, value in pairs)
         there = Point(replace(point.operation, arguments=arguments), values, point.clock, point.way)
         factor = measured(there)
-    except OutOfTime:
-        raise
-    except Exception:  # the user's function
+    except Exception:  # the user's function; or the time is over, and what is said has to do without
         return None
     return None if factor is None else (there, factor)
 

@@ -89,6 +89,28 @@ def in_divisor(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
     return alter
 
 
+def by_quotient(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
+    """A quotient that divides by the other, and takes the derivative of the root in its divisor from itself.
+
+    Normalizations are derived so: (g - mean(g) - y mean(g y)) / s, where y is saved and s is computed anew.
+    """
+
+    def alter(step: Step, number: int) -> torch.Tensor | None:
+        before = step.origin(1)
+        made = None if number or before is None or step.name not in DIVISIONS else other(before)
+        if made is None or before is None:
+            return None
+        root = before if before.name in _ROOTS else _added_to(before)
+        inner = root.operand(0) if root is not None and root.name in _ROOTS else None
+        if inner is None:
+            return None
+        over, by, y = step.args[0], made.detach(), step.result.detach()
+        top = over - over.detach() if isinstance(over, torch.Tensor) else 0
+        return y + (top - y * (0.5 / before.result.detach()) * (inner - inner.detach())) / by
+
+    return alter
+
+
 def at_output(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
     """The derivative in terms of the output, computed with the output of the other."""
 
@@ -163,6 +185,7 @@ def _slope(step: Step, other: torch.Tensor) -> torch.Tensor:
     return step.result.detach() + (other - other.detach())
 
 
+_ROOTS = ("sqrt", "std", "norm", "linalg_vector_norm")
 _FUNCTIONS = frozenset({"sqrt", "rsqrt", "log", "log2", "exp", "reciprocal", "abs", "square", "pow", "norm"})
 _BOUNDS = {
     "clamp": ("min", "max"),

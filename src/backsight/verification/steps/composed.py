@@ -145,6 +145,16 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 
 
 @composed
+def unfold(input: torch.Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    (height, width), (down, across) = _pair(kernel_size), _pair(stride)
+    if _pair(dilation) != (1, 1) or _pair(padding) != (0, 0) or input.dim() != 4:
+        raise TypeError
+    windows = input.unfold(2, height, down).unfold(3, width, across)
+    columns = windows.permute(0, 1, 4, 5, 2, 3)
+    return columns.reshape(input.shape[0], input.shape[1] * height * width, -1)
+
+
+@composed
 def mse_loss(input: torch.Tensor, target: torch.Tensor, *, reduction: str = "mean") -> Any:
     return _reduced((input - target).square(), reduction)
 
@@ -212,6 +222,10 @@ def _bounded(input: torch.Tensor, low: float, high: float, inplace: bool) -> Any
     if inplace:
         raise TypeError
     return input.clamp(low, high)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def _reduced(each: torch.Tensor, reduction: str) -> Any:

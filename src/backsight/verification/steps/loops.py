@@ -44,5 +44,5 @@ def carried(
     # What run k is given is states[k]: at first what was there before the loop, then the results, one behind.
     states = [begin, *results[first.run :]]
     if len(states) > len(mine):
-        yield "from its own run of the loop, and not from the one before", "its own run", first, states[1:]
-    yield "from two runs before, and not from one", "one run before", first, [begin, *states]
+        yield "from its own run of the loop, and not from the one before", "that run", first, states[1:]
+    yield "from two runs before, and not from one", "two runs before", first, [begin, *states]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,16 +19,16 @@ CHOOSING = INDEXING - {"expand", "expand_as", "broadcast_to", "repeat", "tile", 
 _WINDOWED = ("conv", "unfold", "pool")
 _SIZES = frozenset({"reshape", "view", "expand", "repeat", "broadcast_to", "split", "chunk", "norm", "getitem", "var"})
 
-Coordinates = Callable[[torch.Tensor], torch.Tensor]
+Move = Callable[[torch.Tensor], torch.Tensor]
 """Makes other places along a dimension of those that entries are taken from."""
 
 
-def in_reverse(step: Step, number: int) -> torch.Tensor | None:
-    """The gradient of the result arrives in reverse order along a dimension."""
+def in_reverse(step: Step, dims: tuple[int, ...]) -> torch.Tensor | None:
+    """The gradient of the result arrives in reverse order along some dimensions."""
     y = step.result
-    if step.name in ELEMENTWISE or number >= y.dim() or y.shape[number] < 2:
+    if step.name in ELEMENTWISE or any(y.shape[dim] < 2 for dim in dims):
         return None
-    turned = y.flip(number)
+    turned = y.flip(dims)
     return y.detach() + (turned - turned.detach())
 
 
@@ -94,19 +94,19 @@ def starts(runs: Sequence[Step], dim: int) -> list[int]:
     return [int(coordinates(step)[dim].min()) for step in runs]
 
 
-def taken(step: Step, dim: int, move: Coordinates) -> torch.Tensor | None:
-    """The entries that a step chooses are taken from other places along one dimension; none from outside of it."""
+def taken(step: Step, moves: Mapping[int, Move]) -> torch.Tensor | None:
+    """The entries that a step chooses are taken from other places along some dimensions; none from outside of them."""
     x = step.operand(0)
-    if x is None or step.name not in CHOOSING or dim >= x.dim() or not step.result.numel():
+    if x is None or step.name not in CHOOSING or not step.result.numel():
         return None
     places = coordinates(step)
-    places[dim] = move(places[dim])
-    inside = (places[dim] >= 0) & (places[dim] < x.shape[dim])
+    for dim, move in moves.items():
+        places[dim] = move(places[dim])
+    inside = torch.ones_like(places[0], dtype=torch.bool)
     flat = torch.zeros_like(places[0])
     for size, each in zip(x.shape, places, strict=True):
+        inside &= (each >= 0) & (each < size)
         flat = flat * size + each
-    if not bool(inside.any()):
-        return pulled(step.result.detach(), x, torch.zeros_like)
     at = flat[inside]
 
     def pull(u: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -18,9 +19,18 @@ from backsight.verification.steps.alterations import (
     with_stand_in,
     without,
 )
-from backsight.verification.steps.bounds import masked
+from backsight.verification.steps.bounds import added, masked
 from backsight.verification.steps.loops import RUNS, carried, in_runs
-from backsight.verification.steps.places import coordinates, integers, starts, taken, with_integer
+from backsight.verification.steps.places import (
+    Move,
+    coordinates,
+    in_reverse,
+    integers,
+    repeated_otherwise,
+    starts,
+    taken,
+    with_integer,
+)
 from backsight.verification.steps.step import Step, Stepping
 from backsight.verification.steps.table import (
     ALTERATIONS,
@@ -29,9 +39,12 @@ from backsight.verification.steps.table import (
     IN_RUNS,
     INTEGER,
     MASKED,
+    NOT_ADDED,
     OF_RUN,
     PASSED_SCALED,
     PATHS,
+    REPEATED,
+    REVERSED,
     SCALED,
     SCALED_BOTH,
     STAND_IN,
@@ -53,6 +66,7 @@ SECONDS = 1.5
 MOST_STEPS = 60
 MOST_PAIRED = 20
 OPERANDS = 3
+MOST_DIMENSIONS = 6
 
 
 def found(
@@ -84,6 +98,8 @@ def found(
         search.by_constant,
         search.by_mask,
         search.by_place,
+        search.by_order,
+        search.by_numbers,
         search.by_run,
         search.by_carried,
         search.by_integer,
@@ -342,35 +358,41 @@ class _Search:
     def by_place(self) -> Found | None:
         """One step, which takes its entries from places beside, or where a stride is forgotten."""
         for key, step in self._steps.items():
-            for dimension in range(self._x.dim()):
-                for where, was, move in self._moves(self._runs[key], dimension):
-                    if self._fits_altered((key,), lambda each, d, move=move: taken(each, d, move), dimension):
-                        words = {"where": where, "was": was, "dimension": str(dimension)}
-                        return Found(TAKEN, step, 0, self._in_order, words=words)
+            for dims, where, was, moves in _moves(self._runs[key]):
+                if self._fits_altered((key,), lambda each, _, moves=moves: taken(each, moves), 0):
+                    words = {"where": where, "was": was, "dimensions": _dimensions(dims)}
+                    return Found(TAKEN, step, 0, self._in_order, words=words)
         return None
 
-    def _moves(self, runs: Sequence[Step], dimension: int) -> Iterator[tuple[str, str, Any]]:
-        try:
-            if taken(runs[0], dimension, lambda places: places) is None:
-                return
-            first = starts(runs, dimension)
-        except Exception:  # an operation that does not take integers
-            return
-        yield "one place further", "What is returned comes out with those places.", lambda places: places + 1
-        yield "one place before", "What is returned comes out with those places.", lambda places: places - 1
-        known = sorted(set(first))
-        stride = min((b - a for a, b in pairwise(known)), default=1)
-        if stride > 1 and all((each - known[0]) % stride == 0 for each in known):
-            told = f"from {_few(each // stride for each in known)} on in its {len(runs)} runs"
-            was = f"It takes them from {_few(known)} on."
-            yield told, was, lambda places: places - places.min() + places.min() // stride
-        each = _stride(runs[0], dimension)
-        if each > 1:
-            yield (
-                "side by side",
-                f"It takes them {each} apart.",
-                lambda places: places.min() + (places - places.min()) // each,
-            )
+    def by_order(self) -> Found | None:
+        """One step, whose result comes in reverse order, or repeated in another one."""
+        for key, step in self._steps.items():
+            dims = range(min(step.result.dim(), MOST_DIMENSIONS))
+            for turned in (*((dim,) for dim in dims), *combinations(dims, 2)):
+                if in_reverse(step, turned) is None:
+                    continue
+                if self._fits_altered((key,), lambda each, _, turned=turned: in_reverse(each, turned), 0):
+                    words = {"dimensions": _dimensions(turned)}
+                    return Found(REVERSED, step, 0, self._in_order, words=words)
+            for dim in dims:
+                if self._fits_altered((key,), repeated_otherwise, dim):
+                    each = step.name == "repeat_interleave"
+                    ways = ("each entry one after the other", "all of them in turn")
+                    words = {"dimension": str(dim), "was": ways[not each], "other": ways[each]}
+                    return Found(REPEATED, step, 0, self._in_order, words=words)
+        return None
+
+    def by_numbers(self) -> Found | None:
+        """Several sums with one number, such as eps above and below a line, that are left out together."""
+        sums: dict[float, list[Hashable]] = {}
+        for key, step in self._steps.items():
+            if (number := added(step)) is not None:
+                sums.setdefault(number, []).append(key)
+        for keys in sums.values():
+            if len(keys) == 2 and self._fits_altered(keys, NOT_ADDED.alter, 0):
+                first, second = (self._steps[key] for key in reversed(keys))
+                return Found(NOT_ADDED, first, 0, self._in_order, beside=second)
+        return None
 
     def by_run(self) -> Found | None:
         """A step of a loop that is a constant in some of its runs: in all but the last, in the first."""
@@ -501,6 +523,59 @@ def _between(x: torch.Tensor, chosen: torch.Tensor) -> str:
         if torch.equal((values >= low) & (values <= high), chosen) and low < high:
             return f", where {name} lies between {shown(low)} and {shown(high)}"
     return ""
+
+
+def _moves(runs: Sequence[Step]) -> Iterator[tuple[tuple[int, ...], str, str, dict[int, Move]]]:
+    """Yield other places to take entries from: along which dimensions, in words, what it is, and the moves."""
+    try:
+        if taken(runs[0], {}) is None:
+            return
+        dims = tuple(range(runs[0].args[0].dim()))
+        begins = {dim: sorted(set(starts(runs, dim))) for dim in dims}
+        strides = {dim: _stride(runs[0], dim) for dim in dims}
+    except Exception:  # an operation that does not take integers
+        return
+    for dim in dims:
+        for where, by in (("one place further", 1), ("one place before", -1)):
+            yield (dim,), where, "With those places, the returned gradient is reproduced.", {dim: partial(_shifted, by)}
+    gaps = {dim: min((b - a for a, b in pairwise(known)), default=1) for dim, known in begins.items()}
+    even = [dim for dim in dims if gaps[dim] > 1 and all((k - begins[dim][0]) % gaps[dim] == 0 for k in begins[dim])]
+    for some in dict.fromkeys((tuple(even), *((dim,) for dim in even))):
+        if some:
+            known = begins[some[0]]
+            where = f"from {_few(k // gaps[some[0]] for k in known)} on in its runs"
+            yield (
+                some,
+                where,
+                f"It takes them from {_few(known)} on.",
+                {dim: partial(_begun, gaps[dim]) for dim in some},
+            )
+    apart = [dim for dim in dims if strides[dim] > 1]
+    for some in dict.fromkeys((tuple(apart), *((dim,) for dim in apart))):
+        if some:
+            told = " and ".join(str(strides[dim]) for dim in some)
+            yield (
+                some,
+                "side by side",
+                f"It takes them {told} apart.",
+                {dim: partial(_beside, strides[dim]) for dim in some},
+            )
+
+
+def _shifted(by: int, places: torch.Tensor) -> torch.Tensor:
+    return places + by
+
+
+def _begun(gap: int, places: torch.Tensor) -> torch.Tensor:
+    return places - places.min() + places.min() // gap
+
+
+def _beside(stride: int, places: torch.Tensor) -> torch.Tensor:
+    return places.min() + (places - places.min()) // stride
+
+
+def _dimensions(dims: Sequence[int]) -> str:
+    return f"dimension{'s' * (len(dims) > 1)} {' and '.join(map(str, dims))}"
 
 
 def _few(numbers: Iterable[int]) -> str:

@@ -85,7 +85,7 @@ class Stepping(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = _name(func)
-        result = self._made(func, COMPOSED.get(name), args, kwargs)
+        result = self._made(func, _composition(func, name), args, kwargs)
         if not isinstance(result, torch.Tensor) or _in_place(func, args, result):
             return result
         if not result.requires_grad and not result.is_floating_point():
@@ -126,6 +126,12 @@ class Stepping(TorchFunctionMode):
 
     def _origin(self, value: Any) -> Step | None:
         return self._made_by.get(id(value)) if isinstance(value, torch.Tensor) else None
+
+
+def _composition(function: Callable[..., Any], name: str) -> Callable[..., Any] | None:
+    if name == "unfold" and function is torch.Tensor.unfold:  # windows along one dimension, a step of its own
+        return None
+    return COMPOSED.get(name)
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -47,6 +47,7 @@ from backsight.verification.steps.bounds import (
     at_output,
     bound_not_masked,
     bounds,
+    by_quotient,
     clamped,
     in_divisor,
     its_slope,
@@ -55,7 +56,6 @@ from backsight.verification.steps.bounds import (
     whole,
     without_bound,
 )
-from backsight.verification.steps.places import in_reverse, repeated_otherwise
 from backsight.verification.steps.step import Step
 from backsight.verification.wording import number
 
@@ -102,17 +102,25 @@ def _of_bound(_: Step, which: int) -> dict[str, str]:
     return {"bound": ("upper", "lower")[which]}
 
 
-def _of_dimension(step: Step, dimension: int) -> dict[str, str]:
-    each = step.name == "repeat_interleave"
-    ways = ("each entry one after the other", "all of them in turn")
-    return {"dimension": str(dimension), "was": ways[not each], "other": ways[each]}
-
-
 _SAME_EXPRESSION = "Use in backward what forward computed, the {number} included and where it stands."
 
-_ONLY_VALUES = "What is returned comes out with the values of that forward, and the derivatives of this one."
-_ONLY_SLOPES = "What is returned comes out with that derivative of {step}, and the values of this forward."
-_ONLY_DIVISOR = "What is returned comes out where {step} has that divisor in its derivative, and the value of forward."
+_ONLY_VALUES = "With the values of that forward, and the derivatives of this one, the returned gradient is reproduced."
+_ONLY_SLOPES = "With that derivative of {step}, and the values of this forward, the returned gradient is reproduced."
+_ONLY_QUOTIENT = (
+    "If the divisor of {step} is that, and the quotient as forward has it, the returned gradient is reproduced."
+)
+_ONLY_DIVISOR = (
+    "If {step} has that divisor in its derivative, and the value of forward, the returned gradient is reproduced."
+)
+
+NOT_ADDED = Alteration(
+    "BS416",
+    whole(not_added),
+    "as if forward did not add {number} in {step}",
+    "It is the right gradient of a forward that does not.",
+    _SAME_EXPRESSION,
+    _of_sum,
+)
 
 NUMBERS: tuple[Alteration, ...] = (
     *(
@@ -131,11 +139,18 @@ NUMBERS: tuple[Alteration, ...] = (
             (added_after, "as if forward added {number} after {function}, and not before it", _of_function),
         )
     ),
+    *(
+        Alteration("BS416", by_quotient(other), title, _ONLY_QUOTIENT, _SAME_EXPRESSION, _of_divisor(words))
+        for other, title, words in (
+            (added_before, "as if forward added {number} before {function}, and not after it", _of_sum),
+            (added_after, "as if forward added {number} after {function}, and not before it", _of_function),
+        )
+    ),
     Alteration(
         "BS416",
         at_output(added_after),
         "with {number} added after {function}, and not before it, in its derivative",
-        "The derivative of {function} in terms of its output is what is returned with that output.",
+        "The derivative of {function} in terms of its output reproduces the returned gradient with that output.",
         _SAME_EXPRESSION,
         _of_function,
     ),
@@ -163,32 +178,31 @@ NUMBERS: tuple[Alteration, ...] = (
             _of_bound,
         )
         for alter, evidence in (
-            (bound_not_masked, "Its values are right, and the mask of its derivative has the other bound alone."),
+            (
+                bound_not_masked,
+                "With the other bound alone in its derivative, the returned gradient is reproduced.",
+            ),
             (without_bound, "It is the right gradient of a forward without that bound."),
         )
     ),
 )
 """What is done with a number of forward elsewhere: an eps, a bound."""
 
-PLACES: tuple[Alteration, ...] = (
-    Alteration(
-        "BS406",
-        repeated_otherwise,
-        "as if {step} repeated {other}",
-        "It repeats {was}, along dimension {dimension}.",
-        "Sum over the copies: reshape to (n, copies) after repeat_interleave, to (copies, n) after repeat.",
-        _of_dimension,
-    ),
-    Alteration(
-        "BS405",
-        in_reverse,
-        "as if the result of {step} came in reverse order along dimension {dimension}",
-        "What is returned comes out with the gradient that arrives there turned round.",
-        "Send each entry of the gradient back to the place that its output entry came from.",
-        _of_dimension,
-    ),
+REPEATED = Alteration(
+    "BS406",
+    constant,
+    "as if {step} repeated {other}",
+    "It repeats {was}, along dimension {dimension}.",
+    "Sum over the copies: reshape to (n, copies) after repeat_interleave, to (copies, n) after repeat.",
 )
-"""Entries of a gradient that are sent to the wrong place."""
+
+REVERSED = Alteration(
+    "BS405",
+    constant,
+    "as if the result of {step} came in reverse order along {dimensions}",
+    "With the gradient that arrives there reversed, the returned gradient is reproduced.",
+    "Send each entry of the gradient back to the place that its output entry came from.",
+)
 
 ALTERATIONS: tuple[Alteration, ...] = (
     *NUMBERS,
@@ -210,77 +224,77 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS416",
         passed_on,
         "as if the derivative of {step} were 1",
-        "That is the derivative with respect to {operand}; with 1 in its place every entry is what is returned.",
+        "That is the derivative with respect to {operand}; with 1 in its place, the returned gradient is reproduced.",
         "Multiply by that derivative: the chain rule.",
     ),
     Alteration(
         "BS416",
         input_for_output,
         "with the input of {step} where its output belongs",
-        "The derivative of {step}, in terms of its output, gives what is returned where it is computed with the input.",
+        "Its derivative in terms of its output, computed with the input, reproduces the returned gradient.",
         "Save the output of {step} in forward, and use it in backward.",
     ),
     Alteration(
         "BS416",
         output_for_input,
         "with the output of {step} where its input belongs",
-        "What is returned comes out with the derivative of {step} at its output; it must be taken at its input.",
+        "With its derivative at its output, the returned gradient is reproduced; it must be taken at its input.",
         "Save the input of {step} in forward, and use it in backward.",
     ),
     Alteration(
         "BS403",
         negated,
         "with the wrong sign in the part through {step}",
-        "What is returned comes out if the derivative of {step} with respect to {operand} has the other sign.",
+        "With the other sign of the derivative with respect to {operand}, the returned gradient is reproduced.",
         "Negate that part.",
     ),
     Alteration(
         "BS404",
         summed,
         "as if {step} were a sum",
-        "What is returned comes out without the division in {step}.",
+        "Without the division in {step}, the returned gradient is reproduced.",
         "Divide by the number of entries that {step} averages.",
     ),
     Alteration(
         "BS404",
         averaged,
         "as if {step} were a mean",
-        "What is returned comes out with a division by the number of entries in {step}.",
+        "With a division by the number of entries in {step}, the returned gradient is reproduced.",
         "Do not divide: each entry of a sum has the derivative 1.",
     ),
     Alteration(
         "BS416",
         exponent_left_out,
         "as if the derivative of {step} had no factor n",
-        "The derivative of xⁿ is n xⁿ⁻¹; what is returned comes out with xⁿ⁻¹.",
+        "The derivative of xⁿ is n xⁿ⁻¹; xⁿ⁻¹ reproduces the returned gradient.",
         "Multiply that part by n.",
     ),
     Alteration(
         "BS416",
         exponent_kept,
         "as if the derivative of {step} did not lower the exponent",
-        "The derivative of xⁿ is n xⁿ⁻¹; what is returned comes out with n xⁿ.",
+        "The derivative of xⁿ is n xⁿ⁻¹; n xⁿ reproduces the returned gradient.",
         "Lower the exponent by one.",
     ),
     Alteration(
         "BS416",
         on_the_other_side,
         "with the sides of {step} exchanged",
-        "What is returned comes out with the derivative of {step} at minus its input.",
+        "With the derivative of {step} at minus its input, the returned gradient is reproduced.",
         "Turn the comparison round.",
     ),
     Alteration(
         "BS416",
         squared,
         "with the derivative of {step} squared",
-        "What is returned comes out with the square of the derivative of {step}.",
+        "With the square of the derivative of {step}, the returned gradient is reproduced.",
         "Derive {step} anew: a power is one too high.",
     ),
     Alteration(
         "BS416",
         inverted,
         "divided by the derivative of {step}, and not multiplied",
-        "What is returned comes out with one over the derivative of {step}.",
+        "With one over the derivative of {step}, the returned gradient is reproduced.",
         "Multiply by the derivative.",
     ),
     Alteration(
@@ -315,7 +329,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS416",
         divisor_not_squared,
         "as if the derivative of {step} did not square the divisor",
-        "The derivative of a / b with respect to b is -a / b²; what is returned comes out with -a / b.",
+        "The derivative of a / b with respect to b is -a / b²; -a / b reproduces the returned gradient.",
         "Divide by b once more.",
     ),
     Alteration(
@@ -336,7 +350,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS405",
         flipped,
         "with the kernel of {step} the wrong way round",
-        "What is returned comes out with the kernel flipped in its spatial dimensions.",
+        "With the kernel flipped in its spatial dimensions, the returned gradient is reproduced.",
         "The input's gradient is a convolution with the flipped kernel: use conv_transpose, or torch.nn.grad. "
         "The weight's is not flipped.",
     ),
@@ -345,7 +359,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
             "BS405",
             alter,
             "with the kernel of {step} flipped in some of its dimensions",
-            f"What is returned comes out with the kernel flipped in the {which} spatial dimension alone.",
+            f"With the kernel flipped in the {which} spatial dimension alone, the returned gradient is reproduced.",
             "Flip all spatial dimensions, or use conv_transpose or torch.nn.grad.",
         )
         for alter, which in ((flipped_in_the_last_dimension, "last"), (flipped_in_the_first_dimension, "first"))
@@ -382,7 +396,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
     Alteration(
         "BS408",
         on_the_other_condition,
-        "with the condition of {step} turned round",
+        "with the condition of {step} negated",
         "Where the condition holds, the gradient goes to the first tensor, and elsewhere to the second.",
         "Use the condition of forward.",
     ),
@@ -401,21 +415,20 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "The derivative of the first operand stands where that of the second belongs, and the other way round.",
         "Exchange them.",
     ),
-    *PLACES,
 )
 
 INTEGER = Alteration(
     "BS405",
     constant,
     "as if {step} had {new} where it has {old}",
-    "What is returned comes out with that derivative of {step}.",
+    "With that derivative of {step}, the returned gradient is reproduced.",
     "Use the numbers of forward: entry i of the output belongs to place i * stride + k of the input.",
 )
 
 TAKEN = Alteration(
     "BS405",
     constant,
-    "as if {step} took its entries {where} along dimension {dimension}",
+    "as if {step} took its entries {where} along {dimensions}",
     "{was}",
     "Send each entry of the gradient back to the place that its output entry came from.",
 )
@@ -432,7 +445,7 @@ OF_RUN = Alteration(
     "BS416",
     constant,
     "with {operand} of {step} taken {which}",
-    "It is the result of {origin}. What is returned comes out with the result of {other} in the derivative.",
+    "It is the result of {origin}; with that of {other} in the derivative, the returned gradient is reproduced.",
     "Save the states of all steps, the first one included, and use the one that {step} got.",
 )
 
@@ -440,7 +453,7 @@ MASKED = Alteration(
     "BS408",
     constant,
     "with another mask for {step} than forward has",
-    "What is returned comes out where the mask is turned at {count} entries{between}.{tensor}",
+    "With the mask flipped at {count} entries{between}, the returned gradient is reproduced.{tensor}",
     "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
 )
 
@@ -475,7 +488,7 @@ PASSED_SCALED = Alteration(
     "BS416",
     passed_on,
     "as if the derivative of {step} were a number",
-    "What is returned comes out if that with respect to {operand} is {factor} 1 everywhere.",
+    "If that with respect to {operand} is {factor} 1 everywhere, the returned gradient is reproduced.",
     "Multiply by that derivative: the chain rule.",
 )
 
@@ -500,7 +513,7 @@ UP_TO = Alteration(
     "BS416",
     passed_on,
     "as if the derivative of everything up to {step} were 1",
-    "What is returned comes out if {step} has the derivative 1 with respect to `{argument}`.",
+    "If {step} has the derivative 1 with respect to `{argument}`, the returned gradient is reproduced.",
     "Multiply by the derivative of what stands inside: the chain rule.",
 )
 
@@ -517,7 +530,7 @@ STAND_IN = Alteration(
     "BS416",
     skipped,
     "with another tensor in the derivative of {step}",
-    "What is returned comes out with {stand_in} in the place of {operand} of {step}.",
+    "With {stand_in} in the place of {operand} of {step}, the returned gradient is reproduced.",
     "Save the tensor that {step} got.",
 )
 """A derivative computed from the wrong saved tensor."""

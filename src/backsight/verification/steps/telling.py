@@ -43,7 +43,8 @@ class Found:
 def named(step: Step, steps: Iterable[Step] = ()) -> str:
     """Return `the second product in y = a * b * c`: which one, where there are several of a name in a line."""
     text = _line(step)
-    alike = [each.key for each in steps if (each.name, each.within, _line(each)) == (step.name, step.within, text)]
+    same = (each.key for each in steps if (each.name, each.within, _line(each)) == (step.name, step.within, text))
+    alike = list(dict.fromkeys(same))
     name = _NAMES.get(step.name, step.name)
     if len(alike) > 1 and step.key in alike:
         number = alike.index(step.key)
