@@ -13,8 +13,8 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflat
 from backsight.source import Place
 from backsight.verification.definition import Definition
 
-Site = tuple[str, int]
-"""File and line."""
+Site = tuple[str, int, int | None]
+"""File and line, and the column, where Python tells it."""
 
 _PLAIN = (torch.Tensor, int, float, str, torch.dtype)
 

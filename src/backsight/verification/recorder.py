@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+from backsight.source.body import column_at
 from backsight.tape import next_sequence_number, no_torch_function
 from backsight.verification._torch import (
     FOLDER,
@@ -274,4 +275,4 @@ def _site(frame: FrameType | None) -> Site | None:
         if frame.f_code.co_filename.startswith(_COMMANDS):  # `backsight verify`: nobody's line called it
             return None
         frame = frame.f_back
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno, column_at(frame))

@@ -147,7 +147,7 @@ def _verification(
 
 
 def _entry(check: Check, operation: Operation, clock: Clock, generator: torch.Generator) -> _Entry:
-    source = None if operation.site is None else _line(*operation.site)
+    source = None if operation.site is None else _line(*operation.site[:2])
     try:
         outcome = check(operation, clock, generator)
     except CannotTest as reason:

@@ -10,7 +10,7 @@ import torch
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.sizes import told, whole_factor
+from backsight.verification.hypotheses.sizes import NO_SIZE, told, whole_factor
 from backsight.verification.steps import numbers_in
 from backsight.verification.wording import number, times
 
@@ -58,7 +58,7 @@ def _reasons(case: Case, factor: float) -> list[str]:
     """Say what a factor is: a size, or a number of forward; nothing where it may be one or the other."""
     sizes, constant = told(case, factor, whole_factor(case))
     numbers = _of_forward(case, factor) if constant else ""
-    return [*sizes, numbers] if numbers else sizes
+    return [*(each for each in sizes if each != NO_SIZE), numbers] if numbers else sizes
 
 
 def _of_forward(case: Case, factor: float) -> str:

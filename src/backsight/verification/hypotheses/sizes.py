@@ -29,6 +29,8 @@ MOST, LARGEST, SECONDS = 12, 1 << 14, 1.5
 
 CLOSE = 1e-4
 
+NO_SIZE = "The factor is the same at other sizes, so it is none of them."
+
 Factor: TypeAlias = Callable[[Point], float | None]
 """Measures the factor at a point; None where it is not the same in every entry."""
 
@@ -86,7 +88,7 @@ def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
             f"{_plain(factor)} is what {_formula_of(holding)} gives for {equal}; other sizes could not be tried."
         ], True
     if alike:
-        return ["The factor is the same at other sizes, so it is none of them."], True
+        return [NO_SIZE], True
     return [], True
 
 

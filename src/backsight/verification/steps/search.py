@@ -60,7 +60,7 @@ from backsight.verification.wording import times
 Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]
 """Runs a forward with one input given; returns its outputs."""
 
-SECONDS = 1.5
+SECONDS = 2.5
 """Processor time for all of it: what explains most, and costs least, is tried first."""
 
 MOST_STEPS = 60
@@ -160,6 +160,7 @@ class _Search:
         outputs, leaf = _run_stepwise(plain, forward, x)
         self._right = [_gradient(outputs, leaf, us) for us in draws]
         self._runs = plain.runs
+        self._names: dict[Hashable, str] = {}
         self._in_order = (*plain.constants.values(), *plain.steps.values())
         # The last ones first: what is computed from others is nearer to what somebody calls a step.
         self._steps = dict(reversed(list(plain.steps.items())[-MOST_STEPS:]))
@@ -288,17 +289,19 @@ class _Search:
 
     def by_stand_in(self) -> Found | None:
         """One step, differentiated with another tensor of the same shape."""
+        known = list(self._known())
         for key, number in self._operands():
-            for name, other in self._known():
+            for name, other in known:
                 if self._fits_altered((key,), lambda step, k, other=other: with_stand_in(step, k, other), number):
                     return Found(STAND_IN, self._steps[key], number, self._in_order, words={"stand_in": name})
         return None
 
     def by_output(self) -> Found | None:
         """The derivative of a step in terms of its output, with another tensor for that: a deviation and its eps."""
+        known = list(self._known())
         for key, step in self._steps.items():
-            for name, other in self._known():
-                if other is step.result:
+            for name, other in known:
+                if other is step.result or with_output(step, 0, other) is None:
                     continue
                 if self._fits_altered((key,), lambda each, k, other=other: with_output(each, k, other), 0):
                     words = {"stand_in": name, "operand": "the output"}
@@ -423,7 +426,9 @@ class _Search:
         return None
 
     def _named(self, step: Step) -> str:
-        return named(step, self._in_order)
+        if step.key not in self._names:
+            self._names[step.key] = named(step, self._in_order)
+        return self._names[step.key]
 
     def _known(self) -> Iterator[tuple[str, torch.Tensor]]:
         """What a backward may have at hand: the input and the results of steps."""

@@ -43,8 +43,8 @@ class Found:
 def named(step: Step, steps: Iterable[Step] = ()) -> str:
     """Return `the second product in y = a * b * c`: which one, where there are several of a name in a line."""
     text = _line(step)
-    same = (each.key for each in steps if (each.name, each.within, _line(each)) == (step.name, step.within, text))
-    alike = list(dict.fromkeys(same))
+    same = [each for each in steps if each.name == step.name and each.within == step.within and _line(each) == text]
+    alike = list(dict.fromkeys(each.key for each in same))
     name = _NAMES.get(step.name, step.name)
     if len(alike) > 1 and step.key in alike:
         number = alike.index(step.key)
