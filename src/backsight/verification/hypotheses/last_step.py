@@ -6,21 +6,22 @@ import torch
 
 from backsight.verification.case import Case
 from backsight.verification.hypotheses.explanation import Explanation
+from backsight.verification.steps import last_step
 
 
 def missing_last_step(case: Case) -> Explanation | None:
     """Backward is right for grad_output times the derivative of an activation, as its output tells that."""
     if not case.single:
         return None
-    y = case.output
+    y, last = case.output, _last(case)
     steps = {
-        "(1 - output**2)": ("tanh", 1 - y * y),
-        "output * (1 - output)": ("a sigmoid", y * (1 - y)),
-        "(output > 0)": ("a ReLU", (y.real > 0).to(y.dtype)),
-        "output": ("exp", y),
+        "(1 - output**2)": ("tanh", "tanh", 1 - y * y),
+        "output * (1 - output)": ("a sigmoid", "sigmoid", y * (1 - y)),
+        "(output > 0)": ("a ReLU", "relu", (y.real > 0).to(y.dtype)),
+        "output": ("exp", "exp", y),
     }
-    for factor, (activation, derivative) in steps.items():
-        if not bool(torch.isfinite(derivative).all()) or bool((derivative == 1).all()):
+    for factor, (activation, name, derivative) in steps.items():
+        if last != name or not bool(torch.isfinite(derivative).all()) or bool((derivative == 1).all()):
             continue
         passed = [case.backward([draw.u * derivative]) for draw in case.draws]
         if all(
@@ -38,3 +39,11 @@ def missing_last_step(case: Case) -> Explanation | None:
                 f"Begin backward with `{name} = {name} * {factor}`, output being what forward returned.",
             )
     return None
+
+
+def _last(case: Case) -> str:
+    """What forward does last, as far as PyTorch sees it."""
+    try:
+        return last_step(case.run, case.input)
+    except Exception:  # the user's forward, outside of its Function
+        return ""

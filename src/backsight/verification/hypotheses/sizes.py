@@ -83,13 +83,10 @@ def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
             for each in changed[:2]
         ], False
     if holding:  # what could not be tried
-        equal = _or(list(dict.fromkeys(size.name for size, _ in holding)))
-        return [
-            f"{_plain(factor)} is what {_formula_of(holding)} gives for {equal}; other sizes could not be tried."
-        ], True
-    if alike:
-        return [NO_SIZE], True
-    return [], True
+        plain = list(dict.fromkeys(size.name for size, formula in holding if formula in ("n", "1/n")))
+        which = _plain(max(factor, 1 / factor))
+        return [f"{which} is also {_or(plain)}; whether that is the reason could not be tried."] * bool(plain), True
+    return [NO_SIZE] * bool(alike), True
 
 
 def whole_factor(case: Case) -> Factor:
@@ -126,10 +123,6 @@ def _said(case: Case, size: Size, formula: str) -> str:
     if formula == "1/n":
         return f"It is divided by {n}, {size.name}: a mean where the sum belongs?"
     return f"The factor is {formula}, where n = {n} is {size.name}; that holds at other sizes, too."
-
-
-def _formula_of(holding: list[tuple[Size, str]]) -> str:
-    return _or(list(dict.fromkeys(formula for _, formula in holding)))
 
 
 def _plain(factor: float) -> str:

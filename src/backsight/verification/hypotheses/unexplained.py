@@ -81,7 +81,7 @@ def lie_along(case: Case, wrong: torch.Tensor) -> str:
         hit, whole = entries.any(others), entries.all(others)
         places = hit.nonzero().flatten().tolist()
         if len(places) < size and bool((hit == whole).all()):
-            kind = {0: "row", 1: "column"}.get(dim, f"place in dimension {dim}")
+            kind = {0: "row", 1: "column"}.get(dim, "place") + "s" * (len(places) > 1)
             listed = ", ".join(map(str, places[:PLACES])) + ", …" * (len(places) > PLACES)
-            return f", all of {kind}{'s' * (len(places) > 1)} {listed}"
+            return f", all of {kind} {listed}" + f" in dimension {dim}" * (dim > 1)
     return ""

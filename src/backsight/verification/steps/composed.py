@@ -126,6 +126,18 @@ def logsumexp(input: torch.Tensor, dim: Any, keepdim: bool = False) -> Any:
 
 
 @composed
+def cumprod(input: torch.Tensor, dim: int) -> Any:
+    if input.is_complex() or not bool((input > 0).all()):
+        raise TypeError
+    return input.log().cumsum(dim).exp()
+
+
+@composed
+def logcumsumexp(input: torch.Tensor, dim: int) -> Any:
+    return input.exp().cumsum(dim).log()
+
+
+@composed
 def norm(input: torch.Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) -> Any:
     if p not in ("fro", 2) or input.is_complex():
         raise TypeError

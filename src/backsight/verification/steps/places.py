@@ -81,6 +81,8 @@ def with_integer(step: Step, place: int | str, new: Any) -> torch.Tensor | None:
     y = step.result
     if other.dim() != y.dim() or other.dtype != y.dtype:
         return None
+    if step.name == "stack" and other.numel() == y.numel():
+        other = other.reshape(y.shape)
     if other.shape != y.shape:
         if not any(each in step.name for each in _WINDOWED) or any(a < b for a, b in zip(other.shape, y.shape)):  # noqa: B905  # of one length
             return None

@@ -19,7 +19,7 @@ from backsight.verification.steps.alterations import (
     with_stand_in,
     without,
 )
-from backsight.verification.steps.bounds import added, masked
+from backsight.verification.steps.bounds import added, bounds, masked
 from backsight.verification.steps.loops import RUNS, carried, in_runs
 from backsight.verification.steps.places import (
     Move,
@@ -67,6 +67,8 @@ MOST_STEPS = 60
 MOST_PAIRED = 20
 OPERANDS = 3
 MOST_DIMENSIONS = 6
+
+PLACES = "With those places, the returned gradient is reproduced."
 
 
 def found(
@@ -532,47 +534,60 @@ def _between(x: torch.Tensor, chosen: torch.Tensor) -> str:
 
 def _moves(runs: Sequence[Step]) -> Iterator[tuple[tuple[int, ...], str, str, dict[int, Move]]]:
     """Yield other places to take entries from: along which dimensions, in words, what it is, and the moves."""
+    step = runs[0]
     try:
-        if taken(runs[0], {}) is None:
+        if taken(step, {}) is None:
             return
-        dims = tuple(range(runs[0].args[0].dim()))
+        dims = tuple(range(step.args[0].dim()))
         begins = {dim: sorted(set(starts(runs, dim))) for dim in dims}
-        strides = {dim: _stride(runs[0], dim) for dim in dims}
+        strides = {dim: _stride(step, dim) for dim in dims}
     except Exception:  # an operation that does not take integers
         return
     for dim in dims:
         for where, by in (("one place further", 1), ("one place before", -1)):
-            yield (dim,), where, "With those places, the returned gradient is reproduced.", {dim: partial(_shifted, by)}
+            yield (dim,), where, PLACES, {dim: partial(_shifted, by)}
     gaps = {dim: min((b - a for a, b in pairwise(known)), default=1) for dim, known in begins.items()}
     even = [dim for dim in dims if gaps[dim] > 1 and all((k - begins[dim][0]) % gaps[dim] == 0 for k in begins[dim])]
-    for some in dict.fromkeys((tuple(even), *((dim,) for dim in even))):
-        if some:
-            known = begins[some[0]]
-            where = f"from {_few(k // gaps[some[0]] for k in known)} on in its runs"
-            yield (
-                some,
-                where,
-                f"It takes them from {_few(known)} on.",
-                {dim: partial(_begun, gaps[dim]) for dim in some},
-            )
+    for some in _together(even):
+        gap, known = gaps[some[0]], begins[some[0]]
+        for new in _strides(gap, int(coordinates(step)[some[0]].max()) + 1 - known[0]):
+            where = f"from {_few(k // gap * new for k in known)} on in its runs"
+            moves: dict[int, Move] = {dim: partial(_begun, gaps[dim], new) for dim in some}
+            yield some, where, f"It takes them from {_few(known)} on.", moves
+    if step.name == "unfold" and len(step.args) == 4:
+        dim, size, stride = step.args[1] % len(dims), step.args[2], step.args[3]
+        for new in _strides(stride, size):
+            where = f"in windows that begin {new} apart"
+            yield (dim,), where, f"They begin {stride} apart.", {dim: partial(_windowed, stride, new)}
     apart = [dim for dim in dims if strides[dim] > 1]
-    for some in dict.fromkeys((tuple(apart), *((dim,) for dim in apart))):
-        if some:
-            told = " and ".join(str(strides[dim]) for dim in some)
-            yield (
-                some,
-                "side by side",
-                f"It takes them {told} apart.",
-                {dim: partial(_beside, strides[dim]) for dim in some},
-            )
+    for some in _together(apart):
+        told = " and ".join(str(strides[dim]) for dim in some)
+        moves = {dim: partial(_beside, strides[dim]) for dim in some}
+        yield some, "side by side", f"It takes them {told} apart.", moves
+
+
+def _together(dims: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield all dimensions, and each alone."""
+    if dims:
+        yield from dict.fromkeys((tuple(dims), *((dim,) for dim in dims)))
+
+
+def _strides(stride: int, size: int) -> list[int]:
+    """Return what a stride is taken for: 1, the size of a window, one more or less."""
+    return [each for each in dict.fromkeys((1, size, stride + 1, stride - 1)) if each > 0 and each != stride]
 
 
 def _shifted(by: int, places: torch.Tensor) -> torch.Tensor:
     return places + by
 
 
-def _begun(gap: int, places: torch.Tensor) -> torch.Tensor:
-    return places - places.min() + places.min() // gap
+def _begun(gap: int, new: int, places: torch.Tensor) -> torch.Tensor:
+    return places - places.min() + places.min() // gap * new
+
+
+def _windowed(stride: int, new: int, places: torch.Tensor) -> torch.Tensor:
+    begin = places.amin(-1, keepdim=True)
+    return places - begin + begin // stride * new
 
 
 def _beside(stride: int, places: torch.Tensor) -> torch.Tensor:
@@ -629,6 +644,16 @@ def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[
             numbers = (each for each in step.args if isinstance(each, int | float) and not isinstance(each, bool))
             found += [(f"{says} {named(step, stepping.steps.values())}", float(each)) for each in numbers]
     return found
+
+
+def last_step(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> str:
+    """Return the name of the step that makes the output of a forward, `relu` for max(x, 0); "" where that is none."""
+    stepping = Stepping()
+    outputs, _ = _run_stepwise(stepping, forward, x)
+    found = next((step for step in stepping.steps.values() if step.result is outputs[0]), None)
+    if found is None:
+        return ""
+    return "relu" if bounds(found) == (0, None) else found.name
 
 
 _SCALING = {
