@@ -1,0 +1,117 @@
+"""A factor is told apart from a size: the Function is tried at other sizes, and what holds at one alone is not said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from test_verify_steps import made, normal
+from torch.autograd import Function
+from torch.nn import functional as F
+
+import backsight as bs
+
+
+class GroupNorm(Function):
+    """The sums of backward are divided by all channels, and not by those of a group."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, groups: int, own: bool = True) -> torch.Tensor:
+        rows = x.reshape(x.shape[0], groups, -1)
+        mean = rows.mean(-1, keepdim=True)
+        deviation = (rows.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+        y = (rows - mean) / deviation
+        ctx.save_for_backward(y, deviation)
+        ctx.count = y.shape[-1] if own is False else x[0].numel()
+        ctx.shape = x.shape
+        return y.reshape(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> Any:
+        y, deviation = ctx.saved_tensors
+        g = grad_output.reshape(y.shape)
+        sums = g.sum(-1, keepdim=True) + y * (g * y).sum(-1, keepdim=True)
+        return ((g - sums / ctx.count) / deviation).reshape(ctx.shape), None, None
+
+
+def pairs(x: torch.Tensor) -> torch.Tensor:
+    n = x.shape[0]
+    return (x[:, None] - x).square().sum() / (n * (n - 1) / 2)
+
+
+FACTORS: list[tuple[Any, tuple[Any, ...], str]] = [
+    (
+        made(lambda x: x.mean(-1), lambda g, x: g[:, None].expand_as(x)),
+        (normal(5, 2),),
+        "It is multiplied by 2, the number of entries along dimension 1 of the input: a sum where the mean belongs?",
+    ),
+    (
+        made(lambda x: F.avg_pool1d(x, 2), lambda g, x: g.repeat_interleave(2, -1)),
+        (normal(2, 3, 8),),
+        "The factor is the same at other sizes, so it is none of them.",
+    ),
+    (
+        made(lambda x: (x**2).sum(-1), lambda g, x: g[:, None] * x),
+        (normal(3, 2),),
+        "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten.",
+    ),
+    (
+        made(lambda x: 0.5 * x.square().sum(), lambda g, x: g * 2 * x),
+        (normal(2, 2),),
+        "2 is the exponent of square in `lambda x: 0.5 * x.square().sum()`, and one over the number in the product in "
+        "`lambda x: 0.5 * x.square().sum()`.",
+    ),
+    (
+        made(lambda x: x.var(-1), lambda g, x: g[:, None] * 2 * (x - x.mean(-1, keepdim=True)) / x.shape[-1]),
+        (normal(4, 5),),
+        "The factor is (n - 1)/n, where n = 5 is the number of entries along dimension 1 of the input; that holds at "
+        "other sizes, too.",
+    ),
+    (
+        made(pairs, lambda g, x: g * 4 * (x.shape[0] * x - x.sum())),
+        (normal(6),),
+        "The factor is n(n - 1)/2, where n = 6 is the number of entries along dimension 0 of the input; that holds at "
+        "other sizes, too.",
+    ),
+    (
+        made(lambda x: x.exp().mean((1, 2)), lambda g, x: g[:, None, None] * x.exp() / x.numel()),
+        (normal(3, 4, 5),),
+        "It is divided by 3, the number of entries along dimension 0 of the input: a mean where the sum belongs?",
+    ),
+    (
+        made(lambda x: x.sin() + x.std(-1, keepdim=True), lambda g, x: g * x.cos() + spread(g, x)),
+        (normal(4, 6),),
+        "The factor is (n - 1)/n, where n = 6 is the number of entries along dimension 1 of the input; that holds at "
+        "other sizes, too.",
+    ),
+    (GroupNorm, (normal(3, 6, 4), 2), "The factor is 1/n, where n = 2 is `groups`; that holds with other values, too."),
+]
+
+
+def spread(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    centered = x - x.mean(-1, keepdim=True)
+    return g.sum(-1, keepdim=True) * centered / x.std(-1, keepdim=True) / x.shape[-1]
+
+
+@pytest.mark.parametrize(("function", "inputs", "told"), FACTORS)
+def test_what_a_factor_is(function: Any, inputs: Any, told: str) -> None:
+    (finding,) = bs.verify(function, *inputs).findings
+    assert finding.code == "BS404"
+    assert finding.evidence[-1] == told
+
+
+def test_a_group_norm_that_divides_by_its_own_count_is_right() -> None:
+    assert bs.verify(GroupNorm, normal(3, 6, 4), 2, False).ok
+
+
+def test_sizes_that_a_function_refuses_are_said_to_be_equal_only() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        if x.shape != (3, 2):
+            raise ValueError("made for 3 pairs")
+        return x.mean(-1)
+
+    (finding,) = bs.verify(made(forward, lambda g, x: g[:, None].expand_as(x)), normal(3, 2)).findings
+    assert finding.evidence[-1] == (
+        "2 is also the number of entries along dimension 1 of the input; whether that is the reason could not be tried."
+    )
