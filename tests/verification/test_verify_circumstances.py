@@ -221,8 +221,8 @@ WRONG: list[tuple[type[Function], tuple[torch.Tensor, ...], tuple[str, str, str]
         (
             "warning",
             "BS406",
-            "Overwritten.backward lacks a sum over repeated indices of the indexing in `return x[index]`, in the "
-            "gradient of `x`, where an index is repeated.",
+            "Overwritten.backward returns the gradient of `x` without the sum over repeated indices of the indexing in "
+            "`return x[index]`, where an index is repeated.",
         ),
     ),
     (

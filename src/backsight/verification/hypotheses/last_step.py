@@ -10,14 +10,16 @@ from backsight.verification.steps import last_step
 
 
 def missing_last_step(case: Case) -> Explanation | None:
-    """Backward is right for grad_output times the derivative of an activation, as its output tells that."""
+    """Backward is right for grad_output times the derivative of an activation, as its output tells that.
+
+    None of these derivatives is zero anywhere: of a ReLU this would say nothing where its gradient is masked anyway.
+    """
     if not case.single:
         return None
     y, last = case.output, _last(case)
     steps = {
         "(1 - output**2)": ("tanh", "tanh", 1 - y * y),
         "output * (1 - output)": ("a sigmoid", "sigmoid", y * (1 - y)),
-        "(output > 0)": ("a ReLU", "relu", (y.real > 0).to(y.dtype)),
         "output": ("exp", "exp", y),
     }
     for factor, (activation, name, derivative) in steps.items():

@@ -19,7 +19,7 @@ from backsight.verification.steps.alterations import (
     with_stand_in,
     without,
 )
-from backsight.verification.steps.bounds import added, bounds, masked
+from backsight.verification.steps.bounds import added, masked
 from backsight.verification.steps.loops import RUNS, carried, in_runs
 from backsight.verification.steps.places import (
     Move,
@@ -647,13 +647,10 @@ def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[
 
 
 def last_step(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> str:
-    """Return the name of the step that makes the output of a forward, `relu` for max(x, 0); "" where that is none."""
+    """Return the name of the step that makes the output of a forward; "" where that is none."""
     stepping = Stepping()
     outputs, _ = _run_stepwise(stepping, forward, x)
-    found = next((step for step in stepping.steps.values() if step.result is outputs[0]), None)
-    if found is None:
-        return ""
-    return "relu" if bounds(found) == (0, None) else found.name
+    return next((step.name for step in stepping.steps.values() if step.result is outputs[0]), "")
 
 
 _SCALING = {
