@@ -231,7 +231,8 @@ WRONG: list[tuple[type[Function], tuple[torch.Tensor, ...], tuple[str, str, str]
         (
             "warning",
             "BS408",
-            "Cut.backward masks the gradient of `x` in the wrong places, where the inputs are 30 times as large.",
+            "Cut.backward returns the gradient of `x` with zeros in the wrong places, where the inputs are 30 times as "
+            "large.",
         ),
     ),
 ]

@@ -97,7 +97,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
     (
         "BS408",
         (wrong.WrongMask, torch.tensor([-2.0, -0.5, 0.5, 2.0, 3.0])),
-        "WrongMask.backward masks the gradient of `x` in the wrong places.",
+        "WrongMask.backward returns the gradient of `x` with zeros in the wrong places.",
         "It stops the gradient at 1 of 5 entries, where forward does change with `x` (it is -2 there).",
         "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
     ),

@@ -78,6 +78,28 @@ def test_runs_that_are_left_out_are_told() -> None:
     assert mask.evidence[0].startswith("It stops the gradient at 12 of 15 entries, all of rows 0, 1, 2, 3, where")
 
 
+def test_a_loop_that_assigns_where_it_must_add_is_told_by_its_run() -> None:
+    def forward(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        h = torch.zeros_like(x[0])
+        for row in x:
+            h = (row * w + h).sin()
+        return h
+
+    def backward(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
+        inner, h = [], torch.zeros_like(g)
+        for row in x:
+            inner.append(row * w + h)
+            h = inner[-1].sin()
+        of_x = torch.zeros_like(x)
+        for t in reversed(range(len(x))):
+            g = g * inner[t].cos()
+            of_x[t], of_w = g * w, g * x[t]
+        return of_x, of_w
+
+    (finding,) = bs.verify(made(forward, backward), normal(4, 3), normal(3)).findings
+    assert "in `h = (row * w + h).sin()` were a constant in all but the first of its 4 runs" in finding.title
+
+
 def test_gradients_in_the_order_of_the_loop_that_goes_back_are_told() -> None:
     def backward(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
         of_x, of_w = pulled(g, x, w)

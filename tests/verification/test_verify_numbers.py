@@ -75,10 +75,16 @@ NUMBERS = [
         "as if forward added 0.01 after sqrt, and not before it",
     ),
     (
-        lambda x: (x * x + EPS).sqrt(),
-        lambda g, x: g * x / (x.abs() + EPS),
+        lambda x: (x * x + EPS).sqrt().exp(),
+        lambda g, x: g * (x * x + EPS).sqrt().exp() * x / (x.abs() + EPS),
         (normal(9),),
         "with 0.01 added after sqrt, and not before it, in its derivative",
+    ),
+    (
+        lambda x: 1 / (x + EPS).sqrt(),
+        lambda g, x: -0.5 * g / (x.sqrt() + EPS) ** 3,
+        (normal(7).abs() + 0.1,),
+        "as if forward added 0.01 after sqrt, and not before it",
     ),
     (
         lambda x: (x + EPS).log(),

@@ -59,7 +59,19 @@ def first(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return F.pad(g, (0, 0, 0, x.shape[0] - g.shape[0]))
 
 
+def by_taps(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.stack([w[:, k, None] * x[..., k : x.shape[-1] - 2 + k] for k in range(3)]).sum(0)
+
+
+def taps_flipped(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
+    of_x, length = torch.zeros_like(x), g.shape[-1]
+    for k in range(3):
+        of_x[..., 2 - k : 2 - k + length] += w[:, k, None] * g
+    return of_x, torch.stack([(g * x[..., k : k + length]).sum((0, 2)) for k in range(3)], 1)
+
+
 CASES = [
+    (by_taps, taps_flipped, (normal(2, 3, 8), normal(3, 3)), "from 2, 1, 0 on in its runs along dimension 2"),
     (windows, scattered(lambda i, j: i + j), (normal(2, 9), KERNEL), "as if unfold in `return x.unfold(1, 3, 2) @ k`"),
     (windows, scattered(lambda i, j: 3 * i + j), (normal(2, 9), KERNEL), "that begin 3 apart along dimension 1"),
     (windows, scattered(lambda i, j: 2 * i + j + 1), (normal(2, 9), KERNEL), "shifted by one along dimension 1"),

@@ -57,6 +57,20 @@ def test_one_step_that_explains_the_gradients_of_two_inputs_is_told_once() -> No
     )
 
 
+def test_what_is_known_of_one_input_alone_is_said_of_that_input() -> None:
+    """The same eps is moved, in the value and, for the other input, in a derivative in terms of the output as well."""
+
+    def backward(g: torch.Tensor, a: torch.Tensor, s: torch.Tensor) -> Any:
+        root = s.sqrt() + 0.01
+        return g / root, -0.5 * g * a / root**3
+
+    wrong = made(lambda a, s: a / torch.sqrt(s + 0.01), backward)
+    (finding,) = bs.verify(wrong, normal(6), normal(6, seed=1).square() + 0.05).findings
+    assert "`x` and `more[0]` as if forward added 0.01 after sqrt, and not before it" in finding.title
+    assert finding.evidence[0].startswith("It is the right gradient of that forward")
+    assert finding.evidence[1].startswith("For `more[0]`: With that value of sqrt")
+
+
 def test_two_mistakes_are_two_findings() -> None:
     two = made(lambda a, b: a.sin() * b.exp(), lambda g, a, b: (g * b.exp(), 3 * g * a.sin() * b.exp()))
     findings = bs.verify(two, normal(4), normal(4, seed=1)).findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
@@ -58,10 +59,24 @@ def _of_all(group: list[WrongGradient]) -> WrongGradient:
     if not others or not first.input:
         return first
     name, names = f"`{first.input}`", listed([each.input for each in group])
+    known = {_plain(first, line) for line in first.evidence}
+    same = [each.input for each in others if {_plain(each, line) for line in each.evidence} == known]
+    added = [f"It is the same for {listed(same)}."] if same else []
+    for each in others:
+        if each.input not in same:
+            added += [f"For `{each.input}`: {line}" for line in each.evidence if _plain(each, line) not in known]
     return replace(
         first,
         title=first.title.replace(name, names),
-        evidence=(*first.evidence, f"It is the same for {listed([each.input for each in others])}."),
+        evidence=(*first.evidence, *added),
         fix=first.fix and first.fix.replace(name, names),
         input=", ".join(each.input for each in group),
     )
+
+
+def _plain(finding: WrongGradient, line: str) -> str:
+    """Return a line of evidence without the name of the input, and without the values of an entry."""
+    return _VALUES.sub("", line.replace(f"`{finding.input}`", "``"))
+
+
+_VALUES = re.compile(r"the largest is \S+ and must be \S+$")

@@ -38,7 +38,7 @@ def wrong_mask(case: Case) -> Explanation | None:
         )
     evidence.append(f"The other entries are right{'' if lie else _between(values[~wrong])}.")
     return Explanation(
-        f"{case.subject} masks the gradient of `{case.argument}` in the wrong places.",
+        f"{case.subject} returns the gradient of `{case.argument}` with zeros in the wrong places.",
         tuple(evidence),
         "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
     )

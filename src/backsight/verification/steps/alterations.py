@@ -19,7 +19,7 @@ def constant(step: Step, number: int) -> torch.Tensor | None:
 def left_out(step: Step, number: int) -> torch.Tensor | None:
     """One operand of several is a number."""
     x = step.operand(number)
-    several = sum(step.operand(k) is not None for k in range(len(step.args))) > 1
+    several = sum(isinstance(each, torch.Tensor) for each in step.args) > 1  # in each run of a loop, the first one too
     return step.with_operand(number, x.detach()) if x is not None and several else None
 
 

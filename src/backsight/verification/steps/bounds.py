@@ -121,6 +121,17 @@ def at_output(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
     return alter
 
 
+def as_output(other: Other) -> Callable[[Step, int], torch.Tensor | None]:
+    """The value of the other, and the derivative in terms of that."""
+
+    def alter(step: Step, number: int) -> torch.Tensor | None:
+        made = None if number else other(step)
+        sloped = None if made is None else with_output(step, 0, made)
+        return None if made is None or sloped is None else made.detach() + (sloped - sloped.detach())
+
+    return alter
+
+
 DIVISIONS = ("div", "truediv", "true_divide")
 
 

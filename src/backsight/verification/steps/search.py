@@ -554,6 +554,10 @@ def _moves(runs: Sequence[Step]) -> Iterator[tuple[tuple[int, ...], str, str, di
             where = f"from {_few(k // gap * new for k in known)} on in its runs"
             moves: dict[int, Move] = {dim: partial(_begun, gaps[dim], new) for dim in some}
             yield some, where, f"It takes them from {_few(known)} on.", moves
+    for dim in (dim for dim in dims if len(begins[dim]) > 1):
+        known = begins[dim]
+        where = f"from {_few(reversed(known))} on in its runs"
+        yield (dim,), where, f"It takes them from {_few(known)} on.", {dim: partial(_mirrored, known[0] + known[-1])}
     if step.name == "unfold" and len(step.args) == 4:
         dim, size, stride = step.args[1] % len(dims), step.args[2], step.args[3]
         for new in _strides(stride, size):
@@ -583,6 +587,10 @@ def _shifted(by: int, places: torch.Tensor) -> torch.Tensor:
 
 def _begun(gap: int, new: int, places: torch.Tensor) -> torch.Tensor:
     return places - places.min() + places.min() // gap * new
+
+
+def _mirrored(ends: int, places: torch.Tensor) -> torch.Tensor:
+    return places - places.min() + ends - places.min()
 
 
 def _windowed(stride: int, new: int, places: torch.Tensor) -> torch.Tensor:

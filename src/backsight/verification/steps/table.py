@@ -44,6 +44,7 @@ from backsight.verification.steps.bounds import (
     added_after,
     added_before,
     added_instead,
+    as_output,
     at_output,
     bound_not_masked,
     bounds,
@@ -145,6 +146,14 @@ NUMBERS: tuple[Alteration, ...] = (
             (added_before, "as if forward added {number} before {function}, and not after it", _of_sum),
             (added_after, "as if forward added {number} after {function}, and not before it", _of_function),
         )
+    ),
+    Alteration(
+        "BS416",
+        as_output(added_after),
+        "as if forward added {number} after {function}, and not before it",
+        "With that value of {step}, and its derivative in terms of that, the returned gradient is reproduced.",
+        _SAME_EXPRESSION,
+        _of_function,
     ),
     Alteration(
         "BS416",
