@@ -91,9 +91,10 @@ def with_integer(step: Step, place: int | str, new: Any) -> torch.Tensor | None:
     return _slope(step, other)
 
 
-def starts(runs: Sequence[Step], dim: int) -> list[int]:
-    """Where each run of an indexing begins along a dimension of its operand."""
-    return [int(coordinates(step)[dim].min()) for step in runs]
+def starts(runs: Sequence[Step]) -> list[list[int]]:
+    """Where the runs of an indexing begin, along each dimension of its operand, in order."""
+    begins = ([int(each.min()) for each in coordinates(step)] for step in runs)
+    return [sorted(set(along)) for along in zip(*begins, strict=True)]
 
 
 def taken(step: Step, moves: Mapping[int, Move]) -> torch.Tensor | None:
