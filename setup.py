@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import sysconfig
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 STATISTICS = "src/backsight/recording/statistics"
 HEADERS = ("_blocks", "_job", "_levels", "_row", "_sheet", "_tensors", "_threads")
@@ -28,6 +30,25 @@ class Build(build_ext):
         super().build_extensions()
 
 
+class Pages(build_py):
+    """Takes the pages of the codes along, for `backsight explain BS201`."""
+
+    def run(self) -> None:
+        super().run()
+        for page, place in self._pages():
+            self.mkpath(str(Path(place).parent))
+            self.copy_file(page, place)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        return [*super().get_outputs(include_bytecode), *(place for _, place in self._pages())]
+
+    def _pages(self) -> list[tuple[str, str]]:
+        """Each page, and where it goes; nowhere of an editable install, which finds them where they are."""
+        folder = Path(self.build_lib, "backsight", "codes")
+        pages = [] if self.editable_mode else sorted(Path("docs/codes").glob("BS*.md"))
+        return [(str(page), str(folder / page.name)) for page in pages]
+
+
 kernel = Extension(
     "backsight.recording.statistics._kernel",
     sources=[f"{STATISTICS}/_kernel.c"],
@@ -39,6 +60,6 @@ kernel = Extension(
 
 setup(
     ext_modules=[kernel],
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": Build, "build_py": Pages},
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE_ABI else {},
 )

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -50,6 +51,19 @@ what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient i
 tested."""
 
 
+_EXPLAIN = "Print the page of a code: what is wrong, what PyTorch says of it, and the same program as it should be."
+
+_EXAMPLES = """\
+examples:
+  backsight run train.py              run a script; its errors are explained, its first steps audited
+  backsight run --record train.py     record every tensor of its models as well; then: backsight view
+  backsight verify layers.py          test every torch.autograd.Function in a file
+  backsight explain BS201             what a code means, with the program put right
+
+`backsight COMMAND --help` has the options of a command.
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     """Spells out what a word on the command line would do to the terminal that it is told on."""
 
@@ -62,6 +76,8 @@ def command_line() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="backsight",
         description="An autograd debugger and observatory for PyTorch.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"backsight {__version__}")
@@ -73,6 +89,9 @@ def command_line() -> argparse.ArgumentParser:
     _add_view(commands)
     doctor = commands.add_parser("doctor", help="say what is installed, and what is broken", description=_DOCTOR)
     doctor.add_argument("--json", action="store_true", help="print plain data")
+    doctor.add_argument("--imports", action="store_true", help="import each optional package too, and say which fails")
+    explain = commands.add_parser("explain", help="say what a code means", description=_EXPLAIN)
+    explain.add_argument("code", nargs="?", metavar="CODE", help="such as BS201; all codes if not given")
     demo = commands.add_parser("demo", help="see in a minute what backsight is for")
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
     return parser
@@ -80,10 +99,21 @@ def command_line() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
-    options = command_line().parse_args(_words(sys.argv[1:] if arguments is None else arguments))
+    words, parser = _words(sys.argv[1:] if arguments is None else arguments), command_line()
+    _meant(words, parser)
+    options = parser.parse_args(words)
     if options.command == "run":  # a program sees what it would see without us
         return _run(options)
     _open_closed_streams()
+    try:
+        return _other(options)
+    except BrokenPipeError:  # who read has seen enough: `backsight explain | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _other(options: argparse.Namespace) -> int:
+    """Run a command that runs no program."""
     if options.command == "demo":
         from backsight.demo import show
 
@@ -91,7 +121,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "doctor":
         from backsight.tables.doctor import doctor as examine
 
-        return examine(as_json=options.json)
+        return examine(as_json=options.json, imports=options.imports)
+    if options.command == "explain":
+        from backsight.tables.codes import explain_code
+
+        return explain_code(options.code)
     if options.command == "forecast":
         return _forecast(options)
     if options.command == "verify":
@@ -116,6 +150,17 @@ def _words(arguments: list[str]) -> list[str]:
     if arguments[:1] == ["runs"] and arguments[1:2] and arguments[1] in ("show", "audit", "export"):
         return [" ".join(arguments[:2]), *arguments[2:]]
     return arguments
+
+
+def _meant(words: list[str], parser: argparse.ArgumentParser) -> None:
+    """End with the command that was meant, if the first word is none."""
+    (commands,) = (each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    if not words or words[0].startswith("-") or words[0] in commands:
+        return
+    near = get_close_matches(words[0], [each for each in commands if " " not in each], 1)
+    if words[0].endswith(".py"):
+        parser.error(f"{words[0]!r} is no command; to run a script: backsight run {words[0]}")
+    parser.error(f"there is no command {words[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:

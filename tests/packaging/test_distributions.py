@@ -20,7 +20,7 @@ from backsight._tested import OLDEST, spelt
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "backsight"
-MADE_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "src")
+MADE_FROM = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "src", "docs/codes")
 NO_WARNING = "error,default:backsight was installed without its C kernel:RuntimeWarning"
 NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.egg-info")
 
@@ -55,7 +55,8 @@ def test_the_sdist_holds_the_package_and_what_it_is_built_from(built: Path) -> N
     (file,) = built.glob("*.tar.gz")
     with tarfile.open(file) as archive:
         names = {member.name.partition("/")[2] for member in archive if member.isfile()}
-    made_from = {f"src/backsight/{name}" for name in _source()} | {"pyproject.toml", "setup.py", "README.md", "LICENSE"}
+    made_from = {f"src/backsight/{name}" for name in _source()} | {f"docs/codes/{name}" for name in _codes()}
+    made_from |= {"pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"}
     assert {name for name in names if ".egg-info/" not in name} == made_from | {"PKG-INFO", "setup.cfg"}
 
 
@@ -63,7 +64,8 @@ def test_the_wheel_holds_the_package_without_sources_in_c(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     kernel = {name for name in names if "_kernel" in name and name.endswith((".so", ".pyd"))}
-    assert names - kernel == {f"backsight/{name}" for name in _source() if not name.endswith((".c", ".h"))}
+    python = {f"backsight/{name}" for name in _source() if not name.endswith((".c", ".h"))}
+    assert names - kernel == python | {f"backsight/codes/{name}" for name in _codes()}
 
 
 def test_type_checkers_pages_and_the_demo_have_their_files(wheel: Path) -> None:
@@ -108,6 +110,11 @@ def _source() -> set[str]:
         for file in SOURCE.rglob("*")
         if file.is_file() and file.suffix not in (".so", ".pyd", ".pyc")
     }
+
+
+def _codes() -> set[str]:
+    """The pages of the codes, which `backsight explain` prints."""
+    return {file.name for file in (SOURCE.parents[1] / "docs" / "codes").glob("BS*.md")}
 
 
 def _python(*arguments: str, cwd: Path | None = None, **environment: str) -> str:

@@ -48,7 +48,7 @@ def rows(text):
 
 def test_what_is_there_has_a_version_and_what_is_not_a_command(packages, capsys):
     packages(THERE, MISSING, replace(MISSING, module="also_missing"))
-    assert main(["doctor"]) == 0
+    assert main(["doctor", "--imports"]) == 0
     said = capsys.readouterr().out
     found = rows(said)
     assert found["Python"].startswith(f"there {platform.python_version()}")
@@ -63,7 +63,7 @@ def test_what_is_there_has_a_version_and_what_is_not_a_command(packages, capsys)
 
 def test_what_is_broken_is_told_with_the_reason_and_the_exit_status_says_so(packages, capsys):
     packages(BROKEN, THERE)
-    assert main(["doctor"]) == 1
+    assert main(["doctor", "--imports"]) == 1
     said = capsys.readouterr().out
     assert rows(said)["there"].startswith("there 1.2.3")
     assert "broken_here  broken  0.4" in said
@@ -97,7 +97,7 @@ def test_the_kernel_is_missing_or_broken_and_the_program_goes_on_without(package
     name = "backsight.recording.statistics._kernel"
     monkeypatch.setattr("backsight.tables.doctor.find_spec", lambda asked: finder if asked == name else None)
     monkeypatch.setitem(sys.modules, name, None)
-    assert main(["doctor"]) == (state == "broken")
+    assert main(["doctor", "--imports"]) == (state == "broken")
     said = capsys.readouterr().out
     assert f"kernel {state} statistics in one pass; without it" in " ".join(said.split())
     assert "\n  pip install --force-reinstall --no-deps backsight" in said
@@ -124,3 +124,15 @@ def test_the_extra_that_is_named_brings_the_package(package):
     found = re.search(rf"^{package.extra} = (\[.*?\])", PROJECT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found
     assert f'"{package.distribution}>=' in found[1]
+
+
+def test_optional_packages_are_not_imported_unless_that_is_asked_for(packages, capsys):
+    packages(BROKEN, THERE)
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    assert rows(said)["there"].startswith("there 1.2.3")
+    assert rows(said)["broken_here"].startswith("there 0.4")
+    assert said.endswith(
+        "Nothing is broken. Optional packages were not imported: `backsight doctor --imports` tries each.\n"
+    )
+    assert "there" not in sys.modules

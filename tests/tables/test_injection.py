@@ -162,9 +162,9 @@ def test_doctor_says_of_a_broken_package_nothing_raw(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("backsight.tables.doctor.PACKAGES", [Package("evil_here", "evil-here", None, EVIL)])
     importlib.invalidate_caches()
-    assert main(["doctor"]) == 1
+    assert main(["doctor", "--imports"]) == 1
     check(capsys.readouterr().out)
-    assert main(["doctor", "--json"]) == 1
+    assert main(["doctor", "--imports", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["parts"]
 
 

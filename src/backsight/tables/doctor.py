@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module, metadata
 from importlib.resources import files
 from importlib.util import find_spec
@@ -51,14 +52,18 @@ class Part:
     why: str = ""
 
 
-def doctor(*, as_json: bool = False) -> int:
-    """Print what backsight finds around it. Return 1 if something that is installed is broken, else 0."""
-    parts = [*_environment(), *_quietly(_kernels), *_quietly(_packages), *_quietly(_features)]
+def doctor(*, as_json: bool = False, imports: bool = False) -> int:
+    """Print what backsight finds around it. Return 1 if something that is installed is broken, else 0.
+
+    imports: whether each optional package is imported to see that it can be, and not only looked for; it takes seconds.
+    """
+    packages = partial(_packages, imports)
+    parts = [*_environment(), *_quietly(_kernels), *_quietly(packages), *_quietly(_features)]
     if as_json:
         print(json.dumps({"backsight": __version__, "parts": [asdict(part) for part in parts]}, indent=2))
     else:
         show(_table([part for part in parts if part.state not in ("whole", "lost")]))
-        print(inert("\n".join((*_inside(parts), *_advice(parts)))))  # a command is not to be broken into lines
+        print(inert("\n".join((*_inside(parts), *_advice(parts, imports)))))  # a command is not to be broken into lines
     return int(any(part.state == "broken" for part in parts))
 
 
@@ -90,10 +95,10 @@ def _kernels() -> Iterator[Part]:
     yield Part("C kernel", state, "", purpose, again if kernel is None else "", why)
 
 
-def _packages() -> Iterator[Part]:
+def _packages(imports: bool) -> Iterator[Part]:
     for package in PACKAGES:
         if _is_there(package):
-            module, why = _imported(package.module)
+            module, why = _imported(package.module) if imports else (package, "")
             state: State = "broken" if module is None else "there"
             fix = f"pip install --force-reinstall {package.distribution}" if module is None else ""
             yield Part(package.module, state, _version(package.distribution), package.purpose, fix, why)
@@ -175,7 +180,7 @@ def _inside(parts: list[Part]) -> Iterator[str]:
         yield f"    {part.why}"
 
 
-def _advice(parts: list[Part]) -> Iterator[str]:
+def _advice(parts: list[Part], imports: bool) -> Iterator[str]:
     """Yield what to do, in lines."""
     for state, heading in (("broken", "installed, and cannot be imported:"), ("missing", "not installed:")):
         concerned = [part for part in parts if part.state == state]
@@ -186,4 +191,5 @@ def _advice(parts: list[Part]) -> Iterator[str]:
             yield from (f"  {part.name}: {part.why}" for part in of if part.why)
             yield f"  {fix}" + ("" if state == "broken" else f"   # {', '.join(part.name for part in of)}")
     if not any(part.state == "broken" for part in parts):
-        yield from ("", "Nothing is broken.")
+        more = "" if imports else " Optional packages were not imported: `backsight doctor --imports` tries each."
+        yield from ("", f"Nothing is broken.{more}")

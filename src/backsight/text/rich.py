@@ -39,4 +39,12 @@ __all__ = [
     "TimeRemainingColumn",
     "box",
     "escape",
+    "markdown",
 ]
+
+
+def markdown(text: str) -> RenderableType:
+    """Return a page as a terminal shows it."""
+    from rich.markdown import Markdown  # with a parser of its own
+
+    return Markdown(text, code_theme="ansi_dark", hyperlinks=False)
