@@ -3,12 +3,13 @@
 import ast
 import linecache
 import os
+import sys
 import types
 import warnings
 
 import pytest
 
-from backsight.source.body import Body, Place, function_at, one_line, statement_at
+from backsight.source.body import Body, Place, function_at, one_line, statement_at, statements
 
 NESTED = "x = " + "(" * 5000 + "1" + ")" * 5000 + "\n"
 UNPARSABLE = ["not Python", "null byte", "nested too deeply", "not a character"]
@@ -86,8 +87,21 @@ class TestFunctionAt:
         body = body_of("def total(losses):\n    return sum(loss.item() for loss in losses)\n", "<genexpr>")
         assert body.node.name == "total"
 
-    def test_a_lambda_gives_none(self, code_of):
-        assert function_at(code_of("f = lambda x: x.detach()\n", "<lambda>")) is None
+    def test_a_lambda_is_a_function_that_returns_its_expression(self, code_of):
+        body = function_at(code_of("f = lambda x: x.detach()\n", "<lambda>"))
+        assert body is not None
+        assert [body.text(each) for each in statements(body.node)] == ["x.detach()"]
+
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects do not keep columns")
+    def test_of_several_lambdas_on_a_line_the_one_that_ran(self):
+        texts = ["x.sum()", "x.mean()", "lambda y: y + 1", "y + 1"]
+        code = compile("f = (lambda x: x.sum(), lambda x: x.mean(), lambda x: lambda y: y + 1)\n", "<lambdas>", "exec")
+        source = "f = (lambda x: x.sum(), lambda x: x.mean(), lambda x: lambda y: y + 1)\n"
+        linecache.cache["<lambdas>"] = (len(source), None, [source], "<lambdas>")
+        outer = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+        every = [*outer, next(each for each in outer[2].co_consts if isinstance(each, types.CodeType))]
+        bodies = [function_at(each) for each in every]
+        assert [body.text(body.node.body[0]) for body in bodies] == texts
 
     def test_a_cell_renamed_by_ipython_is_a_module(self, code_of):
         code = code_of("loss = model(x)\nloss.backward()\n").replace(co_name="<cell line: 2>")

@@ -29,7 +29,7 @@ import numpy as np
 
 from . import _torch, plain
 from .frames import locals_of
-from .roots import is_user_class, module_dict
+from .roots import is_user, is_user_class, module_dict
 
 Expand = Callable[[Any], list[Any]]
 
@@ -81,10 +81,6 @@ def closure(function: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def of_frame(frame: Any) -> list[Any]:
-    return list(locals_of(frame).values())
-
-
 def of_context_variable(variable: Any) -> list[Any]:
     value = contextvars.copy_context().get(variable)
     return [*gc.get_referents(variable), value]
@@ -110,7 +106,6 @@ _BY_BASE: tuple[tuple[type, Expand], ...] = (
     (_torch.Module, of_module),
     (np.ndarray, of_array),
     (FunctionType, of_function),
-    (FrameType, of_frame),
     (contextvars.ContextVar, of_context_variable),
 )
 
@@ -148,10 +143,16 @@ class Referents:
             return self._of_class
         if cls is _thread._local:  # a subclass would run its __init__ in this thread
             return of_thread_local
+        if plain.inherits(cls, (FrameType,)):
+            return self._of_frame
         for base, expand in _BY_BASE:
             if plain.inherits(cls, (base,)):
                 return expand
         return gc.get_referents
+
+    def _of_frame(self, frame: Any) -> list[Any]:
+        """What a frame that a traceback keeps holds; a library's variables are no names of the user's."""
+        return list(locals_of(frame).values()) if self._deep or is_user(frame) else []
 
     def _of_class(self, cls: type) -> list[Any]:
         user = self._deep or is_user_class(plain.class_dict(cls).get("__module__"))

@@ -49,8 +49,8 @@ class Root:
 
 def stages(frames: Iterable[FrameType], deep: bool) -> Iterator[list[Root]]:
     """The roots, nearest first: the given frames, the user's frames in this thread, those in other threads, the user's
-    modules, the host's frames (what called the user's code: a test runner, a notebook kernel), and with `deep` the
-    library modules."""
+    modules, the frames of libraries (what called the user's code, and what that has called), and with `deep` the
+    library modules. What a library calls a tensor is never what the user does: it satisfies nobody who can ask more."""
     given = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
     own, host = _running_frames(apart_from=given)
     yield [_frame_root(frame, None) for frame in given]
@@ -66,24 +66,20 @@ _Standing = tuple[FrameType, "str | None", float]
 
 
 def _running_frames(apart_from: list[FrameType]) -> tuple[list[_Standing], list[_Standing]]:
-    """Every running frame, calling thread and innermost frame first, as (the user's, the host's)."""
+    """Every running frame, calling thread and innermost frame first, as (the user's, the library's)."""
     here, names = threading.get_ident(), _thread_names()
     own: list[_Standing] = []
     host: list[_Standing] = []
     for ident, stack in sorted(_stacks(), key=lambda entry: entry[0] != here):
         thread = None if ident == here else names.get(ident, str(ident))
         away = 0.0 if thread is None else FOREIGN_THREAD
-        reached_user = False
-        inner: list[_Standing] = []  # library frames met before the innermost frame of the user
         for frame in stack:
             if any(frame is other for other in apart_from):
                 continue
             if is_user(frame):
-                own += [*inner, (frame, thread, away)]
-                inner, reached_user = [], True
+                own.append((frame, thread, away))
             else:
-                (host if reached_user else inner).append((frame, thread, away + LIBRARY_FRAME))
-        host += inner
+                host.append((frame, thread, away + LIBRARY_FRAME))
     return own, host
 
 

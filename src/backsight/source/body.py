@@ -90,7 +90,9 @@ class Body:
 
 
 def function_at(code: types.CodeType) -> Body | None:
-    """The function, class body or module that `code` was compiled from; None for a lambda or a text that does not fit.
+    """The function, class body or module that `code` was compiled from; None for a text that does not fit.
+
+    A lambda is a function that returns its expression; None where several on one line cannot be told apart.
 
     >>> body = function_at(frame.f_code)
     """
@@ -102,11 +104,40 @@ def function_at(code: types.CodeType) -> Body | None:
     node: Scope | None
     if name == "<module>" or name.startswith("<cell line"):  # IPython renames the code object of a cell
         node = scopes.get(("<module>", 0))
+    elif name == "<lambda>":
+        node = _lambda("".join(lines), code)
     elif name in _COMPREHENSIONS:
         node = max((scope for scope in scopes.values() if _covers(scope, line)), key=_first, default=None)
     else:
         node = scopes.get((name, line))
     return None if node is None else Body(code.co_filename, node, lines)
+
+
+def _lambda(source: str, code: types.CodeType) -> ast.FunctionDef | None:
+    """The lambda that `code` was compiled from: the one on its line, which of several its instructions lie in."""
+    found = _lambdas(source).get(code.co_firstlineno, ())
+    if len(found) > 1 and sys.version_info >= (3, 11):
+        spans = [(line, start) for line, _, start, _ in code.co_positions() if line is not None and start is not None]
+        spans = [(line, start) for line, start in spans if line and start]  # those of its beginning have column 0
+        found = tuple(each for each in found if spans and _spans(each.body[0], *min(spans)))
+        found = found[-1:]  # the innermost: a lambda within another is found after it
+    return found[0] if len(found) == 1 else None
+
+
+def _spans(node: ast.stmt, line: int, column: int) -> bool:
+    return (node.lineno, node.col_offset) <= (line, column) < _end(node)
+
+
+@functools.lru_cache(maxsize=32)
+def _lambdas(source: str) -> dict[int, tuple[ast.FunctionDef, ...]]:
+    """Every lambda by its line, each as the function that it stands for."""
+    module, found = _scopes(source).get(("<module>", 0)), dict[int, tuple[ast.FunctionDef, ...]]()
+    for node in ast.walk(module) if module else ():
+        if isinstance(node, ast.Lambda):
+            returned = ast.copy_location(ast.Return(node.body), node.body)
+            function = ast.FunctionDef(name="<lambda>", args=node.args, body=[returned], decorator_list=[])
+            found[node.lineno] = (*found.get(node.lineno, ()), ast.copy_location(function, node))
+    return found
 
 
 def body_around(file: str, line: int) -> Body | None:

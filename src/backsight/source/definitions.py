@@ -109,6 +109,20 @@ def reaching(flow: Flow, name: str, use: Spot) -> tuple[list[Definition], bool]:
     return found, last is not None
 
 
+def values_of(body: Body, name: str, line: int) -> list[ast.expr]:
+    """The expressions from which `name` may have its value at `line`, as the text of the function shows."""
+    flow = flow_of(body.node)
+    use, _ = flow.read_at(body, name, line)
+    found = reaching(flow, name, use)[0] if use else []
+    return [value for each in found if each.replaces and each.position is None for value in each.values]
+
+
+def gathers(value: ast.expr) -> bool:
+    """Whether an expression makes a list or tuple: `[]`, `[f(x) for x in xs]`, `list(losses.values())`."""
+    called = isinstance(value, ast.Call) and callee(value) in ((None, "list"), (None, "tuple"), (None, "sorted"))
+    return called or isinstance(value, ast.List | ast.Tuple | ast.ListComp)
+
+
 def _names(spot: Spot) -> set[str]:
     """The names for which `definitions` has something to say at `spot`, and perhaps a few more."""
     named = [target.value if isinstance(target, ast.Subscript) else target for target, _, _ in _targets(spot.node)]

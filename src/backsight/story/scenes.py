@@ -113,13 +113,20 @@ def _called_for_effect(scene: Scene) -> Iterator[tuple[Section, Place, Mapping[s
     for statement in statements(section.body.node):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             function, owner = _function(section, statement.value)
-            body = _own_body(function)
-            if body is not None:
-                given = arguments(function, owner, statement.value)
-                values = {name: section.value(outer) for name, outer in given.items()} | held_by(function, owner)
-                own = frozenset(function.__code__.co_varnames)
-                inner = Section(body, (), values, function.__globals__, own=own)
-                yield inner, section.body.place(statement), given
+            inner = called_function(section, statement.value)
+            if inner is not None:
+                yield inner, section.body.place(statement), arguments(function, owner, statement.value)
+
+
+def called_function(section: Section, call: ast.Call) -> Section | None:
+    """The function of the user's that a call runs, with what its names stand for; None for any other."""
+    function, owner = _function(section, call)
+    body = _own_body(function)
+    if body is None:
+        return None
+    values = {name: section.value(outer) for name, outer in arguments(function, owner, call).items()}
+    own = frozenset(function.__code__.co_varnames)
+    return Section(body, (), values | held_by(function, owner), function.__globals__, own=own)
 
 
 def _function(section: Section, call: ast.Call) -> tuple[Any, object]:

@@ -64,7 +64,7 @@ def _case(found: Written) -> Case:
 
 
 def _update(found: Written) -> Case:
-    name, text = found.here, found.level.place.text
+    name, text = found.here, found.outer.text
     away = out_of_place(found.level.body, found.level.line) if found.level.body else None
     no_fix = f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if away else ""
     return Case(
@@ -75,7 +75,7 @@ def _update(found: Written) -> Case:
 
 
 def _average(found: Written) -> Case:
-    name, line = found.here, found.level.line
+    name, line = found.here, found.outer.line
     loop = _loop_over_parameters(found)
     where = f"the loop of line {loop.lineno}" if loop else f"line {line}"
     return Case(
@@ -141,7 +141,7 @@ def _handed_over(found: Written) -> Case:
 
 
 def _first_value(found: Written) -> Case:
-    name, line = found.here, found.level.line
+    name, line = found.here, found.outer.line
     reason = f"{name} requires grad already, so autograd takes this for a part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
         fix = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."

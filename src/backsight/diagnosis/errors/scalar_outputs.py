@@ -11,7 +11,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.holders import node_of, results_in, structure
-from backsight.diagnosis.evidence.spoken import called, simple
+from backsight.diagnosis.evidence.spoken import called, passed, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
 from backsight.naming.plain import namespace
@@ -19,6 +19,7 @@ from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.body import dotted, is_constant, keyword
 from backsight.story.failure import Failure
+from backsight.story.handed import handed
 from backsight.story.memory import is_tensor, maker_of
 from backsight.story.sections import Section, sections
 from backsight.tracing import Line, current
@@ -32,6 +33,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     """Say what shape the loss has, where its reduction was left out, and how to make it one number."""
     root = next((each for each in failure.roots if _is_culprit(each, wants_real=bool(match.group(1)))), None)
     name = called(failure, root) if root is not None else ""
+    known = handed(failure, root) if failure.call == "backward" else None
     what = described(root) if root is not None else "tensor of several values"
     call = "autograd.grad()" if failure.call == "grad" else "backward()"
     needs = "one real number" if match.group(1) else "one number"
@@ -46,11 +48,12 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         (
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
             *((f"{meant} is a single number that was computed from {name}.",) if meant else ()),
+            *passed(known),
             *_evidence(failure, root, name, unreduced),
         ),
         f"{meant}.backward() may be what was meant: {meant} is one number, and computed from {name}."
         if meant
-        else _fix(failure, name or "loss", unreduced, is_complex=bool(match.group(1))),
+        else _fix(failure, name or "loss", unreduced, known.given if known else None, is_complex=bool(match.group(1))),
         source=str(unreduced or left) if unreduced or left else failure.source,
         exact=root is not None,
     )
@@ -109,7 +112,7 @@ def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced:
         yield shown(failure.user.place, f"starts from {name or 'it'}.")
 
 
-def _fix(failure: Failure, name: str, unreduced: Place | None, is_complex: bool) -> str:
+def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | None, is_complex: bool) -> str:
     tensor = simple(name)
     if is_complex:
         return f"Take a real number of it, such as {tensor}.abs() or {tensor}.real, as fits the problem."
@@ -118,6 +121,8 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, is_complex: bool)
             f"Pass {tensor}.sum(): where each value of {name} is computed from its own row of the input, that gives "
             f"every row its own derivative. Or weigh the values yourself, with grad_outputs=torch.ones_like({name})."
         )
+    if given:
+        return f"Make it one number before it is passed in line {given.line}: {tensor}.mean(), or {tensor}.sum()."
     if unreduced:
         return (
             "Let the loss function reduce, as it does by default. If you need the elements, for weights or a mask, "

@@ -7,28 +7,27 @@ from collections.abc import Sequence
 
 import torch
 
+from backsight.diagnosis.wording import shown
 from backsight.naming import search
 from backsight.naming.roots import is_library
 from backsight.source.body import Body, callee, expressions, keyword
 from backsight.story.failure import Failure
+from backsight.story.handed import Handed, handed
 
 
 def called(failure: Failure, tensor: torch.Tensor) -> str:
-    """What the user's line calls a tensor that backward was run on: `loss`; else its variable; else empty."""
-    level = failure.user
-    receiver = level.receiver if level else None
-    if receiver and len(failure.roots) == 1:
+    """What the program calls a tensor that backward was run on where it was made, else in the failing line: `loss`."""
+    known, level = handed(failure, tensor), failure.user
+    receiver = level.receiver if level and len(failure.roots) == 1 else None
+    if receiver and (known is None or not known.given or receiver != known.inner):
         return receiver
-    return name_of(failure, tensor)
+    return known.name if known else names_of(failure, [tensor])[0]
 
 
-def name_of(failure: Failure, tensor: object) -> str:
-    """The variable that holds an object, the nearest first; empty if none does."""
-    for level in failure.users:
-        for name, value in level.variables.items():
-            if value is tensor and not name.startswith("_"):
-                return name
-    return names_of(failure, [tensor])[0]
+def passed(known: Handed | None) -> list[str]:
+    """The statement that handed a tensor on under another name, as evidence."""
+    place = known.given if known else None
+    return [shown(place, f"passes {known.name}, which is {known.inner} inside.")] if known and place else []
 
 
 def names_of(failure: Failure, targets: Sequence[object]) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 
 from backsight.naming import search
 from backsight.naming.plain import class_name
-from backsight.source import inplace_changes
+from backsight.source import Place, inplace_changes
 from backsight.source.bindings import uses
 from backsight.source.body import dotted, expressions
 from backsight.story.changes import works_in_place
@@ -33,6 +33,7 @@ class Written:
     path: what the program calls it, `model.weight`; empty if no variable holds it.
     tensor: the tensor; None if the variable is gone.
     module: the class of the module that works in place, if one does.
+    callers: the levels of the user's code from that of the statement outwards.
     """
 
     level: Level
@@ -42,10 +43,18 @@ class Written:
     path: str = ""
     tensor: Any = None
     module: str = ""
+    callers: tuple[Level, ...] = ()
 
     @property
     def label(self) -> str:
         return self.path or self.text or "the tensor"
+
+    @property
+    def outer(self) -> Place:
+        """The statement that a block can be put around: of a lambda the one that called it."""
+        return next(
+            (each.place for each in self.callers if each.function.rpartition(".")[2] != "<lambda>"), self.level.place
+        )
 
     @property
     def here(self) -> str:
@@ -68,14 +77,16 @@ def written(failure: Failure, accepts: Accepts) -> Written | None:
         text, value = _part(level, statement, name)
         for tensor in tensors_in(value):
             if is_tensor(tensor) and accepts(tensor):
-                return Written(level, statement, name, text, path_of(failure, tensor), tensor)
+                path = path_of(failure, tensor)
+                return Written(level, statement, name, text, path, tensor, callers=failure.users)
     tensor, module = _inside(failure, level, accepts)
     if tensor is None and not changed:
         tensor = next((each for each in _read(level, statement) if accepts(each)), None)
     if tensor is not None:
-        return Written(level, statement, path=path_of(failure, tensor), tensor=tensor, module=module)
+        path = path_of(failure, tensor)
+        return Written(level, statement, path=path, tensor=tensor, module=module, callers=failure.users)
     name = changed[0] if changed else ""
-    return Written(level, statement, name, name, module=module)
+    return Written(level, statement, name, name, module=module, callers=failure.users)
 
 
 def path_of(failure: Failure, tensor: torch.Tensor) -> str:

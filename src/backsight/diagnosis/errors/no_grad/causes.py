@@ -13,6 +13,7 @@ from backsight.diagnosis.errors.no_grad.frontier import lost_in_call
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
+from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.naming.roots import is_library
@@ -22,6 +23,7 @@ from backsight.source.body import body_around, callee, dotted, expressions, is_c
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions
 from backsight.story.failure import function_of
+from backsight.story.handed import handed
 from backsight.story.sections import methods_of, undecorated
 
 CODE = "BS203"
@@ -247,6 +249,7 @@ def _steps(suspect: Suspect) -> Iterator[str]:
 
 
 def _fails(scene: Scene) -> Iterator[str]:
+    yield from passed(handed(scene.failure, scene.root))
     if scene.failure.user:
         yield shown(scene.failure.user.place, "finds nothing to go back through.")
 

@@ -7,6 +7,8 @@ import ast
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands
 from backsight.diagnosis.wording import listed
 from backsight.source.body import callee
+from backsight.source.definitions import gathers, values_of
+from backsight.story.sections import Section
 
 
 def fix(suspect: Suspect, loss: str) -> str:
@@ -41,10 +43,10 @@ def _fix(suspect: Suspect) -> str:
                 f"Use {operand} without {_dotted(function)} here; keep that for logging, and for what must not be "
                 "trained."
             )
-        case "copy" if isinstance(suspect.section.value(operand), list | tuple):
+        case "copy" if is_several(suspect.section, operand, suspect.cut.place.line):
             return (
-                f"Put the tensors themselves into {operand}, not their numbers, and torch.stack({operand}) in place of "
-                f"{expression}."
+                f"Put torch.stack({operand}) in place of {expression}: it joins tensors and keeps their graphs. "
+                f"{operand} must hold the tensors themselves, not their numbers."
             )
         case "copy":
             return of_copy(operand, expression)
@@ -83,10 +85,21 @@ def of_copy(operand: str, expression: str) -> str:
     if expression.startswith(_OF_SEVERAL):
         values = expression.partition("(")[2]
         return f"Write torch.stack({values} there: it joins tensors and keeps their graphs."
-    return f"Use {operand} itself instead of {expression}; to make one tensor of several, use torch.stack."
+    return (
+        f"Where {operand} is one tensor, use {operand} itself instead of {expression}; where it holds several, "
+        f"torch.stack({operand})."
+    )
 
 
 _OF_SEVERAL = ("torch.tensor([", "torch.as_tensor([", "torch.Tensor([")
+
+
+def is_several(section: Section, name: str, line: int) -> bool:
+    """Whether a name stands for several tensors: as it is held, else as the text shows that it was put together."""
+    value = section.value(name)
+    if value is not None:
+        return isinstance(value, list | tuple)
+    return any(gathers(each) for each in values_of(section.body, name, line))
 
 
 def leaves_pytorch(suspect: Suspect) -> bool:

@@ -5,53 +5,68 @@ from __future__ import annotations
 import torch
 
 from backsight.diagnosis.errors.no_grad.suspects import why
-from backsight.diagnosis.evidence.spoken import differentiated, names_of
+from backsight.diagnosis.evidence.spoken import differentiated, names_of, passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, shown
-from backsight.source import Cut, assignments, cuts
+from backsight.source import Cut, cuts
 from backsight.story.failure import Failure
+from backsight.story.handed import Handed, handed
 
 CODE = "BS203"
 
 
 def input_without_grad(failure: Failure) -> Finding:
     """Name the inputs that do not require grad, and where they were made."""
-    names = differentiated(failure)
-    if len(names) != len(failure.inputs):
-        names = names_of(failure, failure.inputs)
+    written = differentiated(failure)
+    if len(written) != len(failure.inputs):
+        written = names_of(failure, failure.inputs)
+    known = {id(each): handed(failure, each) for each in failure.inputs}
     bare = [
-        (name or f"a {described(t)}", t)
-        for name, t in zip(names, failure.inputs, strict=True)
+        (found.name if (found := known[id(t)]) and found.given else name or f"a {described(t)}", t)
+        for name, t in zip(written, failure.inputs, strict=True)
         if isinstance(t, torch.Tensor) and not t.requires_grad
     ]
     called = [name for name, _ in bare]
     first = called[0] if called else "x"
+    found = known[id(bare[0][1])] if bare else None
     verb = "does" if len(called) == 1 else "do"
-    cut = _cut(failure, first)
-    made = _made(failure, first)
-    evidence = [shown(cut.place, f"{why(cut)}.")] if cut else [made] if made else []
+    cut = _cut(found, first)
+    evidence = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first)
+    evidence += passed(found)
     if failure.user:
-        evidence.append(shown(failure.user.place, f"asks for the gradient with respect to {listed(called) or 'it'}."))
+        asked = [name for name, t in zip(written, failure.inputs, strict=True) if any(t is each for _, each in bare)]
+        evidence.append(shown(failure.user.place, f"asks for the gradient with respect to {listed(asked) or 'it'}."))
     return Finding(
         CODE,
         "error",
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
         tuple(evidence),
-        f"Call {first}.requires_grad_() before anything is computed from it; after that the forward pass must "
-        "run again.",
-        source=str(cut.place) if cut else failure.source,
+        f"Call {first}.requires_grad_() {_where(found)}; after that the forward pass must run again.",
+        source=str(cut.place if cut else (found and found.given and (found.assigned or found.given)) or failure.source),
         exact=bool(bare),
     )
 
 
-def _cut(failure: Failure, name: str) -> Cut | None:
-    level = failure.user
-    found = cuts(level.body, name, level.line) if level and level.body else ()
-    return found[0] if found else None
+def _where(found: Handed | None) -> str:
+    """Before anything is computed from it: in the function that has the variable."""
+    if found is None or found.given is None:
+        return "before anything is computed from it"
+    if found.assigned is None:
+        return f"before line {found.level.line}, {found.level.place.text}"
+    return f"below line {found.assigned.line}, {found.assigned.text}"
 
 
-def _made(failure: Failure, name: str) -> str:
-    level = failure.user
-    places = assignments(level.body, name, before=level.line) if level and level.body else ()
-    return shown(places[-1], "makes it, without a request for a gradient.") if places else ""
+def _cut(found: Handed | None, name: str) -> Cut | None:
+    level = found.level if found else None
+    every = cuts(level.body, name, level.line) if level and level.body else ()
+    return every[0] if every else None
+
+
+def _made(found: Handed | None, name: str) -> list[str]:
+    place = found.made if found else None
+    if found is None or place is None:
+        return []
+    lines = [shown(place, "makes it, without a request for a gradient.")]
+    here = found.assigned
+    return lines if here is None or here == place else [*lines, shown(here, f"gives it the name {name}.")]
