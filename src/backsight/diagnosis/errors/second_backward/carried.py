@@ -13,10 +13,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shaped, shown, were
 from backsight.naming.plain import class_dict, mro
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, LoopFacts, Place, assignments, function_at, lets_through
+from backsight.source import Body, LoopFacts, Place, assignments, function_at, lets_through, loop_facts
 from backsight.source.ancestry import Ancestor
 from backsight.source.bindings import Use, uses
-from backsight.source.body import statements
+from backsight.source.body import body_around, statements
 from backsight.source.in_place import in_place
 from backsight.story.failure import Level, method
 from backsight.story.stepping import optimizer_steps
@@ -33,13 +33,11 @@ def carried_by_loop(case: Case) -> Finding | None:
     for level in case.failure.users:
         names = case.ancestors(level)
         for facts in loops(level):
-            for name in [name for name in names if name in facts.carried]:
-                read, assigned = facts.carried[name]
-                if not case.carries(level, name, read):
-                    continue
-                if name == case.receiver:
-                    return _running_sum(case, level, name, facts)
-                return _finding(case, level, name, read, assigned, "iteration")
+            carriers = [n for n in names if n in facts.carried and case.carries(level, n, facts.carried[n][0])]
+            if case.receiver in carriers[:1]:
+                return _running_sum(case, level, case.receiver, facts)
+            if carriers:
+                return _finding(case, level, carriers, *facts.carried[carriers[0]], "iteration", facts)
     return None
 
 
@@ -47,27 +45,31 @@ def carried_by_function(case: Case) -> Finding | None:
     """What outlives a function that reads it before it assigns it, `self.hidden` or a global, holds a result."""
     for level in case.failure.users:
         outliving = _declared(level.body) if level.body else set()
+        found: dict[str, tuple[Place, Place]] = {}
         for name, ancestor in case.ancestors(level).items():
             if level.body and ("." in name or name in outliving) and ancestor.entering:
                 assigned = assignments(level.body, name)
                 read = first_read(ancestor, assigned)
                 if assigned and case.carries(level, name, read):
-                    return _finding(case, level, name, read, assigned[-1], "call")
+                    found[name] = read, assigned[-1]
+        if found:
+            return _finding(case, level, [*found], *found[next(iter(found))], "call")
     return None
 
 
 def carried_by_object(case: Case) -> Finding | None:
     """An attribute of an object keeps a result of this graph, and the methods of its class both read and assign it."""
+    found: dict[str, tuple[Place, Place]] = {}
     for tensor, name in results_held(case.failure.frames):
         owner, _, attribute = name.path.partition("[")[0].rpartition(".")
         if not owner or not case.graph.shared(structure(tensor)) or not case.is_joint(tensor):
             continue
         held = next((value for level in case.failure.users if (value := level.value(owner)) is not None), None)
         kept = _kept_by(type(held), f"self.{attribute}") if held is not None else None
-        if kept is not None:
-            level = case.failure.users[0]
-            return _finding(case, level, f"{owner}.{attribute}", *kept, "call", f"self.{attribute}")
-    return None
+        if kept is not None and owner == next(iter(found), f"{owner}.").rpartition(".")[0]:
+            found.setdefault(f"{owner}.{attribute}", kept)
+    first = next(iter(found), None)
+    return _finding(case, case.failure.users[0], [*found], *found[first], "call", own=True) if first else None
 
 
 def steps_seen(case: Case) -> tuple[str, ...]:
@@ -117,9 +119,21 @@ def _read(body: Body, name: str) -> Place | None:
 
 
 def _finding(
-    case: Case, level: Level, name: str, read: Place, assigned: Place, span: str, inner: str | None = None
+    case: Case,
+    level: Level,
+    names: list[str],
+    read: Place,
+    assigned: Place,
+    span: str,
+    facts: LoopFacts | None = None,
+    own: bool = False,
 ) -> Finding:
-    inner, seen = inner or name, steps_seen(case)
+    """The first of `names` tells how they are carried; all of them have to be detached.
+
+    own: whether these are attributes of an object whose own methods, which have returned, call it `self`.
+    """
+    name, seen = names[0], steps_seen(case)
+    inner = f"self.{name.rpartition('.')[2]}" if own else name
     if read == assigned:
         how = [
             shown(
@@ -133,13 +147,8 @@ def _finding(
             shown(assigned, f"assigns it for the next {span}."),
         ]
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
-    held = level.value(name)
-    value = results_in(held)
-    fix = (
-        _kept(level, leaf, name, assigned)
-        if leaf
-        else f"Detach after each step: {detached(inner, held)}. {_why_not_retain(case)}"
-    )
+    value = results_in(level.value(name))
+    fix = _kept(level, leaf, name, assigned) if leaf else _detach(case, level, names, assigned, facts, own)
     shape = f", a tensor of shape {shaped(value[0].shape)}," if len(value) == 1 else ""
     return Finding(
         "BS201",
@@ -157,6 +166,33 @@ def _finding(
         source=str(assigned),
         exact=bool(seen),
     )
+
+
+def _detach(
+    case: Case, level: Level, names: list[str], assigned: Place, facts: LoopFacts | None, own: bool
+) -> str:
+    """Where a loop within the iteration, or within the call, assigns it, the text says that it does not belong there."""
+    body = body_around(assigned.file, assigned.line)
+    within = loop_facts(body, assigned.line) if body else None
+    if within is None or (facts is not None and within.loop == facts.loop) or _covers(within, level.place):
+        spoken = {each: f"self.{each.rpartition('.')[2]}" if own else each for each in names}
+        every = "; ".join(detached(spoken[each], level.value(each)) for each in names)
+        return f"Detach after each step: {every}. {_why_not_retain(case)}"
+    steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
+    every = "; ".join(detached(each, level.value(each)) for each in names)
+    return (
+        f"Detach once a step, below line {steps[0].line}, {steps[0].text}, and not in the loop of line "
+        f"{within.loop.line}: {every}. {_why_not_retain(case)}"
+    )
+
+
+def _covers(facts: LoopFacts, place: Place) -> bool:
+    """Whether a statement stands in the loop."""
+    body = body_around(place.file, place.line) if facts.loop.file == place.file else None
+    around = loop_facts(body, place.line) if body else None
+    while around is not None and around.loop != facts.loop:
+        around = around.enclosing
+    return around is not None
 
 
 def detached(name: str, held: object) -> str:
