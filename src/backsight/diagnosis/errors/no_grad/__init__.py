@@ -14,12 +14,12 @@ import torch
 from backsight.diagnosis.errors.no_grad.causes import (
     cut_as_seen,
     cut_off,
-    frozen,
     likely,
     nothing_requires_grad,
     switched_off,
 )
 from backsight.diagnosis.errors.no_grad.fixes import silenced
+from backsight.diagnosis.errors.no_grad.frozen import frozen
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
 from backsight.diagnosis.errors.no_grad.never_added import never_added
 from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound

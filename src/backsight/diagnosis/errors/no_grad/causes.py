@@ -15,16 +15,10 @@ from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shaped, shown
-from backsight.naming.roots import is_library
-from backsight.source import Body, Place, function_at
-from backsight.source.bindings import spots, uses
-from backsight.source.body import body_around, callee, dotted, expressions, is_constant, statements
-from backsight.source.cut_rules import FROZEN, rule_of
-from backsight.source.definitions import definitions
-from backsight.story.failure import function_of
+from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.source import Place
+from backsight.source.body import body_around, callee, expressions, is_constant
 from backsight.story.handed import handed
-from backsight.story.sections import methods_of, undecorated
 
 CODE = "BS203"
 _SWITCHED_OFF = (
@@ -44,7 +38,7 @@ def switched_off(scene: Scene) -> Finding | None:
         CODE,
         "error",
         scene.title("gradients are switched off in the whole program"),
-        (off, *_fails(scene)),
+        (off, *fails(scene)),
         "Call torch.set_grad_enabled(True) before training, or use `with torch.no_grad():` around what only evaluates, "
         "which ends by itself.",
         source=str(place) if place else scene.failure.source,
@@ -77,31 +71,6 @@ def likely(scene: Scene) -> Finding | None:
     return _finding(scene, possible[0], possible[:1]) if possible else None
 
 
-def frozen(scene: Scene) -> Finding | None:
-    """The modules that computed the loss have parameters, and none of them requires grad."""
-    found = scene.sources
-    if not found.are_frozen or found.require_grad:
-        return None
-    names, count = list(found.modules), len(found.parameters)
-    frozen_at = _frozen_at(scene, names)
-    model = listed(names, 3)
-    return Finding(
-        CODE,
-        "error",
-        scene.title(
-            f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
-        ),
-        (
-            *((shown(frozen_at, "turns it off."),) if frozen_at else ()),
-            f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
-            *_fails(scene),
-        ),
-        f"Unfreeze what is to be trained: {names[0]}.requires_grad_(True), or only a part of it. If the gradient of an "
-        "input is wanted, call x.requires_grad_() on it before the forward pass.",
-        source=str(frozen_at) if frozen_at else scene.failure.source,
-    )
-
-
 def nothing_requires_grad(scene: Scene) -> Finding | None:
     """The tensors that the loss was computed from are plain data."""
     found = scene.sources
@@ -112,52 +81,11 @@ def nothing_requires_grad(scene: Scene) -> Finding | None:
         CODE,
         "error",
         scene.title(f"it is computed from {listed(names, 4)}, and {_none(len(names))}"),
-        (*_tensors(found), *_fails(scene)),
+        (*_tensors(found), *fails(scene)),
         f"Ask for the gradient of what is to be learnt where it is made: {_asking(scene, found)}.",
         source=scene.failure.source,
         exact=False,
     )
-
-
-def _frozen_at(scene: Scene, modules: list[str]) -> Place | None:
-    """The statement that turned requires_grad off, in a function that is still there or in a method of the class."""
-    for level in scene.failure.users:
-        for name in modules:
-            owner, _, attribute = name.rpartition(".")
-            bodies = [(level.body, name)] if level.body else []
-            bodies += [(body, f"self.{attribute}") for body in methods_of(type(level.value(owner)))] if owner else []
-            place = next((place for body, variable in bodies for place in _freezing(body, variable)), None)
-            if place is not None:
-                return place
-    return next((place for name in modules for place in _frozen_where_made(scene, name)), None)
-
-
-def _frozen_where_made(scene: Scene, module: str) -> Iterator[Place]:
-    """The statements of the function that made the module, or of one that it was given to, which freeze parameters."""
-    for level in scene.failure.users:
-        for each in statements(level.body.node) if level.body else ():
-            if not any(use.name == module for use in uses(each)):
-                continue
-            for call in (node for node in expressions(each) if isinstance(node, ast.Call)):
-                function = undecorated(function_of(level.value(dotted(call.func) or "")))
-                body = function_at(function.__code__) if type(function).__name__ == "function" else None
-                if body is not None and not is_library(body.file):
-                    yield from (body.place(inner) for inner in statements(body.node) if _freezes(inner))
-
-
-def _freezes(statement: ast.stmt) -> bool:
-    """Whether a statement is `p.requires_grad = False`, or calls `.requires_grad_(False)`."""
-    if isinstance(statement, ast.Assign) and is_constant(statement.value, False):
-        return any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
-    calls = (node for node in expressions(statement) if isinstance(node, ast.Call))
-    return any(callee(c)[1] == "requires_grad_" and c.args and is_constant(c.args[0], False) for c in calls)
-
-
-def _freezing(body: Body, name: str) -> Iterator[Place]:
-    for spot in spots(body.node):
-        for each in definitions(spot, name):
-            if each.freezes or any(rule_of(value) is FROZEN for value in each.values):
-                yield body.place(spot.node)
 
 
 def _asking(scene: Scene, found: Sources) -> str:
@@ -192,7 +120,7 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
         scene.title(_because(culprit)),
         (
             *_steps(suspect),
-            *_fails(scene),
+            *fails(scene),
             *((f"Other histories end at {listed([str(place) for place in others], 3)}.",) if others else ()),
             *(() if seen else (_from_text(suspect),)),
         ),
@@ -248,7 +176,7 @@ def _steps(suspect: Suspect) -> Iterator[str]:
         yield shown(suspect.cut.place, f"{why(suspect.cut)}.{'' if suspect.behind else had}")
 
 
-def _fails(scene: Scene) -> Iterator[str]:
+def fails(scene: Scene) -> Iterator[str]:
     yield from passed(handed(scene.failure, scene.root))
     if scene.failure.user:
         yield shown(scene.failure.user.place, "finds nothing to go back through.")

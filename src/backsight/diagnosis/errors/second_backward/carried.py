@@ -168,10 +168,8 @@ def _finding(
     )
 
 
-def _detach(
-    case: Case, level: Level, names: list[str], assigned: Place, facts: LoopFacts | None, own: bool
-) -> str:
-    """Where a loop within the iteration, or within the call, assigns it, the text says that it does not belong there."""
+def _detach(case: Case, level: Level, names: list[str], assigned: Place, facts: LoopFacts | None, own: bool) -> str:
+    """Where a loop within the iteration, or the call, assigns it, say that detaching does not belong there."""
     body = body_around(assigned.file, assigned.line)
     within = loop_facts(body, assigned.line) if body else None
     if within is None or (facts is not None and within.loop == facts.loop) or _covers(within, level.place):

@@ -1,0 +1,111 @@
+"""All parameters are frozen: which statement did it, and what it was to spare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from backsight.diagnosis.errors.no_grad.causes import CODE, fails
+from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.no_grad.sources import Sources
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.naming.roots import is_library, is_ours
+from backsight.source import Place
+from backsight.source.bindings import spots
+from backsight.source.cut_rules import FROZEN, rule_of
+from backsight.source.definitions import definitions
+from backsight.source.freezing import Freezing, freezings
+from backsight.story.failure import Level, function_of
+from backsight.story.sections import methods_of, undecorated
+from backsight.tape import modules_in, registered
+
+_NUMBER = re.compile(r"\.(\d+)")
+
+
+def frozen(scene: Scene) -> Finding | None:
+    """The modules that computed the loss have parameters, and none of them requires grad."""
+    found = scene.sources
+    if not found.are_frozen or found.require_grad:
+        return None
+    names, count = list(found.modules), len(found.parameters)
+    places, freezing = _frozen_at(scene, names)
+    model = listed(names, 3)
+    missed, fix = _unfreeze(scene, found, freezing)
+    return Finding(
+        CODE,
+        "error",
+        scene.title(
+            f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
+        ),
+        (
+            *(shown(each, "turns it off." if len(places) == 1 else "may have turned it off.") for each in places[:3]),
+            *missed,
+            f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
+            *fails(scene),
+        ),
+        f"{fix} If the gradient of an input is wanted, call x.requires_grad_() on it before the forward pass.",
+        source=str(places[0]) if places else scene.failure.source,
+        exact=len(places) < 2,
+    )
+
+
+def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[str], str]:
+    """What the condition of the statement that freezes has missed, and what is to stay trainable: the last layer."""
+    name, module = next(iter(found.modules.items()))
+    every = list(_names(module))
+    layer = every[-1].rpartition(".")[0]
+    last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
+    rest = f"{last}.requires_grad_(True) for the last layer alone, " if last != name else ""
+    what = f"{rest}{name}.requires_grad_(True){' for all of it' if rest else ''}"
+    fix = f"{'After that, unfreeze' if freezing else 'Unfreeze'} what is to be trained: {what}."
+    if freezing is None or not freezing.chosen:
+        return [], fix
+    scope = next((each.frame.f_globals for each in scene.failure.users if each.place.file == freezing.place.file), {})
+    words, begins = freezing.words(scope)
+    if not words or any(each.startswith(word) if begins else word in each for word in words for each in every):
+        same = freezing.at == freezing.place
+        return [] if same else [shown(freezing.at, "decides what is frozen, and has spared nothing.")], fix
+    how, texts = "begins with" if begins else "contains", listed([f'"{word}"' for word in words], 3)
+    spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
+    if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
+        fix = f'Write "{layer}" in place of {texts}, to train the last layer alone.'
+    return (
+        [shown(freezing.at, f"spares nothing: no parameter name of {name} {how} {texts}.")],
+        f"{fix} The names are {listed(every, 6)}.",
+    )
+
+
+def _names(module: torch.nn.Module) -> Iterator[str]:
+    """The names of all parameters."""
+    for path, each in modules_in(module):
+        yield from (
+            f"{path}.{name}".lstrip(".") for name, held in registered(each, "_parameters").items() if held is not None
+        )
+
+
+def _frozen_at(scene: Scene, modules: list[str]) -> tuple[list[Place], Freezing | None]:
+    """The statement that turned requires_grad off: one that names a module, else those of the user's files."""
+    levels = scene.failure.users
+    named = [place for level in levels for name in modules for place in _freezing(level, name)][:1]
+    used = (function_of(each) for level in levels for each in dict(level.frame.f_globals).values())
+    codes = (getattr(undecorated(each), "__code__", None) for each in used if each is not None)
+    files = [level.frame.f_code.co_filename for level in levels]
+    files += [code.co_filename for code in codes if code is not None and not is_library(code.co_filename)]
+    every = [each for file in dict.fromkeys(files) if not is_ours(file) for each in freezings(file)]
+    chosen = [each for each in every if each.place in named] if named else every
+    return named or [each.place for each in every], chosen[0] if len(chosen) == 1 else None
+
+
+def _freezing(level: Level, module: str) -> Iterator[Place]:
+    """The statements of a function, or of a method of the class that has the module, that freeze it."""
+    owner, _, attribute = module.rpartition(".")
+    bodies = [(level.body, module)] if level.body else []
+    bodies += [(body, f"self.{attribute}") for body in methods_of(type(level.value(owner)))] if owner else []
+    for body, name in bodies:
+        for spot in spots(body.node):
+            for each in definitions(spot, name):
+                if each.freezes or any(rule_of(value) is FROZEN for value in each.values):
+                    yield body.place(spot.node)
