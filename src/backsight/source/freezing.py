@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from backsight.source.bindings import Spot, spots
 from backsight.source.body import LOOPS, Body, Place, callee, dotted, expressions, functions, is_constant
@@ -29,8 +30,8 @@ class Freezing:
         begins = False
         for node in (each for condition in self.chosen for each in ast.walk(condition)):
             value = node.value if isinstance(node, ast.Constant) else known.get(dotted(node) or "")
-            every = value if isinstance(value, list | tuple | set | frozenset) else (value,)
-            found |= dict.fromkeys(each for each in every if isinstance(each, str))
+            every: Any = value if type(value) in (list, tuple, set, frozenset) else (value,)
+            found |= dict.fromkeys(each for each in every if type(each) is str)
             begins |= isinstance(node, ast.Call) and callee(node)[1] == "startswith"
         return tuple(found), begins
 

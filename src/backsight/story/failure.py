@@ -165,7 +165,7 @@ def follow(held: object, attributes: list[str]) -> object:
         elif issubclass(type(held), torch.nn.Module):
             held = _of_module(inside, attribute)
         else:
-            held = None
+            held = _of_class(held if isinstance(held, type) else type(held), attribute)
     return held
 
 
@@ -185,6 +185,12 @@ def method(cls: type, name: str) -> Any:
             found = found.__func__ if type(found) in (staticmethod, classmethod) else found
             return found if type(found).__name__ == "function" else None
     return None
+
+
+def _of_class(cls: type, attribute: str) -> object:
+    """Return the plain value that a class has by this name: a setting, never a property."""
+    found = next((held[attribute] for base in mro(cls) if attribute in (held := class_dict(base))), None)
+    return found if type(found) in (str, int, float, bool) else None
 
 
 def _of_module(inside: Mapping[str, Any], attribute: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from backsight.source import Place, assignments, statement_at
 from backsight.source.body import expressions, statements
@@ -65,10 +66,10 @@ def _variable(level: Level, tensor: object) -> str:
     return next((name for name, value in (*every, *items) if value is tensor), "")
 
 
-def _items(value: object) -> Iterator[tuple[object, object]]:
-    if isinstance(value, list | tuple) and type(value) in (list, tuple) and len(value) <= _SMALL:
+def _items(value: Any) -> Iterator[tuple[object, object]]:
+    if type(value) in (list, tuple) and len(value) <= _SMALL:
         yield from enumerate(value)
-    elif isinstance(value, dict) and type(value) is dict and len(value) <= _SMALL and "__builtins__" not in value:
+    elif type(value) is dict and len(value) <= _SMALL and "__builtins__" not in value:
         yield from ((key, each) for key, each in value.items() if type(key) in (int, str))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, MappingProxyType, MethodType
@@ -15,6 +16,7 @@ from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, statements
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow, function_of, method
 
 MOST = 60
@@ -108,25 +110,40 @@ def _of_function(
 
 
 def _given(section: Section, function: Any, owner: object, call: ast.Call) -> dict[str, object]:
-    """The modules, functions and objects of the user's that the function was given by name.
+    """The modules, functions, texts and objects of the user's that the function was given.
 
     Tensors are left out: the variable may hold another one by now.
     """
-    values = {name: section.value(text) for name, text in arguments(function, owner, call).items()}
+    values = {name: value_of(section, node) for name, node in _passed(function, owner, call).items()}
     return {name: value for name, value in values.items() if _is_lasting(value)}
 
 
 def arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
     """For each parameter of a function the name that a call gives for it, where it gives a name."""
+    return {name: text for name, value in _passed(function, owner, call).items() if (text := dotted(value))}
+
+
+def _passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
+    """For each parameter of a function what a call gives for it, or its default if that is a text."""
     code = function.__code__
     parameters = code.co_varnames[: code.co_argcount][owner is not None :]
-    given = {**dict(zip(parameters, call.args, strict=False)), **{each.arg: each.value for each in call.keywords}}
-    return {name: text for name, value in given.items() if name and (text := dotted(value))}
+    given = dict(zip(parameters, itertools.takewhile(_is_one, call.args), strict=False))
+    given |= {each.arg: each.value for each in call.keywords if each.arg}
+    if len(call.keywords) + len(call.args) > len(given):  # what is unpacked may stand in the place of any default
+        return given
+    defaults = dict(zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False))
+    defaults |= function.__kwdefaults__ or {}
+    texts: dict[str, ast.expr] = {name: ast.Constant(each) for name, each in defaults.items() if type(each) is str}
+    return texts | given
+
+
+def _is_one(argument: ast.expr) -> bool:
+    return not isinstance(argument, ast.Starred)
 
 
 def _is_lasting(value: object) -> bool:
     kind = type(value)
-    return issubclass(kind, torch.nn.Module | FunctionType | MethodType) or (
+    return issubclass(kind, torch.nn.Module | FunctionType | MethodType | str) or (
         not issubclass(kind, torch.Tensor) and is_user_class(class_dict(kind).get("__module__"))
     )
 

@@ -17,11 +17,13 @@ from backsight.diagnosis.wording import described, shown
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Place
-from backsight.source.body import dotted, is_constant, keyword
+from backsight.source.body import callee, dotted, is_constant, keyword
+from backsight.source.choices import Choice
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
 from backsight.story.memory import is_tensor, maker_of
 from backsight.story.sections import Section, sections
+from backsight.story.unmatched import unmatched
 from backsight.tracing import Line, current
 
 CODE = "BS212"
@@ -38,14 +40,16 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     call = "autograd.grad()" if failure.call == "grad" else "backward()"
     needs = "one real number" if match.group(1) else "one number"
     several = root is not None and root.numel() != 1
-    unreduced = _unreduced(failure) if several else None
+    missed = next(unmatched(failure, _would_reduce), None) if several else None
+    unreduced = _unreduced(failure) if several and missed is None else None
     meant = _meant(failure, root) if several and root is not None else ""
-    left = _left_open(failure, root) if several and root is not None and not (unreduced or meant) else None
+    left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
     return Finding(
         CODE,
         "error",
         f"{name or 'The tensor'} is a {what}, and {call} starts from {needs}.",
         (
+            *((shown(missed.choice.place, missed.does),) if missed else ()),
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
             *((f"{meant} is a single number that was computed from {name}.",) if meant else ()),
             *passed(known),
@@ -53,10 +57,25 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         ),
         f"{meant}.backward() may be what was meant: {meant} is one number, and computed from {name}."
         if meant
+        else missed.fix
+        if missed
         else _fix(failure, name or "loss", unreduced, known.given if known else None, is_complex=bool(match.group(1))),
-        source=str(unreduced or left) if unreduced or left else failure.source,
+        source=str((missed and (missed.written or missed.choice.place)) or unreduced or left or failure.source),
         exact=root is not None,
     )
+
+
+def _would_reduce(section: Section, choice: Choice) -> bool:
+    """Whether a branch goes on with one number, the sum or mean of everything."""
+    results = (each.value for each in choice.inside if isinstance(each, ast.Assign | ast.Return) and each.value)
+    calls = (each for value in results for each in ast.walk(value) if isinstance(each, ast.Call))
+    return any(_reduces(section, call) for call in calls)
+
+
+def _reduces(section: Section, call: ast.Call) -> bool:
+    receiver, name = callee(call)
+    of_torch = dotted(receiver) == "torch"
+    return name in ("mean", "sum") and not call.keywords and len(call.args) == of_torch
 
 
 def _many(root: torch.Tensor | None) -> str:

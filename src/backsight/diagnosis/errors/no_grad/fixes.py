@@ -98,7 +98,7 @@ def is_several(section: Section, name: str, line: int) -> bool:
     """Whether a name stands for several tensors: as it is held, else as the text shows that it was put together."""
     value = section.value(name)
     if value is not None:
-        return isinstance(value, list | tuple)
+        return type(value) in (list, tuple)
     return any(gathers(each) for each in values_of(section.body, name, line))
 
 

@@ -11,7 +11,9 @@ from backsight.diagnosis.wording import shown
 from backsight.source import Place
 from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import callee
+from backsight.source.choices import Choice
 from backsight.story.sections import Section, sections
+from backsight.story.unmatched import Unmatched, unmatched
 from backsight.tracing import current
 
 CODE = "BS203"
@@ -22,12 +24,35 @@ def never_added(scene: Scene) -> Finding | None:
     """A sum over what may be nothing: `loss = torch.zeros(())`, and additions under a condition."""
     if scene.root is None or scene.root.numel() != 1 or not is_zero(scene.root):
         return None
+    missed = next(unmatched(scene.failure, _replaces_zero), None)
+    if missed is not None:
+        return _not_chosen(scene, missed)
     for section in sections(scene.failure):
         for goal in dict.fromkeys(goal for goal, _ in section.goals):
             found = _sum_of_nothing(section, goal)
             if found is not None:
                 return _finding(scene, goal, *found)
     return None
+
+
+def _replaces_zero(section: Section, choice: Choice) -> bool:
+    """Whether the branches give a value to what is returned, which otherwise stays zero."""
+    names = {goal for goal, _ in section.goals} & {name for each in choice.inside for name in bound(each)}
+    first = (next(each for each in spots(section.body.node) if name in bound(each.node)) for name in names)
+    return any(_is_zero(each.node) and not each.branches for each in first)
+
+
+def _not_chosen(scene: Scene, missed: Unmatched) -> Finding:
+    lines = [shown(missed.choice.place, missed.does)]
+    lines += [shown(scene.failure.user.place, "finds nothing to go back through.")] if scene.failure.user else []
+    return Finding(
+        CODE,
+        "error",
+        scene.title("it is still the constant that it began as, for no branch computed it"),
+        tuple(lines),
+        missed.fix,
+        source=str(missed.written or missed.choice.place),
+    )
 
 
 def _sum_of_nothing(section: Section, name: str) -> tuple[Place, Spot, Section] | None:

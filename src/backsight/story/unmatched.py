@@ -1,0 +1,57 @@
+"""A choice that no value fits: a function compares a setting with several texts, and it is none of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from backsight.source import Place
+from backsight.source.choices import Choice, choices, literals
+from backsight.story.failure import Failure
+from backsight.story.sections import Section, sections
+
+
+@dataclass(frozen=True, eq=False)
+class Unmatched:
+    """The choice, the value that fits none of its options, and where the program writes that value: if in one place."""
+
+    section: Section
+    choice: Choice
+    value: str
+    written: Place | None
+
+    @property
+    def does(self) -> str:
+        """What the choice does, as evidence."""
+        return f"knows {self._known}, and {self.choice.name} is {_quoted(self.value)}: none of its branches ran."
+
+    @property
+    def fix(self) -> str:
+        where = f" in {self.written}" if self.written else ""
+        name = self.choice.name.rpartition(".")[2]
+        return (
+            f"Give {name} one of {self._known}{where}, or add a branch for {_quoted(self.value)}. An else that raises "
+            "an error would show it at once."
+        )
+
+    @property
+    def _known(self) -> str:
+        *others, last = map(_quoted, self.choice.options)
+        return f"{', '.join(others)} and {last}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def unmatched(failure: Failure, matters: Callable[[Section, Choice], bool]) -> Iterator[Unmatched]:
+    """Yield the choices on the way to the loss that matter, and whose value is known to be none of their options."""
+    every = list(itertools.islice(sections(failure), 60))
+    files = dict.fromkeys([*(each.body.file for each in every), *(each.place.file for each in failure.users)])
+    for section in every:
+        for choice in choices(section.body):
+            value = section.value(choice.name)
+            if type(value) is str and value not in choice.options and matters(section, choice):
+                places = [place for file in files for place in literals(file, value)]
+                yield Unmatched(section, choice, value, places[0] if len(places) == 1 else None)
