@@ -31,7 +31,7 @@ CHANGES = {
     "F.relu(y, inplace=True)": "Leave out inplace=True: F.relu(y)",
     "z = F.relu(y, inplace=True)": "Leave out inplace=True: z = F.relu(y)",
     "nn.ReLU(inplace=True)(y)": "Leave out inplace=True: nn.ReLU()(y)",
-    "act(y)": "Make that ReLU without inplace=True.",
+    "act(y)": "Make that ReLU without inplace=True: train.py:3, nn.ReLU(inplace=True).",
 }
 
 

@@ -137,7 +137,7 @@ class TestAChangedInput:
         finding = explained(source)
         assert finding.title == "states was changed in place after a product had saved it for backward."
         assert finding.source == at(source, "states[t + 1] =")
-        assert "saves states, and the next iteration changes it in place" in evidence(finding)
+        assert "saves a part of states, and then writes into states" in evidence(finding)
         assert "torch.stack" in finding.fix
 
     def test_a_running_statistic_is_used_and_updated_in_the_next_call(self):
@@ -284,7 +284,7 @@ class TestModulesThatWorkInPlace:
         assert finding.title == "h was changed in place after sigmoid had saved it for backward."
         assert finding.source == at(source, "y = self.act(h)")
         assert "changes h in place: this ReLU was made with inplace=True." in evidence(finding)
-        assert finding.fix == "Make that ReLU without inplace=True."
+        assert finding.fix == "Make that ReLU without inplace=True: train.py:5, nn.ReLU(inplace=True)."
 
     def test_one_in_a_sequential_where_no_statement_shows_it(self):
         finding = explained(
@@ -296,7 +296,7 @@ class TestModulesThatWorkInPlace:
             """
         )
         assert finding.title == ("model.2, a ReLU made with inplace=True, changed what sigmoid had saved for backward.")
-        assert finding.fix == "Make that ReLU without inplace=True."
+        assert finding.fix == "Make that ReLU without inplace=True: train.py:2, nn.ReLU(inplace=True)."
 
     def test_one_that_writes_over_what_a_branch_needs(self):
         finding = explained(

@@ -309,4 +309,4 @@ Trainer().step()
             "self.model.0.act, a ReLU made with inplace=True, changed what sigmoid had saved for backward."
         )
         assert finding.source == at(source)
-        assert finding.fix == "Make that ReLU without inplace=True."
+        assert finding.fix == "Make that ReLU without inplace=True: train.py:5, nn.ReLU(inplace=True)."

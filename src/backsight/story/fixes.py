@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Sequence
 
+from backsight.naming.plain import class_dict
+from backsight.naming.roots import is_user_class
 from backsight.source import loop_facts, statement_at
-from backsight.source.body import dotted
+from backsight.source.body import Body, dotted, statements
 from backsight.source.out_of_place import OPERATORS, out_of_place
-from backsight.story.changes import Changed, expression
+from backsight.story.changes import Changed, expression, works_in_place
+from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
 from backsight.story.subject import Subject
+from backsight.tape import modules_in
 
 _IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
@@ -42,7 +47,7 @@ def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", others:
     """
     name, scene = changed.outer or changed.name, changed.scene
     if changed.module:
-        return f"Make that {changed.module} without inplace=True."
+        return without_working_in_place(subject, changed.module, changed.path)
     if whole:
         return f"Change a copy: put {whole} = {whole}.clone() before {name} is taken from it."
     if subject.is_weight:
@@ -58,6 +63,24 @@ def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", others:
     if not copied or (scene and scene.call and changed.name not in scene.given):  # a name of the helper's own
         return f"Change a copy of it, made with .clone() before line {changed.before.line}."
     return f"Change a copy: put {copied} = {copied}.clone() before line {changed.before.line}."
+
+
+def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
+    """Say where a module is made that is to leave its input alone, and which ones stand in the same place of others."""
+    places = list(made_in_place(subject.failure, kind))
+    where = f": {places[0]}, {places[0].text}" if len(places) == 1 else ""
+    owner, _, attribute = path.rpartition(".")
+    every = [pair for name, model in subject.survey.models.items() for pair in modules_in(model, name)]
+    held = dict(every)
+    cls = type(held.get(owner))
+    owners = [at for at, each in every if type(each) is cls and at != owner] if _is_users(cls) else []
+    alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]
+    also = f" The same holds for {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}." if alike else ""
+    return f"Make that {kind} without inplace=True{where}.{also}"
+
+
+def _is_users(cls: type) -> bool:
+    return is_user_class(class_dict(cls).get("__module__"))
 
 
 def _later(subject: Subject, changed: Changed) -> str:
@@ -99,6 +122,8 @@ def _written_anew(changed: Changed) -> str | None:
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
         return f"Collect the parts in a list, and join them after the loop: {name} = torch.stack(parts)."
+    if reads_itself(statement, name):
+        return _from_copy(body, statement, name)
     instead = out_of_place(body, statement.lineno)
     if instead:
         return f"Write {instead}: that makes a new tensor and leaves the saved one as it was."
@@ -108,6 +133,37 @@ def _written_anew(changed: Changed) -> str | None:
         target = body.text(statement.target)
         return f"Put a new tensor in its place: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
     return _expression_anew(changed)
+
+
+def reads_itself(statement: ast.stmt, name: str) -> bool:
+    """Whether the statement writes into a tensor what it computes from a part of it: `x[0] = f(x[1])`."""
+    return (
+        isinstance(statement, ast.Assign)
+        and _fills(statement, name)
+        and any(isinstance(node, ast.Subscript) and dotted(node.value) == name for node in ast.walk(statement.value))
+    )
+
+
+def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
+    """The same computed from a copy of what it reads, and which other statements need that."""
+    assert isinstance(statement, ast.Assign)
+    value = _Copying(name).visit(copy.deepcopy(statement.value))
+    new = ast.unparse(ast.Assign(statement.targets, value, lineno=statement.lineno))
+    same = [each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)]
+    also = f" Line {same[0]} needs the same." if len(same) == 1 else ""
+    also = f" Lines {', '.join(map(str, same))} need the same." if len(same) > 1 else also
+    return f"Compute it from a copy: {new}.{also}"
+
+
+class _Copying(ast.NodeTransformer):
+    """Puts `.clone()` on each part of a tensor that an expression reads."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        copied = ast.Call(ast.Attribute(node, "clone", ast.Load()), [], [])
+        return copied if dotted(node.value) == self.name else node
 
 
 def _all_anew(changes: Sequence[Changed]) -> str | None:

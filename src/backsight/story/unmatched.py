@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from backsight.source import Place
 from backsight.source.choices import Choice, choices, literals
 from backsight.story.failure import Failure
+from backsight.story.files import user_files
 from backsight.story.sections import Section, sections
 
 
@@ -47,11 +47,9 @@ def _quoted(text: str) -> str:
 
 def unmatched(failure: Failure, matters: Callable[[Section, Choice], bool]) -> Iterator[Unmatched]:
     """Yield the choices on the way to the loss that matter, and whose value is known to be none of their options."""
-    every = list(itertools.islice(sections(failure), 60))
-    files = dict.fromkeys([*(each.body.file for each in every), *(each.place.file for each in failure.users)])
-    for section in every:
+    for section in sections(failure):
         for choice in choices(section.body):
             value = section.value(choice.name)
             if type(value) is str and value not in choice.options and matters(section, choice):
-                places = [place for file in files for place in literals(file, value)]
+                places = [place for file in user_files(failure) for place in literals(file, value)]
                 yield Unmatched(section, choice, value, places[0] if len(places) == 1 else None)

@@ -16,11 +16,11 @@ from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.snapshot import Survey, survey
-from backsight.source import loop_facts
+from backsight.source import loop_facts, statement_at
 from backsight.source.body import body_around
 from backsight.story.changes import Changed, changed_by_module, changes
 from backsight.story.failure import Failure
-from backsight.story.fixes import leave_as_it_was
+from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
 from backsight.story.memory import is_tensor, needs_gradient, shape_of
 from backsight.story.subject import Subject
 from backsight.tape import ENGINE_CALLS, Node, Saved, tensors_in
@@ -125,6 +125,10 @@ def _saving(subject: Subject, changed: Changed, name: str) -> str:
     if saver is None:
         return _saved(subject)
     if saver == changed.place:
+        body = body_around(saver.file, saver.line)
+        statement = statement_at(body, saver.line) if body else None
+        if statement is not None and reads_itself(statement, changed.name):
+            return shown(saver, f"saves a part of {name}, and then writes into {name}: {reason}.")
         return shown(saver, f"saves {name}, and the next iteration changes it in place: {reason}.")
     where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
     what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"
@@ -194,7 +198,7 @@ def _unlocated(subject: Subject) -> Finding:
     if kind:
         who = f"{path}, a {kind} made with inplace=True," if path else f"A {kind} made with inplace=True"
         title = f"{who} changed what {operation} had saved for backward."
-        fix = f"Make that {kind} without inplace=True."
+        fix = without_working_in_place(subject, kind, path)
         how = f"{path or f'A {kind}'} writes over the tensor that it is given."
     else:
         name = subject.holder or _described(subject)

@@ -12,14 +12,14 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
-from backsight.naming.roots import is_library, is_ours
 from backsight.source import Place
 from backsight.source.bindings import spots
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions
 from backsight.source.freezing import Freezing, freezings
-from backsight.story.failure import Level, function_of
-from backsight.story.sections import methods_of, undecorated
+from backsight.story.failure import Level
+from backsight.story.files import user_files
+from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 _NUMBER = re.compile(r"\.(\d+)")
@@ -90,11 +90,7 @@ def _frozen_at(scene: Scene, modules: list[str]) -> tuple[list[Place], Freezing 
     """The statement that turned requires_grad off: one that names a module, else those of the user's files."""
     levels = scene.failure.users
     named = [place for level in levels for name in modules for place in _freezing(level, name)][:1]
-    used = (function_of(each) for level in levels for each in dict(level.frame.f_globals).values())
-    codes = (getattr(undecorated(each), "__code__", None) for each in used if each is not None)
-    files = [level.frame.f_code.co_filename for level in levels]
-    files += [code.co_filename for code in codes if code is not None and not is_library(code.co_filename)]
-    every = [each for file in dict.fromkeys(files) if not is_ours(file) for each in freezings(file)]
+    every = [each for file in user_files(scene.failure) for each in freezings(file)]
     chosen = [each for each in every if each.place in named] if named else every
     return named or [each.place for each in every], chosen[0] if len(chosen) == 1 else None
 

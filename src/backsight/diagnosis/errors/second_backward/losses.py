@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import torch
 
@@ -15,7 +16,12 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives
 from backsight.story.failure import Level
 from backsight.story.stepping import optimizer_steps
+from backsight.tape import Graph, Node
+from backsight.tracing import Line
 from backsight.tracing.steps import parameters
+
+_FEW = 16
+"""Results that two losses share and that are looked at one by one."""
 
 
 def same_loss(case: Case) -> Finding | None:
@@ -44,9 +50,10 @@ def another_loss(case: Case) -> Finding | None:
     """Another loss of the same function has been through operations that this one needs too."""
     for level in case.failure.users:
         for place, name, other in _other_losses(case, level):
-            shared = case.graph.shared(structure(other))
+            theirs = structure(other)
+            shared = case.graph.shared(theirs)
             if any(node.index in case.graph.saved for node in shared) and case.ran(place, shared):
-                return _two_losses(case, level, place, name, {node.index for node in shared})
+                return _two_losses(case, level, place, name, theirs, {node.index for node in shared})
     return None
 
 
@@ -122,26 +129,40 @@ def _run_on(level: Level, expression: str, place: Place) -> list[torch.Tensor]:
     return next((held for name in names if (held := results_in(level.value(name)))), [])
 
 
-def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[int]) -> Finding:
+def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Graph, shared: set[int]) -> Finding:
     assert level.body is not None
-    joints = set(border(case.graph, shared))
-    through = next((n for n in case.ancestors(level) if joints & set(made_in(case.graph, level.value(n)))), None)
     loss = case.loss if level is case.failure.user else "this loss"
+    common = {node.index for node in theirs.shared(case.graph)}
+    weighed = (*_weighed(case, other, theirs, common), *_weighed(case, loss, case.graph, shared))
+    joints = {each.joint for each in weighed} or {_key(case.graph, i) for i in border(case.graph, shared)}
+    through = _held(case, level, joints)
     behind = f", those behind {through}" if through else ""
     evidence = [
         shown(place, f"frees {counted(len(shared), 'operation')} that {other} and {loss} share{behind}."),
         shown(level.place, "needs them again."),
     ]
+    add = f"({other} + {loss}).backward()"
     for apart, line, stands in (
         (other, place.line, _steps_elsewhere(case, level, place, shared)),
         (loss, level.line, _is_for_another(case, level, place, shared)),
     ):
-        read = ancestors(level.body, apart, line).get(through) if through and stands else None
-        if read:
-            evidence.insert(0, shown(read.read, f"computes {apart} from {through}, still attached to its graph."))
+        seen = next((each for each in weighed if each.loss == apart), None)
+        read = ancestors(level.body, apart, line).get(through) if through else None
+        where = read.read if read else seen.line.place if seen and seen.line else None
+        if not through or where is None or not (stands or seen):
+            continue
+        evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
+        fix = f"Compute {apart} from {through}.detach(): then its backward stays out of what made {through}."
+        if stands:
             evidence.append(f"The step that follows {apart}.backward() does not train what made {through}.")
-            fix = f"Compute {apart} from {through}.detach(): then its backward stays out of what made {through}."
-            return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(read.read))
+        else:
+            evidence.append(
+                f"{through} only weighs {apart}, as an advantage does; adding the losses would train it by both."
+            )
+            fix += f" If {apart} is to train that as well, add the losses: {add}."
+        if seen and seen.others:
+            fix = f"Compute {apart} from {through}.detach(), and add the losses, which share more than that: {add}."
+        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(where))
     if part := _trains_a_part(case, level, place, shared):
         evidence.append(
             f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
@@ -152,10 +173,56 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, shared: set[
             "losses won't help: each optimizer would get the gradients of both.)"
         )
         return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
-    fix = f"Add the losses and call backward once: ({other} + {loss}).backward()."
+    fix = f"Add the losses and call backward once: {add}."
     if _steps_between(level, place):
         fix += " Step the optimizers after that."
     return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A loss that multiplies what it trains by something shared, as a policy's loss does by the advantage.
+
+    joint: what tells the shared operation. line: where the product is made. others: whether more is shared than that.
+    """
+
+    loss: str
+    joint: tuple[int, int]
+    line: Line | None
+    others: bool
+
+
+def _weighed(case: Case, loss: str, graph: Graph, shared: set[int]) -> Iterator[_Weighed]:
+    """Follow each shared result through the loss's own operations, to the first that joins it with something else."""
+    joints = border(graph, shared)
+    products: dict[int, Node] = {}
+    for joint in joints if len(joints) <= _FEW else ():
+        derived, meetings = {joint}, list[Node]()
+        for i in reversed(range(joint)):  # from producers to consumers
+            inputs = [edge.node for edge in graph.nodes[i].inputs if edge is not None] if i not in shared else []
+            if any(each.index in derived for each in inputs):
+                beside = [each for each in inputs if each.index not in derived]
+                derived |= set() if beside else {i}
+                is_product = graph.nodes[i].op in ("Mul", "Div") and not any(e.kind == "leaf" for e in beside)
+                own = not any(each.index in shared for each in beside)
+                meetings += [graph.nodes[i]] if beside else []
+                products |= {joint: graph.nodes[i]} if beside and is_product and own and len(meetings) == 1 else {}
+    for joint, product in products.items():
+        line = case.watch.line_of(product) if case.watch else None
+        yield _Weighed(loss, _key(graph, joint), line, len(products) < len(joints))
+
+
+def _key(graph: Graph, node: int) -> tuple[int, int]:
+    """What tells a node in any graph that has it."""
+    return int(graph.columns.ids[node]), int(graph.columns.sequence[node])
+
+
+def _held(case: Case, level: Level, joints: set[tuple[int, int]]) -> str | None:
+    """A variable that holds one of the shared results: of this function's if it can be, else of one around it."""
+    nodes = {i for i, key in enumerate(case.graph.identities) if key in joints}
+    names = [(level, name) for name in case.ancestors(level)]
+    names += [(each, name) for each in case.failure.users for name in each.variables if not name.startswith("_")]
+    return next((name for at, name in names if nodes & set(made_in(case.graph, at.value(name)))), None)
 
 
 def _freed_title(other: str, loss: str, through: str | None) -> str:

@@ -1,0 +1,55 @@
+"""The files of the user's that the functions of a failure can reach, by what they import and define."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+
+from backsight.naming.plain import class_dict
+from backsight.naming.roots import is_library, is_ours, module_dict
+from backsight.source import Place
+from backsight.source.body import body_around, callee, is_constant, keyword
+from backsight.story.failure import Failure
+
+_MOST = 100
+
+
+def user_files(failure: Failure) -> tuple[str, ...]:
+    """Return them, those of the failing functions first."""
+    found = dict.fromkeys(level.frame.f_code.co_filename for level in failure.users)
+    spaces = [level.frame.f_globals for level in failure.users]
+    seen = {id(space) for space in spaces}
+    for space in spaces:  # grows as we go
+        for value in list(space.values()) if len(found) < _MOST else ():
+            file, other = _home(value)
+            if other is not None and id(other) not in seen and file and not (is_library(file) or is_ours(file)):
+                seen.add(id(other))
+                found[file] = None
+                spaces.append(other)
+    return tuple(found)
+
+
+def _home(value: object) -> tuple[str, dict[str, object] | None]:
+    """The file and the namespace of the module that a function or a class comes from, or of a module."""
+    if type(value) is FunctionType:
+        return value.__code__.co_filename, value.__globals__
+    module = sys.modules.get(str(class_dict(value).get("__module__"))) if isinstance(value, type) else value
+    if not issubclass(type(module), ModuleType):
+        return "", None
+    space = module_dict(module)
+    return str(space.get("__file__") or ""), space
+
+
+def made_in_place(failure: Failure, kind: str) -> Iterator[Place]:
+    """The statements that make a module of this class with `inplace=True`."""
+    for file in user_files(failure):
+        module = body_around(file, 0)
+        for node in ast.walk(module.node) if module else ():
+            if module and isinstance(node, ast.Call) and callee(node)[1] == kind and _in_place(node):
+                yield module.place(node)
+
+
+def _in_place(call: ast.Call) -> bool:
+    return any(is_constant(each, True) for each in (keyword(call, "inplace"), *call.args))
