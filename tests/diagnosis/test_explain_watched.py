@@ -93,7 +93,8 @@ def regularize(features):
     head(h).sum().backward()
 """
         assert watched(source).fix == (
-            "Add the losses and call backward once, or compute h a second time for the second backward()."
+            "If line 12 is not to train what made h, write regularize(h.detach()). If it is, add the losses and call "
+            "backward once."
         )
 
     def test_without_a_watch_nothing_is_claimed(self):
@@ -113,7 +114,7 @@ for _ in range(2):
 """
         finding = watched(source)
         assert finding.source == at(source)
-        assert finding.fix == "Put it into memory detached: append x.detach(), not x."
+        assert finding.fix == "Put it into memory detached: memory.append(h.detach())."
 
     def test_an_item_that_is_read_and_assigned(self):
         source = f"""{SETUP}

@@ -17,7 +17,7 @@ MOST = 200
 """How many assignments of one name are told apart: more stand in generated code only."""
 
 # Methods that put their arguments into a container.
-_FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault"})
+FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def _by_method(spot: Spot, call: ast.Call, name: str) -> Iterator[Definition]:
         return
     if method in ("requires_grad_", "detach_"):
         yield Definition(spot, (call,), replaces=False)
-    elif method in _FILLING or (method.endswith("_") and not method.endswith("__")):
+    elif method in FILLING or (method.endswith("_") and not method.endswith("__")):
         values = (*call.args, *(each.value for each in call.keywords))
         yield Definition(spot, values, replaces=False)
 

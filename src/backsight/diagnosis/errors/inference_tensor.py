@@ -92,8 +92,9 @@ def _why(said: dict[str, str | None]) -> str:
 
 
 def _fix(said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
-    where = f"line {block.place.line}" if block else "where it is made"
-    instead = f"Use torch.no_grad() in place of torch.inference_mode() in {where}"
+    where = f"in line {block.place.line}" if block else "where it is made"
+    where = f"in {block.place}" if block and block.is_elsewhere else where
+    instead = f"Use torch.no_grad() in place of torch.inference_mode() {where}"
     if said.get("asked"):
         copy = f"{name} = {name}.clone().requires_grad_()"
         return f"Ask for the gradient of a copy, made outside: {copy}. Or {_lower(instead)}."

@@ -14,13 +14,14 @@ from backsight.diagnosis.errors.registry import explains
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.snapshot import survey
 from backsight.source import Body, Cut, Place, backward_calls, cuts, receiver_of_backward, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, prefixes
 from backsight.source.body import callee, expressions, statements
 from backsight.story.failure import Failure, failure_of
-from backsight.story.memory import gradient_of, is_tensor, needs_gradient, shape_of
+from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.tracing import current
 
 CODE = "BS213"
@@ -131,8 +132,9 @@ def _named(body: Body, method: str) -> Iterator[tuple[Place, str]]:
 
 def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
-    reason = _cut_off(failure, read) or _in_module(failure, read)
     others = any(gradient_of(each) is not None for each in _siblings(failure, read))
+    reason = _cut_off(failure, read) or _in_module(failure, read)
+    reason = reason or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters of the same model have one." if others else ""
     return Finding(
         CODE,
@@ -187,6 +189,37 @@ def _cut_off(failure: Failure, read: Read) -> Reason | None:
             if cut is not None:
                 evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "does not go back further than that."))
                 return Reason(evidence, cut.place, f"Go on with the tensor itself there, without {_what(cut)}.")
+    return None
+
+
+def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
+    """The loss was computed from other leaves: copies, perhaps, that were detached on the way."""
+    watch = current()
+    for level in failure.users:
+        for call in backward_calls(level.body) if level.body else ():
+            receiver = receiver_of_backward(level.body, *call.position) if level.body else None
+            loss = level.value(receiver) if receiver else None
+            if receiver is None or not is_tensor(loss) or maker_of(loss) is None:
+                continue
+            leaves = survey((loss,), frames=failure.frames).graph.leaves
+            if not leaves or any(leaf.tensor() is read.tensor for leaf in leaves):
+                continue
+            tensors = [tensor for leaf in leaves if (tensor := leaf.tensor()) is not None]
+            lost = [each.line for tensor in tensors for each in (watch.severed(tensor) if watch else ()) if each.line]
+            goes = shown(call, "does not go back further than that.")
+            if lost and "detach" in lost[0].text:
+                made = shown(lost[0].place, "makes a new leaf, detached from what it was computed from.")
+                return Reason((made, goes), lost[0].place, "Go on with the result itself there, without detaching it.")
+            if not all(leaf.name for leaf in leaves):
+                continue
+            names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
+            copied = [shown(lost[0].place, "makes new leaves, with the same values.")] if lost else []
+            return Reason(
+                (*copied, f"{receiver} is computed from {names}, and not from {read.name}.", goes),
+                lost[0].place if lost else call,
+                f"Train what {receiver} is computed from, and read its gradients: {names}. Or compute {receiver} from "
+                f"{read.name}.",
+            )
     return None
 
 

@@ -19,6 +19,7 @@ from backsight.snapshot import survey
 from backsight.source import Place, assignments
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.story.failure import Failure
+from backsight.story.handed import handed
 from backsight.tape import Graph, NotInGraph
 from backsight.tape.queries import locate
 
@@ -69,6 +70,8 @@ def unused_input(failure: Failure, match: re.Match[str]) -> Finding:
         return _unlocated(failure)
     tensors, names = zip(*found, strict=True)
     output = _REDUCED.sub("", called(failure, roots[0])) or "the output"
+    known = handed(failure, failure.user.value(output)) if failure.user and output.isidentifier() else None
+    output = known.name if known and known.given else output
     case = Unused(failure, graph, output, tensors, names)
     return next(finding for clue in CLUES if (finding := clue(case)) is not None)
 
@@ -79,7 +82,9 @@ def _unused(failure: Failure, graph: Graph) -> list[tuple[torch.Tensor, str]]:
     if len(written) != len(failure.inputs):  # parameters, or a list made elsewhere
         written = names_of(failure, failure.inputs)
     every = zip(failure.inputs, written, strict=True)
-    return [(t, name or described(t)) for t, name in every if isinstance(t, torch.Tensor) and not _is_in(graph, t)]
+    bare = [(t, name) for t, name in every if isinstance(t, torch.Tensor) and not _is_in(graph, t)]
+    outer = {id(t): known.name for t, _ in bare if (known := handed(failure, t)) and known.given}
+    return [(t, outer.get(id(t), name) or described(t)) for t, name in bare]
 
 
 def _is_in(graph: Graph, tensor: torch.Tensor) -> bool:
@@ -120,8 +125,10 @@ def _own_tensor(case: Unused, op: str) -> str:
     places = assignments(level.body, base, before=level.line) if level and level.body else ()
     if case.name in differentiated(case.failure) and not case.name.isidentifier():
         return f"{case.name} is a tensor of its own ({op}): a new one each time that it is written."
-    if places:
-        return shown(places[-1], f"makes {case.name}, a tensor of its own ({op}).")
+    known = handed(case.failure, case.tensors[0])
+    place = places[-1] if places else known.assigned if known else None
+    if place:
+        return shown(place, f"makes {case.name}, a tensor of its own ({op}).")
     return f"{case.name} is a tensor of its own ({op})."
 
 

@@ -24,6 +24,11 @@ class Block:
     what: str
     made: Place | None = None
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it stands in another file than the statement that called it."""
+        return self.made is not None and self.made.file != self.place.file
+
 
 def inference_block(failure: Failure, name: str) -> Block | None:
     """Return the block or function under inference mode in which the variable `name` was given its value."""
@@ -36,6 +41,10 @@ def inference_block(failure: Failure, name: str) -> Block | None:
                 block = Block(block.place, block.what, at) if block is not None else None
             if block is not None:
                 return block
+    for level in failure.users[1:]:  # what a call has returned may have been handed on without a name
+        block = _called(level, level.statement, _DEPTH) if level.statement else None
+        if block is not None:
+            return Block(block.place, block.what, level.place)
     return None
 
 

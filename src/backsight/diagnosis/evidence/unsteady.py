@@ -13,6 +13,7 @@ from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source.definitions import FILLING
 from backsight.story.sections import Section
 
 _DRAWING_MODULES = frozenset({"random", "numpy.random", "secrets", "uuid"})
@@ -108,6 +109,10 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         for target in targets:
             if isinstance(target, ast.Subscript):
                 changed |= {dotted(target.value) or ""} - section.own
+        calls = [node for node in expressions(each) if isinstance(node, ast.Call)] if isinstance(each, ast.Expr) else []
+        filled = {dotted(callee(call)[0]) or "" for call in calls if callee(call)[1] in FILLING}
+        elsewhere = {use.name for other in every if other is not each for use in uses(other)}
+        changed |= {name for name in filled & elsewhere if name.startswith("self.") or name in outer}
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),

@@ -22,7 +22,7 @@ from backsight.diagnosis.errors.second_backward.case import Case
 from backsight.diagnosis.errors.second_backward.held import held_since_step
 from backsight.diagnosis.errors.second_backward.joined import joined
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
-from backsight.diagnosis.errors.second_backward.once import computed_once
+from backsight.diagnosis.errors.second_backward.once import computed_before, computed_once
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.snapshot import survey
@@ -39,6 +39,7 @@ CLUES: tuple[Clue, ...] = (
     carried_by_loop,
     carried_by_function,
     carried_by_object,
+    computed_before,
     joined,
     held_since_step,
 )

@@ -7,18 +7,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backsight.diagnosis.errors.second_backward.case import Case
-from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held
+import torch
+
+from backsight.diagnosis.errors.second_backward.case import Case, loops
+from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, node_of, results_held, results_in
+from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shaped, shown, were
-from backsight.source import Body, Place, assignments, loop_facts, statement_at
-from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
+from backsight.source.bindings import bound, uses
+from backsight.source.body import SCOPES, body_around, callee, expressions, statements
+from backsight.source.keeping import Keeping, keepings
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.memory import is_module
 from backsight.story.sections import methods_of
 from backsight.tape import Node
 from backsight.tracing import Line
-
-_ADDING = frozenset({"append", "appendleft", "add", "extend", "insert", "put", "update", "setdefault", "push"})
+from backsight.tracing.steps import parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +151,17 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
 
 def _kept(case: Case, joint: Joint) -> Finding:
     container = joint.holder.partition("[")[0]
-    put = _filled(case, container) if container != joint.holder else None
+    keeping = filled(case, container) if container != joint.holder else None
+    put = keeping.place if keeping else None
     name = joint.holder or _stored(joint) or _operand(case, joint) or _assigned(joint)
     name = name or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"keeps it in {container}, still attached to its graph."))
     else:
-        put = None
+        put = keeping = None
+    here = _local(case, joint)
+    first = here.first if here else None
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"computes with {name} again."))
     where = put or joint.made
@@ -163,8 +172,8 @@ def _kept(case: Case, joint: Joint) -> Finding:
         "BS201",
         "error",
         f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
-        (*lines, *_freed(case), *doubt),
-        _fix(case, joint, name, container, put),
+        (*lines, *([shown(first, "has run backward through it.")] if first else ()), *_freed(case), *doubt),
+        _fix(case, joint, name, container, keeping),
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
@@ -185,15 +194,22 @@ def _freed(case: Case) -> Iterator[str]:
         yield shown(level.place, "needs it again.")
 
 
-def _fix(case: Case, joint: Joint, name: str, container: str, put: Place | None) -> str:
-    if put is not None:
-        return f"Put it into {container} detached: append x.detach(), not x."
-    if joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint):
+def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None) -> str:
+    if keeping is not None:
+        return kept_detached(container, keeping)
+    init = _assigned_once(case, name)
+    if init is not None or (
+        joint.made is not None and joint.made.function.endswith("__init__") and name.count(".") and _is_module(joint)
+    ):
+        where = f"line {init.line} of __init__" if init else "__init__"
         return (
-            f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and "
-            "__init__ runs only once."
+            f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and {where} "
+            "runs only once."
         )
-    if _is_of_this_pass(case, joint, name):
+    here = _local(case, joint)
+    if here is not None and here.loop is None:
+        return here.fix
+    if _is_of_this_pass(case, joint):
         return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
     return (
         f"Compute {name} anew in each iteration, inside the loop that uses it. If what computes it is not meant to be "
@@ -201,17 +217,93 @@ def _fix(case: Case, joint: Joint, name: str, container: str, put: Place | None)
     )
 
 
-def _is_of_this_pass(case: Case, joint: Joint, name: str) -> bool:
+def _assigned_once(case: Case, name: str) -> Place | None:
+    """Where `__init__` assigns an attribute of a module, if no other method does."""
+    owner, _, attribute = name.rpartition(".")
+    held = next((value for level in case.failure.users if owner and (value := level.value(owner)) is not None), None)
+    found = [(body, each) for body in methods_of(type(held)) for each in assignments(body, f"self.{attribute}")]
+    once = is_module(held) and all(getattr(body.node, "name", "") == "__init__" for body, _ in found)
+    return found[0][1] if found and once else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Local:
+    """A variable of a function that is still running, which holds the old result: it was made in this very call.
+
+    place: the statement that made it. loop: the loop around the failing line that does not contain that statement.
+    inner: a function that reads it from outside, and has run backward.
+    first: the statement after it that read it, and may have run the earlier backward.
+    """
+
+    case: Case
+    level: Level
+    name: str
+    place: Place
+    loop: LoopFacts | None
+    inner: str
+    first: Place | None
+
+    @property
+    def fix(self) -> str:
+        name = self.name
+        if self.first is None and self.inner:
+            return f"Compute {name} inside {self.inner}(), which runs backward each time that it is called."
+        if self.first is None:
+            return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
+        detached = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", self.first.text)
+        if self._is_for_others:
+            return f"Its optimizer does not train what made {name}. Write, in line {self.first.line}: {detached}."
+        return (
+            f"If line {self.first.line} is not to train what made {name}, write {detached}. If it is, add the losses "
+            "and call backward once."
+        )
+
+    @property
+    def _is_for_others(self) -> bool:
+        """Whether the first statement has an optimizer, which trains nothing of what the result was computed from."""
+        statement = statement_at(self.level.body, *self.first.position) if self.level.body and self.first else None
+        held = [value_of(self.level, node) for node in expressions(statement)] if statement else []
+        trained = {id(p) for each in held if isinstance(each, torch.optim.Optimizer) for p in parameters(each)}
+        graph = self.case.graph
+        nodes = set(below(graph, made_in(graph, self.level.value(self.name))))
+        leaves = {id(leaf.tensor()) for leaf in graph.leaves if leaf.node in nodes}
+        return bool(trained) and not trained & leaves
+
+
+def _local(case: Case, joint: Joint) -> _Local | None:
+    inner = ""
+    for level in case.failure.users:
+        for name, value in level.variables.items():
+            if joint.old.index not in made_in(case.graph, value) or level.body is None or name.startswith("_"):
+                continue
+            made = assignments(level.body, name, before=level.line)
+            if not made:
+                inner = level.frame.f_code.co_name if name in level.frame.f_code.co_freevars else inner
+                continue
+            outside = [each for each in loops(level) if each.loop.file == made[-1].file and name not in each.assigned]
+            between = [
+                place
+                for each in statements(level.body.node)
+                if made[-1].position < (place := level.body.place(each)).position < level.place.position
+                and not isinstance(each, SCOPES)
+                and any(use.name == name and not use.binds for use in uses(each))
+            ]
+            running = [each for each in between if "(" in each.text and not _only_computes(level, each)]
+            return _Local(case, level, name, made[-1], next(iter(outside), None), inner, next(iter(running), None))
+    return None
+
+
+def _only_computes(level: Level, place: Place) -> bool:
+    """Whether a statement gives a variable what it computes: then it has not run backward."""
+    statement = statement_at(level.body, *place.position) if level.body else None
+    return isinstance(statement, ast.Assign) and any(results_in(level.value(each)) for each in bound(statement))
+
+
+def _is_of_this_pass(case: Case, joint: Joint) -> bool:
     """Whether it was made in the very pass that failed, and another backward of this pass has freed it."""
-    level = case.failure.user
-    if level is None or level.body is None or case.watch is None:
-        return False
-    *before, failed = case.watch.backwards
-    marks = [each.mark for each in before if (each.line, each.thread) == (failed.line, failed.thread)]
-    if marks:
-        return max(marks) <= (joint.old.sequence or 0)
-    facts = loop_facts(level.body, level.line)
-    return name in facts.assigned if facts is not None else bool(assignments(level.body, name))
+    *before, failed = case.watch.backwards if case.watch else (None,)
+    marks = [e.mark for e in before if e and failed and (e.line, e.thread) == (failed.line, failed.thread)]
+    return bool(marks) and max(marks) <= (joint.old.sequence or 0)
 
 
 def _is_module(joint: Joint) -> bool:
@@ -312,14 +404,17 @@ def _targets(body: Body, statement: ast.Assign) -> set[str]:
     return {body.text(each) for each in parts if not isinstance(each, ast.Starred)}
 
 
-def _filled(case: Case, container: str) -> Place | None:
+def filled(case: Case, container: str) -> Keeping | None:
     """The statement that puts things into a container, in a function that runs or a method of its owner's class."""
-    for level in case.failure.users:
-        for body, name in _bodies(level, container):
-            for each in statements(body.node):
-                if any(_adds(node, name) for node in expressions(each)):
-                    return body.place(each)
-    return None
+    bodies = (pair for level in case.failure.users for pair in _bodies(level, container))
+    return next((each for body, name in bodies for each in keepings(body, name)), None)
+
+
+def kept_detached(container: str, keeping: Keeping) -> str:
+    """What to do about results that a container keeps."""
+    plain = keeping.value and simple(keeping.value) == keeping.value
+    written = keeping.with_value(f"{keeping.value}.detach()") if plain else ""
+    return f"Put it into {container} detached: {written or 'append x.detach(), not x'}."
 
 
 def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
@@ -329,10 +424,3 @@ def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
     held = level.value(owner) if owner else None
     if held is not None:
         yield from ((body, f"self.{attribute}") for body in methods_of(type(held)))
-
-
-def _adds(node: ast.expr, name: str) -> bool:
-    if isinstance(node, ast.Call):
-        receiver, method = callee(node)
-        return method in _ADDING and dotted(receiver) == name
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and dotted(node.value) == name

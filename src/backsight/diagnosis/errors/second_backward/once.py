@@ -5,20 +5,25 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.evidence.holders import made_in, needs_saved, results_in
+from backsight.diagnosis.errors.second_backward.joined import filled, kept_detached
+from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, node_of, results_held, results_in
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import LoopFacts, statement_at
-from backsight.source.ancestry import Ancestor
+from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import dotted, expressions
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
 from backsight.story.stepping import optimizer_steps
 
 
-def computed_once(case: Case) -> Finding | None:
-    """A variable that the loop reads and never assigns holds a result of this very graph."""
+def computed_once(case: Case, upstream: bool = False) -> Finding | None:
+    """A variable that the loop reads and never assigns holds a result of this very graph.
+
+    upstream: whether what the joints were computed from counts too.
+    """
+    joints = set(below(case.graph, case.joints) if upstream else case.joints)
     for level in case.failure.users:
         names = case.ancestors(level)
         for facts in loops(level):
@@ -27,8 +32,40 @@ def computed_once(case: Case) -> Finding | None:
                 if name in facts.assigned or value is case.root or _is_namespace(value) or _acts(level, ancestor):
                     continue
                 nodes = [i for i in made_in(case.graph, value) if needs_saved(case.graph, i)]
-                if nodes and (not case.joints or set(nodes) & set(case.joints)):
-                    return _finding(case, level, facts, ancestor)
+                if not nodes or (joints and not set(nodes) & joints):
+                    continue
+                if not upstream or name in facts.outside or ancestor.read == facts.loop:
+                    return _of_container(case, level, ancestor, nodes) or _finding(case, level, facts, ancestor)
+    return None
+
+
+def computed_before(case: Case) -> Finding | None:
+    """Such a variable, from which a part is computed anew in the loop."""
+    return computed_once(case, upstream=True) if case.joints else None
+
+
+def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> Finding | None:
+    """It was put together from what a container keeps: to put it together again would not help."""
+    name, inside = ancestor.name, set(below(case.graph, nodes)) - set(nodes)
+    for tensor, held in results_held(case.failure.frames):
+        container = held.path.partition("[")[0]
+        if "[" not in held.path or container.partition(".")[0] == name or node_of(case.graph, tensor) not in inside:
+            continue
+        keeping = filled(case, container)
+        if keeping is not None:
+            return Finding(
+                "BS201",
+                "error",
+                f"{container} keeps results that were computed before the loop, and the first backward() has freed "
+                "their graph.",
+                (
+                    shown(keeping.place, f"keeps {keeping.value or 'it'}, still attached to its graph."),
+                    shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
+                    shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
+                ),
+                kept_detached(container, keeping),
+                source=str(keeping.place),
+            )
     return None
 
 
@@ -66,13 +103,14 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
         )
     origin = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
     use = shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
-    summed = _summed(case, level, ancestor)
+    summed = _summed(case, level, facts, ancestor)
+    among = f"in {name}" if type(level.value(name)) in (list, tuple, dict) else f"that come from {name}"
     return Finding(
         "BS201",
         "error",
         f"{name} is computed once, before the loop, and the first backward() has freed its graph."
         if not summed
-        else f"The losses in {name} share operations, and the first backward() has freed them.",
+        else f"The losses {among} share operations, and the first backward() has freed them.",
         (
             origin,
             *((use,) if ancestor.read != level.place else ()),
@@ -83,13 +121,26 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
     )
 
 
-def _summed(case: Case, level: Level, ancestor: Ancestor) -> str:
+def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:
     """What to do where the loop goes through a container of losses, and runs backward on each."""
     name, value = ancestor.name, level.value(ancestor.name)
+    loop = statement_at(level.body, *facts.loop.position) if level.body else None
     if type(value) not in (list, tuple, dict) or not any(each is case.root for each in results_in(value)):
-        return ""
+        if not isinstance(loop, ast.For) or level.body is None or not _runs_on(level, loop):
+            return ""
+        return f"Add the losses and call backward once, in place of the loop: on sum({level.body.text(loop.iter)})."
     every = f"{name}.values()" if type(value) is dict else name
     return f"Add the losses and call backward once, in place of the loop: sum({every}).backward()."
+
+
+def _runs_on(level: Level, loop: ast.For) -> bool:
+    """Whether the loop goes through losses, with backward on each, and no optimizer steps in it."""
+    target = dotted(loop.target) or ""
+    if level.body is None or level.receiver is None or not results_in(level.value(target)):
+        return False
+    steps = (each.line for each in optimizer_steps(level))
+    is_loss = target == level.receiver or target in ancestors(level.body, level.receiver, level.line)
+    return is_loss and not any(loop.lineno < line <= (loop.end_lineno or 0) for line in steps)
 
 
 def _otherwise(case: Case) -> str:
