@@ -114,7 +114,10 @@ for _ in range(2):
 """
         finding = watched(source)
         assert finding.source == at(source)
-        assert finding.fix == "Put it into memory detached: memory.append(h.detach())."
+        assert finding.fix == (
+            "If memory is to hold the results of one step only, empty it after each step. If it is to keep older ones, "
+            "put them into it detached: memory.append(h.detach())."
+        )
 
     def test_an_item_that_is_read_and_assigned(self):
         source = f"""{SETUP}

@@ -170,11 +170,18 @@ def follow(held: object, attributes: list[str]) -> object:
 
 
 def function_of(value: object) -> Any:
-    """Return the Python function that a call of `value` runs: a function, a method's, a module's `forward`; or None."""
+    """Return the Python function that a call of `value` runs: a method's, a module's `forward`, `__call__`; or None."""
     value = getattr(value, "__func__", value) if type(value).__name__ in ("method", "staticmethod") else value
     if type(value).__name__ == "function":
         return value
-    return method(type(value), "forward") if issubclass(type(value), torch.nn.Module) else None
+    return method(type(value), "forward" if issubclass(type(value), torch.nn.Module) else "__call__")
+
+
+def owner_of(value: object) -> object:
+    """Return the object that a call of `value` gives to its function as `self`; None for a plain function."""
+    if type(value).__name__ == "method":
+        return getattr(value, "__self__", None)
+    return None if issubclass(type(value), type) or type(value).__name__ == "function" else value
 
 
 def method(cls: type, name: str) -> Any:

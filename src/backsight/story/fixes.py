@@ -121,7 +121,8 @@ def _written_anew(changed: Changed) -> str | None:
     if body is None or statement is None or (changed.scene and changed.scene.call):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
-        return f"Collect the parts in a list, and join them after the loop: {name} = torch.stack(parts)."
+        joined = f"{name} = torch.stack(parts{_dim(statement)})"
+        return f"Collect the parts in a list, and join them after the loop: {joined}."
     if reads_itself(statement, name):
         return _from_copy(body, statement, name)
     instead = out_of_place(body, statement.lineno)
@@ -198,6 +199,15 @@ def _expression_anew(changed: Changed) -> str | None:
             new = changed.segment.replace(f".{method}(", f".{method[:-1]}(", 1)
             return f"Write {new} in place of {changed.segment}: that makes a new tensor."
     return None
+
+
+def _dim(statement: ast.stmt) -> str:
+    """Along which dimension the statement fills: `, dim=1` for `x[:, t] = ...`."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    index = target.slice if isinstance(target, ast.Subscript) else None
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    at = next((k for k, each in enumerate(parts) if not isinstance(each, ast.Slice)), 0)
+    return f", dim={at}" if at else ""
 
 
 def _fills(statement: ast.stmt, name: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backsight.source import Place, assignments, statement_at
-from backsight.source.body import expressions, statements
+from backsight.source.body import dotted, expressions, statements
 from backsight.story.failure import Failure, Level
 from backsight.story.scenes import called_function
 from backsight.story.sections import Section
@@ -60,7 +60,12 @@ def handed(failure: Failure, tensor: object) -> Handed | None:
 
 
 def _variable(level: Level, tensor: object) -> str:
-    """The variable that holds a tensor, else the item of a small list, tuple or dict of one."""
+    """What the running statement says for a tensor; else the variable that holds it, or a small list, tuple or dict
+    with it."""
+    written = (dotted(node) for node in expressions(level.statement)) if level.statement else ()
+    said = next((name for name in written if name and "." in name and level.value(name) is tensor), None)
+    if said:
+        return said
     every = [(name, value) for name, value in level.variables.items() if not name.startswith("_")]
     items = ((f"{name}[{key!r}]", each) for name, value in every for key, each in _items(value))
     return next((name for name, value in (*every, *items) if value is tensor), "")

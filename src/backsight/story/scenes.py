@@ -14,7 +14,7 @@ from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
-from backsight.story.failure import Level, function_of, method
+from backsight.story.failure import Level, function_of, method, owner_of
 from backsight.story.sections import MOST, Section, arguments, held_by, results_of, sections
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
@@ -134,7 +134,7 @@ def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
     name = dotted(call.func) or ""
     value = section.value(name)
     if value is not None:
-        return function_of(value), getattr(value, "__self__", None) if type(value).__name__ == "method" else None
+        return function_of(value), owner_of(value)
     owner = section.value(name.rpartition(".")[0]) if "." in name else None
     return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
 

@@ -17,7 +17,7 @@ from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, Level, follow, function_of, method
+from backsight.story.failure import Failure, Level, follow, function_of, method, owner_of
 
 MOST = 60
 
@@ -187,7 +187,7 @@ def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object,
     if issubclass(type(value), torch.nn.Module):
         yield from _forwards(value)
     elif value is not None:
-        yield function_of(value), getattr(value, "__self__", None) if type(value).__name__ == "method" else None
+        yield function_of(value), owner_of(value)
     elif "." in name:
         owner = section.value(name.rpartition(".")[0])
         yield method(owner if isinstance(owner, type) else type(owner), last), owner

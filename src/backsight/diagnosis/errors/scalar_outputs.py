@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 from collections.abc import Iterator
@@ -169,4 +170,6 @@ def _keeps_elements(section: Section, call: ast.Call) -> bool:
         return True
     name = dotted(call.func)
     loss = section.value(name) if name else None
+    if type(loss) is functools.partial and loss.keywords.get("reduction") == "none":
+        return True
     return issubclass(type(loss), torch.nn.Module) and (namespace(loss) or {}).get("reduction") == "none"

@@ -12,10 +12,10 @@ import torch
 
 from backsight.diagnosis.evidence.idle import parameter_at, trainable
 from backsight.naming import search
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import target_names
 from backsight.source.body import callee, dotted, expressions
-from backsight.source.leaf_last import element_last, leaf_last
+from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
@@ -67,6 +67,8 @@ def gradient_read(failure: Failure) -> Read | None:
 
 def made(held: Held) -> Made | None:
     """Where the tensor was made, as far as the functions that still run show it, and its class's methods."""
+    if (again := _made_in_loop(held)) is not None:
+        return again
     for body, name in _candidates(held):
         before = held.level.line if body is held.level.body else None
         for place in reversed(assignments(body, name, before=before)):
@@ -74,6 +76,25 @@ def made(held: Held) -> Made | None:
             if statement is not None and _may_make(statement, name):
                 return Made(place, leaf_last(body, name, place.line) or element_last(statement))
     return None
+
+
+def _made_in_loop(held: Held) -> Made | None:
+    """The statement of the loop that gave a result the name which stood for a leaf before: `x = x + step * x.grad`."""
+    body = held.level.body
+    facts = loop_facts(body, held.level.line) if body else None
+    if body is None or facts is None or held.text not in facts.carried or not held.is_result:
+        return None
+    before = assignments(body, held.text, before=facts.loop.line)
+    first = statement_at(body, *before[-1].position) if before else None
+    again = statement_at(body, *facts.carried[held.text][1].position)
+    if first is None or not asks_for_gradient(first) or leaf_last(body, held.text, first.lineno):
+        return None
+    if not isinstance(again, ast.Assign):
+        return None
+    value = body.text(again.value)
+    plain = isinstance(again.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    leaf = f"{held.text} = {value if plain else f'({value})'}.detach().requires_grad_()"
+    return Made(body.place(again), leaf)
 
 
 def _may_make(statement: ast.stmt, name: str) -> bool:

@@ -58,7 +58,7 @@ def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
         return input_without_grad(failure)
     scene = Scene(failure, _root(failure, int(match.group(1))))
     read = next((found for clue in CLUES if (found := clue(scene)) is not None), None)
-    if read is None or not (read.exact or scene.saw(read)):
+    if read is None or not (read.exact or scene.saw(read)) or scene.is_on_purpose(read):
         read = cut_as_seen(scene) or read
     return read or _unlocated(scene)
 

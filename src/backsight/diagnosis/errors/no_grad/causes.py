@@ -124,10 +124,18 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
             *((f"Other histories end at {listed([str(place) for place in others], 3)}.",) if others else ()),
             *(() if seen else (_from_text(suspect),)),
         ),
-        fix(culprit, scene.loss),
+        fix(culprit, scene.loss, _copied_later(scene, culprit)),
         source=str(culprit.cut.place),
         exact=seen,
     )
+
+
+def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
+    """The place where the numbers, kept in a list, were made into one tensor again."""
+    if not culprit.seen or culprit.cut.kind not in ("detach", "number"):
+        return None
+    copies = (each for each in scene.suspects if each.cut.kind == "copy" and each.cut.place != culprit.cut.place)
+    return next((each for each in copies if ".item()" in culprit.cut.expression), None)
 
 
 def _from_text(suspect: Suspect) -> str:

@@ -11,9 +11,11 @@ from backsight.source.definitions import gathers, values_of
 from backsight.story.sections import Section
 
 
-def fix(suspect: Suspect, loss: str) -> str:
-    """Return the fix for what a suspect does; never `loss.requires_grad_()`."""
-    return f"{_fix(suspect)} {silenced(loss)}"
+def fix(suspect: Suspect, loss: str, copied: Suspect | None = None) -> str:
+    """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went."""
+    names = operands(copied.section, copied.cut) if copied else []
+    also = f" Put torch.stack({names[0]}) in place of {copied.cut.expression}." if copied and names else ""
+    return f"{_fix(suspect)}{also} {silenced(loss)}"
 
 
 def silenced(loss: str) -> str:
@@ -147,7 +149,10 @@ def _of_block(suspect: Suspect) -> str:
     if suspect.cut.place.text.startswith("@"):
         return f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on what only evaluates."  # type: ignore[union-attr]  # a decorator stands on a function
     if "set_grad_enabled" in expression:
-        return f"Call backward only where the argument of {expression} is true: in training, not in evaluation."
+        return (
+            f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
+            "is training, see that it is true."
+        )
     if not suspect.inside and suspect.verdict:
         return f"Compute the loss outside of the {expression} block."
     if not suspect.inside:

@@ -18,6 +18,7 @@ from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, st
 from backsight.source.bindings import bound, uses
 from backsight.source.body import SCOPES, body_around, callee, expressions, statements
 from backsight.source.keeping import Keeping, keepings
+from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_module
@@ -159,7 +160,8 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"keeps it in {container}, still attached to its graph."))
     else:
-        put = keeping = None
+        keeping = keeping if keeping and expression(keeping.place.text) is not None else None
+        put = None
     here = _local(case, joint)
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
@@ -414,7 +416,10 @@ def kept_detached(container: str, keeping: Keeping) -> str:
     """What to do about results that a container keeps."""
     plain = keeping.value and simple(keeping.value) == keeping.value
     written = keeping.with_value(f"{keeping.value}.detach()") if plain else ""
-    return f"Put it into {container} detached: {written or 'append x.detach(), not x'}."
+    return (
+        f"If {container} is to hold the results of one step only, empty it after each step. If it is to keep older "
+        f"ones, put them into it detached: {written or 'append x.detach(), not x'}."
+    )
 
 
 def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
