@@ -149,9 +149,10 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         seen = next((each for each in weighed if each.loss == apart), None)
         read = ancestors(level.body, apart, line).get(through) if through else None
         where = read.read if read else seen.line.place if seen and seen.line else None
-        if not through or where is None or not (stands or seen):
+        if not through or not (seen or (stands and where)):
             continue
-        evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
+        if where:
+            evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
         fix = f"Compute {apart} from {through}.detach(): then its backward stays out of what made {through}."
         if stands:
             evidence.append(f"The step that follows {apart}.backward() does not train what made {through}.")
@@ -162,7 +163,9 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             fix += f" If {apart} is to train that as well, add the losses: {add}."
         if seen and seen.others:
             fix = f"Compute {apart} from {through}.detach(), and add the losses, which share more than that: {add}."
-        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(where))
+        return Finding(
+            "BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place)
+        )
     if part := _trains_a_part(case, level, place, shared):
         evidence.append(
             f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
