@@ -182,3 +182,13 @@ def test_a_failure_of_ours_is_ours():
         {}["key"]
     except KeyError as failure:
         assert roots.ours(failure) is failure
+
+
+def test_a_library_frame_that_a_caught_error_keeps_is_no_name_of_the_users() -> None:
+    scores = torch.ones(2, 3)
+    with pytest.raises(ValueError, match="batch_size") as caught:
+        torch.nn.functional.cross_entropy(scores, torch.zeros(5, dtype=torch.long))
+    held = weakref.ref(scores)
+    del scores
+    assert caught.tb is not None
+    assert [name for name in search([held()]).names[0] if name.scope == "cross_entropy"] == []
