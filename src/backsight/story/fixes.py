@@ -153,7 +153,8 @@ def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
     same = [each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)]
     also = f" Line {same[0]} needs the same." if len(same) == 1 else ""
     also = f" Lines {', '.join(map(str, same))} need the same." if len(same) > 1 else also
-    return f"Compute it from a copy: {new}.{also}"
+    first = f"If the operation that made {name} has saved it as well, begin with {name} = {name}.clone()."
+    return f"Compute it from a copy: {new}.{also} {first}"
 
 
 class _Copying(ast.NodeTransformer):
