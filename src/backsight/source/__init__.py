@@ -1,7 +1,7 @@
 """What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed.
 
-Offered to other rooms: `ancestry`, `bindings`, `body`, `cells`, `changes`, `cut_rules`, `definitions`, `in_place`,
-`keeping`, `leaf_last`, `out_of_place`.
+Offered to other rooms: `ancestry`, `bindings`, `body`, `cells`, `changes`, `choices`, `cut_rules`, `definitions`,
+`freezing`, `in_place`, `keeping`, `leaf_last`, `out_of_place`.
 """
 
 from backsight.source.bindings import assignments, rebinding

@@ -1,6 +1,6 @@
 """Recordings as tables in a terminal or a file: what there is, and one step of a run by module.
 
-Offered to other rooms: `cases`, `doctor`, `forecast`, `listing`, `printing`, `step`, `tree`, `verify`.
+Offered to other rooms: `cases`, `codes`, `doctor`, `forecast`, `listing`, `printing`, `step`, `tree`, `verify`.
 """
 
 from backsight.tables.commands import audit_run, export_run, list_runs, show_run
