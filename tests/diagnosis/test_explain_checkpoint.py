@@ -130,7 +130,7 @@ y.sum().backward()
 def test_a_tensor_of_another_dtype():
     finding = explained(OTHER_DTYPE)
     assert (
-        "The two runs part: as tensor 0 the first saved float32 of shape 3 as `self` of SinBackward0, the second "
+        "The two runs part, at tensor 0: the first saved float32 of shape 3, `self` of SinBackward0; the second saved "
         "float64 of shape 3." in finding.evidence
     )
     assert finding.source == at(OTHER_DTYPE)

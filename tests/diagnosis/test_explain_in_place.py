@@ -67,7 +67,7 @@ class TestTheExamples:
         )
         assert finding.source.endswith("14_view_inplace.py:21")
         assert "Line 22 would raise the same: height.exp_()" in finding.evidence
-        assert finding.fix == "Write width = width.exp(): that makes a new tensor."
+        assert finding.fix == "Write width = width.exp(): that makes a new tensor. Line 22 needs the same."
 
 
 class TestAChangedInput:

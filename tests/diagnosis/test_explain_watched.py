@@ -277,8 +277,8 @@ loss.backward()
 """
         finding = watched(source)
         assert (
-            "is where the two runs part: as tensor 1 the first saved float32 of shape 5×4 as `result` of ExpBackward0, "
-            "the second float32 of shape 5×4."
+            "is where the two runs part, at tensor 1: the first saved float32 of shape 5×4, `result` of ExpBackward0; "
+            "the second saved float32 of shape 5×4."
         ) not in evidence(finding)  # they are alike in shape: what can be told apart is what counts
         assert "is where the two runs part" in evidence(finding)
 

@@ -216,3 +216,17 @@ def test_a_wrapper_without_hooks_of_its_own_stands_for_the_optimizer_inside() ->
     assert stepping(Wrapper(Wrapper(inside))) is inside
     inside.register_step_post_hook(lambda *_: None)
     assert len(vars(inside)["_optimizer_step_post_hooks"]) == 1  # by which they are told apart
+
+
+def test_an_optimizer_inside_of_a_host_is_called_optimizer() -> None:
+    class Trainer:
+        def __init__(self, held: list[torch.optim.Optimizer]) -> None:
+            self._connector = type("Strategy", (), {"optimizers": held})()
+            self._own = held[0]
+
+    model = torch.nn.Linear(2, 1)
+    trainer = Trainer([torch.optim.SGD(model.parameters(), lr=0.1)])
+    assert list(survey((model(torch.ones(1, 2)).sum(),)).optimizers) == ["trainer._own"]
+    del trainer._own
+    inside = survey((model(torch.ones(1, 2)).sum(),))
+    assert list(inside.optimizers) == ["optimizer"] and owners(inside) == {"optimizer"}

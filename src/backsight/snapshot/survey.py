@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -28,6 +29,9 @@ from backsight.tape import (
 Optimizers = torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer] | None
 
 _T = TypeVar("_T")
+
+_PRIVATE = re.compile(r"\._\w+[.\[]")
+"""A private attribute that is gone through: `trainer._connector.strategy._optimizers[0]`, and not `self._optimizer`."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,14 @@ def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
 
 def _optimizers(found: Search) -> dict[str, torch.optim.Optimizer]:
     """Return the optimizers found; one that wraps another and shares its groups stands for both."""
-    own = [(o, name, groups(o)) for o, name in found.found if isinstance(o, torch.optim.Optimizer)]
+    own = [(o, _spoken(name), groups(o)) for o, name in found.found if isinstance(o, torch.optim.Optimizer)]
     outermost = {id(held): (o, name) for o, name, held in reversed(own)}
     return _by_path(outermost[key] for key in dict.fromkeys(id(held) for _, _, held in own))
+
+
+def _spoken(name: Name) -> Name:
+    """Return what to call an optimizer: only that, if one gets to it through the inside of a host alone."""
+    return replace(name, path="optimizer", text="optimizer") if _PRIVATE.search(name.path) else name
 
 
 def _by_path(found: Iterable[tuple[_T, Name]]) -> dict[str, _T]:

@@ -17,6 +17,7 @@ from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
+from backsight.text import listed
 
 _IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
@@ -150,11 +151,16 @@ def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
     assert isinstance(statement, ast.Assign)
     value = _Copying(name).visit(copy.deepcopy(statement.value))
     new = ast.unparse(ast.Assign(statement.targets, value, lineno=statement.lineno))
-    same = [each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)]
-    also = f" Line {same[0]} needs the same." if len(same) == 1 else ""
-    also = f" Lines {', '.join(map(str, same))} need the same." if len(same) > 1 else also
+    also = too([each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)])
     first = f"If the operation that made {name} has saved it as well, begin with {name} = {name}.clone()."
     return f"Compute it from a copy: {new}.{also} {first}"
+
+
+def too(lines: Sequence[int]) -> str:
+    """Say which other lines need what a fix says: ` Line 25 needs the same.`; empty if there are none."""
+    if not lines:
+        return ""
+    return f" Line{'s' * (len(lines) > 1)} {listed([*map(str, lines)])} need{'s' * (len(lines) == 1)} the same."
 
 
 class _Copying(ast.NodeTransformer):

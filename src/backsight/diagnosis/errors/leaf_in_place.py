@@ -17,6 +17,7 @@ from backsight.source.bindings import target_names, uses
 from backsight.source.body import blocks, callee, dotted, expressions, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure
+from backsight.story.fixes import too
 from backsight.story.memory import base_of, is_leaf, is_tensor, needs_gradient
 
 CODE = "BS205"
@@ -40,14 +41,15 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     made = _maker(found)
     lines = [shown(made, f"makes {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
-    lines += [f"Line {place.line} would raise the same: {place.text}" for place in _next_ones(found)]
+    others = _next_ones(found)
+    lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
     part = "part of it" if match[1] else "it"
     return Finding(
         CODE,
         "error",
         f"{found.label} is a leaf that requires grad, and this statement changes {part} in place.",
         tuple(lines),
-        case.fix,
+        case.fix + too([place.line for place in others]),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )

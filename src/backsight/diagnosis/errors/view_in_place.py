@@ -21,7 +21,7 @@ from backsight.source.body import Body, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
-from backsight.story.fixes import without_inplace
+from backsight.story.fixes import too, without_inplace
 from backsight.story.memory import base_of, is_leaf, is_tensor, maker_of, storage_of
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name
@@ -70,7 +70,8 @@ def _one_of_several(found: Written, op: str) -> Finding:
         shown(found.level.place, f"{how}."),
         "Views that are made together share one node of the graph: modifying one would modify the others.",
     ]
-    lines += [f"Line {place.line} would raise the same: {place.text}" for place in _next_ones(found, made)]
+    others = _next_ones(found, made)
+    lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
     several = f"one of several views that {by} made at once"
     if body and isinstance(maker, ast.For):
         several = f"one of the views that the loop takes of {body.text(maker.iter)}"
@@ -79,7 +80,8 @@ def _one_of_several(found: Written, op: str) -> Finding:
         "error",
         f"{name} is {several}, and this statement changes it in place.",
         tuple(lines),
-        _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else ""),
+        _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else "")
+        + too([place.line for place in others]),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )

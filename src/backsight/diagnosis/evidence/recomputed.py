@@ -36,9 +36,9 @@ class Difference:
     line: Line | None = None
 
     def __str__(self) -> str:
-        by = f" as `{self.field}` of {self.operation}" if self.operation else ""
-        then = self.second or "nothing any more"
-        return f"the two runs part: as tensor {self.position} the first saved {self.first}{by}, the second {then}."
+        of = f", `{self.field}` of {self.operation}" if self.operation else ""
+        then = f"the second saved {self.second}" if self.second else "the second saved no more"
+        return f"the two runs part, at tensor {self.position}: the first saved {self.first}{of}; {then}."
 
 
 def first_difference(failure: Failure) -> Difference | None:
