@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -221,7 +221,7 @@ def test_a_wrapper_without_hooks_of_its_own_stands_for_the_optimizer_inside() ->
 def test_an_optimizer_inside_of_a_host_is_called_optimizer() -> None:
     class Trainer:
         def __init__(self, held: list[torch.optim.Optimizer]) -> None:
-            self._connector = type("Strategy", (), {"optimizers": held})()
+            self._connector = SimpleNamespace(optimizers=held)
             self._own = held[0]
 
     model = torch.nn.Linear(2, 1)
@@ -229,4 +229,4 @@ def test_an_optimizer_inside_of_a_host_is_called_optimizer() -> None:
     assert list(survey((model(torch.ones(1, 2)).sum(),)).optimizers) == ["trainer._own"]
     del trainer._own
     inside = survey((model(torch.ones(1, 2)).sum(),))
-    assert list(inside.optimizers) == ["optimizer"] and owners(inside) == {"optimizer"}
+    assert (list(inside.optimizers), owners(inside)) == (["optimizer"], {"optimizer"})
