@@ -66,7 +66,7 @@ NUMBERS = [
         outside,
         lambda g, x: normalized(g, outside(x), root(x) + EPS),
         (normal(4, 6),),
-        "with another tensor in the derivative of sqrt in",
+        "in the place of the output in the derivative of sqrt in",
     ),
     (
         inside,

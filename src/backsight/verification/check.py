@@ -22,7 +22,7 @@ from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
 from backsight.verification.surrogates import declared
 from backsight.verification.together import Told, together
-from backsight.verification.trial import Pull, Wrong, tried
+from backsight.verification.trial import Pull, Wrong, is_rounding, tried
 from backsight.verification.variations import Variation, marked, variations
 from backsight.verification.written import Written, written
 
@@ -122,11 +122,24 @@ def _varied(pull: Pull, generator: torch.Generator) -> list[WrongGradient]:
             found = [_finding(point.operation, code, replace(explanation, severity="warning"))]
         else:
             positions = variation.point.wanted
-            asked = [each for each in trial.wrong if each.off > SMALL * sizes.get(positions[each.number], math.inf)]
+            asked = [
+                each
+                for each in trial.wrong
+                if each.off > SMALL * sizes.get(positions[each.number], math.inf) and not _is_rounding(each, generator)
+            ]
             found = together([_explained(each, False, None, generator) for each in asked])
         if found:
             return [_where(each, variation) for each in found]
     return []
+
+
+def _is_rounding(wrong: Wrong, generator: torch.Generator) -> bool:
+    try:
+        return is_rounding(wrong, generator)
+    except OutOfTime:
+        raise
+    except Exception:  # the backward may raise at any call
+        return False
 
 
 def _marked(point: Point, generator: torch.Generator) -> list[WrongGradient]:

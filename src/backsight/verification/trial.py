@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -34,6 +35,9 @@ GROUPS = 8
 
 MOST = 0.5
 """But no more of the size of the product: a wrong sign is seen in half precision too."""
+
+PARTINGS, PART = 4, 0.01
+"""How often grad_output is parted in two, and how much of a disagreement the gradients may not add up by."""
 
 FORWARD = "by forward mode"
 
@@ -232,6 +236,22 @@ def _judged_along(pull: Pull, number: int, generator: torch.Generator) -> Wrong 
 def _unseen(pull: Pull, number: int) -> float:
     """What a forward that saturates does not show: it is smaller than the rounding of numbers of its input's size."""
     return pull.point.eps * size_of(pull.point.inputs[number]) * max(float(u.norm()) for u in pull.us)
+
+
+def is_rounding(wrong: Wrong, generator: torch.Generator) -> bool:
+    """Whether the gradients of two parts of grad_output do not add up: small terms are lost beside large ones."""
+    pull = wrong.pull
+    whole = pull.gradients[wrong.number]
+    for _ in range(PARTINGS if whole is not None else 0):
+        masks = [torch.rand(u.shape, generator=generator).to(u.device) < 0.5 for u in pull.us]
+        rest: Any = whole
+        for side in (True, False):
+            us = [u.where(mask == side, 0.0) for u, mask in zip(pull.us, masks, strict=True)]
+            part = pulled(pull.point, us).gradients[wrong.number]
+            rest = rest if part is None else rest - part
+        if float(torch.linalg.vector_norm(rest)) > PART * wrong.off:
+            return True
+    return False
 
 
 def _is_unsteady(point: Point) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from backsight.verification.case import Case
+from backsight.verification.case import Case, Known
+from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.sizes import Factor, drawn_for
 from backsight.verification.hypotheses.sizes import told as of_sizes
@@ -18,6 +19,9 @@ from backsight.verification.trial import pulled
 
 FEWEST = 2
 """A single entry in a single draw is a factor of anything."""
+
+BESIDE, CLOSE = 0.05, 1e-4
+"""How far beside its values an input is moved, relative to their size, and how closely a gradient is then the same."""
 
 
 def wrong_step(case: Case) -> Explanation | None:
@@ -34,7 +38,7 @@ def wrong_step(case: Case) -> Explanation | None:
         )
     except Exception:  # the user's forward, outside of its Function
         return None
-    return None if mistake is None else _explanation(case, mistake)
+    return None if mistake is None or not _holds_beside(case, mistake) else _explanation(case, mistake)
 
 
 def _explanation(case: Case, mistake: Found) -> Explanation:
@@ -60,6 +64,29 @@ def _forward(case: Case) -> Callable[[torch.Tensor], Sequence[torch.Tensor]]:
         return made
 
     return forward
+
+
+def _holds_beside(case: Case, mistake: Found) -> bool:
+    """Whether a mistake explains the gradient at values beside these, too: of many candidates one may fit by chance."""
+    if mistake.again is None or Known.BACKWARD not in case.known:
+        return True
+    generator, there = torch.Generator().manual_seed(0), copy(case)
+    try:
+        inputs = [each + BESIDE * size_of(each) * drawn(each, generator) for each in case.point.inputs]
+        there.point = case.point.at(inputs)
+        us = drawn_for(case, there.point, generator)
+        given = pulled(there.point, us).gradients[case.number]
+        assert given is not None
+        size = float(given.abs().max())
+
+        def is_given(_: int, gradient: torch.Tensor) -> bool:
+            return torch.allclose(gradient, given, rtol=CLOSE, atol=CLOSE * size)
+
+        seen = [[us[k] for k in case.outputs]]
+        same = repeated(mistake, _forward(there), there.input, seen, [given], is_given, _arguments(there))
+    except Exception:  # the function leaves its domain there: nothing can be said
+        return True
+    return same is not None
 
 
 def _factor(case: Case, mistake: Found) -> Factor:

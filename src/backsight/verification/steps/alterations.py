@@ -112,7 +112,7 @@ def softmax_along_another_dimension(step: Step, number: int) -> torch.Tensor | N
 
 def input_for_output(step: Step, number: int) -> torch.Tensor | None:
     """A derivative that is written in terms of the output, with the input in its place."""
-    slope, x = _OF_OUTPUT.get(step.name), step.operand(0)
+    slope, x = OF_OUTPUT.get(step.name), step.operand(0)
     if step.name == "softmax" and x is not None and not number:
         dim, values = step.args[1] if len(step.args) > 1 else step.kwargs["dim"], x.detach()
         return pulled(step.result.detach(), x, lambda u: values * (u - (u * values).sum(dim, keepdim=True)))
@@ -252,6 +252,24 @@ def along_another_dimension(step: Step, number: int) -> torch.Tensor | None:
     return pulled(y.detach(), x, lambda u: pull(u).mT)
 
 
+def exclusive(step: Step, number: int) -> torch.Tensor | None:
+    """A running sum without the entry itself."""
+    x = step.operand(0)
+    if number or x is None or step.name != "cumsum":
+        return None
+    other = step.result - x
+    return step.result.detach() + (other - other.detach())
+
+
+def exclusive_and_not_transposed(step: Step, number: int) -> torch.Tensor | None:
+    """A running sum without the entry itself, from the wrong end."""
+    x = step.operand(0)
+    if number or x is None or step.name != "cumsum":
+        return None
+    pull = Pull(step, 0, x)
+    return pulled(step.result.detach(), x, lambda u: pull.push(u.contiguous()) - u)
+
+
 def exchanged(step: Step, number: int) -> torch.Tensor | None:
     """The derivatives of two operands exchanged."""
     first = 1 if step.name == "where" else 0
@@ -348,7 +366,7 @@ _ARRANGING = frozenset({
 })
 # fmt: on
 
-_OF_OUTPUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+OF_OUTPUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tanh": lambda y: 1 - y * y,
     "sigmoid": lambda y: y * (1 - y),
     "exp": lambda y: y,
@@ -383,7 +401,7 @@ def with_stand_in(step: Step, number: int, other: torch.Tensor) -> torch.Tensor 
 
 def with_output(step: Step, number: int, other: torch.Tensor) -> torch.Tensor | None:
     """The derivative of a step in terms of its output, with another tensor in the place of that."""
-    slope, x = _OF_OUTPUT.get(step.name), step.operand(0)
+    slope, x = OF_OUTPUT.get(step.name), step.operand(0)
     if number or slope is None or x is None or other.shape != x.shape or other.dtype != x.dtype:
         return None
     return _with_slope(step, x, slope(other.detach()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,8 +77,8 @@ def silu(input: torch.Tensor) -> Any:
 
 @composed
 def gelu(input: torch.Tensor, *, approximate: str = "none") -> Any:
-    if approximate != "none":
-        raise TypeError
+    if approximate == "tanh":
+        return 0.5 * input * (1 + torch.tanh((2 / math.pi) ** 0.5 * (input + 0.044715 * input**3)))
     return input * (0.5 * (1 + torch.erf(input / 2**0.5)))
 
 

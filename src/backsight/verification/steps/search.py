@@ -15,7 +15,6 @@ from backsight.verification.steps.alterations import (
     exponent,
     left_out,
     passed_on,
-    with_output,
     with_stand_in,
     without,
 )
@@ -31,7 +30,9 @@ from backsight.verification.steps.places import (
     taken,
     with_integer,
 )
+from backsight.verification.steps.replay import OPERANDS, Forward, run_stepwise
 from backsight.verification.steps.step import Step, Stepping
+from backsight.verification.steps.substitutions import Substitutions
 from backsight.verification.steps.table import (
     ALTERATIONS,
     EARLIER,
@@ -47,25 +48,18 @@ from backsight.verification.steps.table import (
     REVERSED,
     SCALED,
     SCALED_BOTH,
-    STAND_IN,
     TAKEN,
     UP_TO,
     WHOLE,
-    Alteration,
 )
 from backsight.verification.steps.telling import Found, named, operand
 from backsight.verification.wording import number as shown
 from backsight.verification.wording import times
 
-Forward = Callable[[torch.Tensor], Sequence[torch.Tensor]]
-"""Runs a forward with one input given; returns its outputs."""
-
 SECONDS = 2.5
 """Processor time for all of it: what explains most, and costs least, is tried first."""
 
-MOST_STEPS = 60
 MOST_PAIRED = 20
-OPERANDS = 3
 MOST_DIMENSIONS = 6
 
 LARGEST = 1 << 20
@@ -92,28 +86,11 @@ def found(
         is_given: whether a gradient is, closely enough, the one given for draw number k.
         arguments: the tensors that forward got, by name.
     """
-    search = _Search(forward, x, draws, given, is_given, arguments, time.thread_time() + SECONDS)
-    ways = (
-        search.by_table,
-        search.as_a_whole,
-        search.up_to,
-        search.by_factor,
-        search.by_paths,
-        search.by_intermediate,
-        search.by_constant,
-        search.by_mask,
-        search.by_place,
-        search.by_order,
-        search.by_numbers,
-        search.by_run,
-        search.by_carried,
-        search.by_integer,
-        search.in_two_steps,
-        search.by_common_factor,
-        search.by_output,
-        search.by_stand_in,
-    )
-    return next((mistake for way in ways if (mistake := way()) is not None), None)
+    asked = (forward, x, draws, given, is_given, arguments, time.thread_time() + SECONDS)
+    search = _Search(*asked)
+    if (mistake := search.first()) is None and search.idle:
+        mistake = _Search(*asked, cut=search.idle).first()
+    return mistake
 
 
 def repeated(
@@ -125,11 +102,13 @@ def repeated(
     is_given: Callable[[int, torch.Tensor], bool],
     arguments: Mapping[str, torch.Tensor],
 ) -> Found | None:
-    """Return a mistake of the table that was found with another input of the same forward, if it explains this one."""
-    if mistake.alteration not in ALTERATIONS:
+    """Return a mistake that was found with another input or other values of a forward, if it explains this gradient."""
+    if mistake.alteration not in ALTERATIONS and mistake.again is None:
         return None
-    search = _Search(forward, x, draws, given, is_given, arguments, time.thread_time() + SECONDS)
-    return search.again(mistake)
+    asked = (forward, x, draws, given, is_given, arguments, time.thread_time() + SECONDS)
+    search = _Search(*asked)
+    same = search.again(mistake)
+    return same or (_Search(*asked, cut=search.idle).again(mistake) if search.idle else None)
 
 
 def factor_of(
@@ -146,30 +125,36 @@ def factor_of(
 LEFT_OUT = next(each for each in ALTERATIONS if each.alter is left_out)
 
 
-class _Search:
+class _Search(Substitutions):
     """The ways to alter a forward, the simplest first, until the time is over."""
 
-    def __init__(
-        self,
-        forward: Forward,
-        x: torch.Tensor,
-        draws: Any,
-        given: Sequence[torch.Tensor],
-        is_given: Any,
-        arguments: Mapping[str, torch.Tensor],
-        end: float,
-    ):
-        self._forward, self._x, self._draws, self._is_given, self._end = forward, x, draws, is_given, end
-        self._all_given, self._given, self._arguments = given, given[0], arguments
-        plain = Stepping()
-        outputs, leaf = _run_stepwise(plain, forward, x)
-        self._right = [_gradient(outputs, leaf, us) for us in draws]
-        self._runs = plain.runs
-        self._names: dict[Hashable, str] = {}
-        self._in_order = (*plain.constants.values(), *plain.steps.values())
-        # The last ones first: what is computed from others is nearer to what somebody calls a step.
-        self._steps = dict(reversed(list(plain.steps.items())[-MOST_STEPS:]))
-        self._constants = dict(list(plain.constants.items())[-MOST_STEPS:])
+    def first(self) -> Found | None:
+        """The first alteration that explains the gradient."""
+        ways = (
+            self.by_table,
+            self.as_a_whole,
+            self.up_to,
+            self.by_factor,
+            self.by_paths,
+            self.by_intermediate,
+            self.by_constant,
+            self.by_mask,
+            self.by_place,
+            self.by_order,
+            self.by_numbers,
+            self.by_run,
+            self.by_carried,
+            self.by_integer,
+            self.by_index,
+            self.by_set,
+            self.in_two_steps,
+            self.by_common_factor,
+            self.by_output,
+            self.by_stand_in,
+            self.by_branch,
+            self.by_two_factors,
+        )
+        return next((mistake for way in ways if (mistake := way()) is not None), None)
 
     def by_table(self) -> Found | None:
         """One step, with a mistake of the table."""
@@ -181,6 +166,8 @@ class _Search:
 
     def again(self, mistake: Found) -> Found | None:
         """A mistake that was found with another input."""
+        if mistake.again is not None:
+            return mistake.again(self)
         alteration, key, number = mistake.alteration, mistake.step.key, mistake.operand
         if key in self._steps and self._fits_altered((key,), alteration.alter, number):
             return Found(alteration, self._steps[key], number, self._in_order)
@@ -262,7 +249,7 @@ class _Search:
         last = next(iter(self._steps.values()), None)
         if last is None or any(len(us) != 1 or us[0].shape != self._x.shape for us in self._draws):
             return None
-        outputs, leaf = _run_stepwise(Stepping(), self._forward, self._x)
+        outputs, leaf = run_stepwise(Stepping(cut=self._cut), self._forward, self._x)
         u = torch.zeros_like(outputs[0]).requires_grad_()
         (pulled,) = torch.autograd.grad(outputs[0], leaf, u, create_graph=True)
         if not pulled.requires_grad:
@@ -290,27 +277,6 @@ class _Search:
             numbers = {a: first, b: second}
             if a != b and self._fits_altered((a, b), lambda step, _, at=numbers: without(step, at[step.key]), 0):
                 return Found(LEFT_OUT, self._steps[b], second, self._in_order, beside=self._steps[a])
-        return None
-
-    def by_stand_in(self) -> Found | None:
-        """One step, differentiated with another tensor of the same shape."""
-        known = list(self._known())
-        for key, number in self._operands():
-            for name, other in known:
-                if self._fits_altered((key,), lambda step, k, other=other: with_stand_in(step, k, other), number):
-                    return Found(STAND_IN, self._steps[key], number, self._in_order, words={"stand_in": name})
-        return None
-
-    def by_output(self) -> Found | None:
-        """The derivative of a step in terms of its output, with another tensor for that: a deviation and its eps."""
-        known = list(self._known())
-        for key, step in self._steps.items():
-            for name, other in known:
-                if other is step.result or with_output(step, 0, other) is None:
-                    continue
-                if self._fits_altered((key,), lambda each, k, other=other: with_output(each, k, other), 0):
-                    words = {"stand_in": name, "operand": "the output"}
-                    return Found(STAND_IN, step, 0, self._in_order, words=words)
         return None
 
     def by_mask(self) -> Found | None:
@@ -430,17 +396,6 @@ class _Search:
                     return Found(OF_RUN, self._steps[key], number, self._in_order, words=words)
         return None
 
-    def _named(self, step: Step) -> str:
-        if step.key not in self._names:
-            self._names[step.key] = named(step, self._in_order)
-        return self._names[step.key]
-
-    def _known(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """What a backward may have at hand: the input and the results of steps."""
-        yield from ((f"`{name}`", each) for name, each in self._arguments.items())
-        for step in self._steps.values():
-            yield f"the result of {self._named(step)}", step.result
-
     def by_constant(self) -> Found | None:
         """Something that forward computes without the input, such as a target, in the form that it had before."""
         for key, step in self._constants.items():
@@ -451,69 +406,9 @@ class _Search:
             for name, other in (*own, *given, *earlier):
                 if other is step.result or other.shape != step.result.shape or other.dtype != step.result.dtype:
                     continue
-                if self._fits_altered((key,), lambda *_, other=other: other.detach(), 0):
+                if self._fits_altered((key,), lambda *_, other=other: other.detach().clone(), 0):
                     return Found(EARLIER, step, 0, self._in_order, words={"stand_in": name})
         return None
-
-    def _operands(self) -> Iterator[tuple[Hashable, int]]:
-        for key, step in self._steps.items():
-            for number in range(min(OPERANDS, max(1, len(step.args)))):
-                yield key, number
-
-    def _gradients(self, keys: Sequence[Hashable], alter: Any, number: int) -> list[torch.Tensor] | None:
-        """Return the gradients with some steps altered; None where they cannot be."""
-        if time.thread_time() > self._end:
-            return None
-        try:
-            return list(self._altered(keys, alter, number))
-        except Exception:  # an operation may refuse what it is altered to
-            return None
-
-    def _altered(
-        self, keys: Sequence[Hashable], alter: Any, number: int, of_input: bool = False
-    ) -> Iterator[torch.Tensor]:
-        """Yield the gradients with some steps altered, or what these steps are given: the input itself."""
-        leaf = self._x.detach().clone().requires_grad_()
-        beside = (leaf - leaf.detach()) if of_input else 0
-        stepping = Stepping(frozenset(keys), lambda step: _plus(alter(step, number), beside))
-        outputs, leaf = _run_stepwise(stepping, self._forward, self._x, leaf)
-        if not stepping.altered:
-            raise ValueError("the alteration applies to none of these steps")
-        yield from (_gradient(outputs, leaf, us) for us in self._draws)
-
-    def _applies(self, alteration: Alteration, key: Hashable, number: int) -> bool:
-        """Whether a step can be altered so: that costs less than another forward."""
-        if time.thread_time() > self._end:
-            return False
-        try:
-            with torch.enable_grad():
-                return alteration.alter(self._steps[key], number) is not None
-        except Exception:  # an operation may refuse what it is altered to
-            return False
-
-    def _fits_altered(self, keys: Sequence[Hashable], alter: Any, number: int, of_input: bool = False) -> bool:
-        """Whether some steps altered give what is given; the second draw is only asked for if the first fits."""
-        if time.thread_time() > self._end:
-            return False
-        try:
-            found = self._altered(keys, alter, number, of_input)
-            return all(self._is_given(k, each) for k, each in enumerate(found))
-        except Exception:  # an operation may refuse what it is altered to
-            return False
-
-    def _fits(self, gradients: list[torch.Tensor] | None) -> bool:
-        return gradients is not None and all(self._is_given(k, each) for k, each in enumerate(gradients))
-
-    def _factor(
-        self, lacking: Sequence[torch.Tensor], whole: Sequence[torch.Tensor], same: bool = False
-    ) -> float | None:
-        """What the part that is lacking would have to be multiplied by, as the gradient that is given tells."""
-        part = whole[0] - lacking[0]
-        size = float((part.conj() * part).real.sum())
-        if not size:
-            return None
-        factor = float((part.conj() * (self._given - lacking[0])).real.sum()) / size
-        return None if abs(factor) < 1e-6 or (abs(factor - 1) < 1e-6 and not same) else factor
 
 
 def _counted(given: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[float, float]:
@@ -621,32 +516,10 @@ def _stride(step: Step, dimension: int) -> int:
     return int(gaps) if gaps.numel() == 1 else 0
 
 
-def _plus(altered: torch.Tensor | None, beside: Any) -> torch.Tensor | None:
-    return altered if altered is None or isinstance(beside, int) else altered + beside
-
-
-def _run_stepwise(
-    stepping: Stepping, forward: Forward, x: torch.Tensor, leaf: torch.Tensor | None = None
-) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
-    leaf = x.detach().clone().requires_grad_() if leaf is None else leaf
-    with torch.enable_grad(), stepping:
-        return forward(leaf.clone()), leaf
-
-
-def _gradient(outputs: Sequence[torch.Tensor], x: torch.Tensor, us: Sequence[torch.Tensor]) -> torch.Tensor:
-    pairs = [(each, u) for each, u in zip(outputs, us, strict=True) if each.requires_grad]
-    if not pairs:
-        return torch.zeros_like(x)
-    (gradient,) = torch.autograd.grad(
-        [y for y, _ in pairs], x, [u for _, u in pairs], retain_graph=True, allow_unused=True
-    )
-    return torch.zeros_like(x) if gradient is None else gradient
-
-
 def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[tuple[str, float]]:
     """Return the numbers that a forward multiplies and divides by, each with what it does."""
     stepping = Stepping()
-    _run_stepwise(stepping, forward, x)
+    run_stepwise(stepping, forward, x)
     found = []
     for step in reversed(stepping.steps.values()):
         if (power := exponent(step)) is not None:
@@ -660,7 +533,7 @@ def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[
 def last_step(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> str:
     """Return the name of the step that makes the output of a forward; "" where that is none."""
     stepping = Stepping()
-    outputs, _ = _run_stepwise(stepping, forward, x)
+    outputs, _ = run_stepwise(stepping, forward, x)
     return next((step.name for step in stepping.steps.values() if step.result is outputs[0]), "")
 
 

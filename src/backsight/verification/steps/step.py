@@ -17,6 +17,8 @@ from backsight.source.body import column_at
 from backsight.verification._torch import FOLDER
 from backsight.verification.steps.composed import COMPOSED
 
+INDICES = (torch.int64, torch.int32)
+
 _HERE = __file__
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
@@ -64,18 +66,26 @@ Alter: TypeAlias = Callable[[Step], torch.Tensor | None]
 class Stepping(TorchFunctionMode):
     """Runs the steps of a forward, those with some `keys` altered; `steps` are the last ones with each key.
 
-    `runs` are all of them. `constants` are those whose result carries no gradient, such as a target in another form.
+    `runs` are all of them. `constants` are those whose result carries no gradient, such as a target in another form,
+    `integers` those that make indices. Steps in `cut` are numbers: a maximum that only keeps exp from overflowing.
 
     Common compositions, such as a softmax, are run in the steps that they stand for.
     """
 
-    def __init__(self, keys: frozenset[Hashable] = frozenset(), alter: Alter | None = None):
+    def __init__(
+        self,
+        keys: frozenset[Hashable] = frozenset(),
+        alter: Alter | None = None,
+        cut: frozenset[Hashable] = frozenset(),
+    ):
         super().__init__()
         self.steps: dict[Hashable, Step] = {}
         self.runs: dict[Hashable, list[Step]] = {}
         self.constants: dict[Hashable, Step] = {}
+        self.integers: dict[Hashable, Step] = {}
         self.altered = 0
         self._keys = keys
+        self._cut = cut
         self._alter = alter
         self._made_by: dict[int, Step] = {}
         self._within: list[str] = []
@@ -86,14 +96,37 @@ class Stepping(TorchFunctionMode):
         kwargs = kwargs or {}
         name = _name(func)
         result = self._made(func, _composition(func, name), args, kwargs)
+        frame = sys._getframe(1)
+        if type(result).__module__ == "torch.return_types":  # the largest values, and where they are
+            first, *others = result
+            return type(result)(
+                (self._ran(frame, name, lambda *a, **k: func(*a, **k)[0], args, kwargs, first), *others)
+            )
         if not isinstance(result, torch.Tensor) or _in_place(func, args, result):
             return result
-        if not result.requires_grad and not result.is_floating_point():
-            return result
-        frame = sys._getframe(1)
+        return self._ran(frame, name, func, args, kwargs, result)
+
+    def _ran(
+        self,
+        frame: FrameType,
+        name: str,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: torch.Tensor,
+    ) -> torch.Tensor:
+        """Keep a step that ran; return its result, or the one that it is altered to."""
         if name == "clone" and frame.f_code.co_filename.startswith(_OWN):  # of the input: no step of the forward
             return result
+        is_index = result.dtype in INDICES
+        if not result.requires_grad and not result.is_floating_point() and not is_index:
+            return result
         key, place = _place(frame, name)
+        if is_index:
+            self.integers[key] = Step(name, func, args, kwargs, result, key, place)
+            return result
+        if key in self._cut:
+            result = result.detach()
         runs = self.runs.setdefault(key, [])
         within = self._within[-1] if self._within else ""
         step = Step(name, func, args, kwargs, result, key, place, len(runs), within, self._origin)
@@ -169,5 +202,5 @@ def _place(frame: FrameType | None, name: str) -> tuple[Hashable, tuple[str, int
     return tuple(chain), line
 
 
-RUN = "_run_stepwise"
+RUN = "run_stepwise"
 """The name of the function below which steps are told apart."""

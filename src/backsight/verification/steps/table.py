@@ -13,6 +13,8 @@ from backsight.verification.steps.alterations import (
     constant,
     divisor_not_squared,
     exchanged,
+    exclusive,
+    exclusive_and_not_transposed,
     exponent_kept,
     exponent_left_out,
     flipped,
@@ -396,6 +398,21 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "grad[index] = grad_output overwrites; grad.index_add_(0, index, grad_output), or scatter_add_, adds.",
     ),
     Alteration(
+        "BS405",
+        exclusive,
+        "as if {step} left out the entry itself",
+        "Entry i of {step} is a sum up to entry i, that one included; the gradient of entry j is a sum from entry j "
+        "on, that one included.",
+        "Include the entry itself: grad.flip(dim).cumsum(dim).flip(dim), or total - grad.cumsum(dim) + grad.",
+    ),
+    Alteration(
+        "BS405",
+        exclusive_and_not_transposed,
+        "with a sum up to the entry before in the derivative of {step}",
+        "The gradient of entry j is a sum from entry j on, that one included.",
+        "Sum from the other end: grad.flip(dim).cumsum(dim).flip(dim).",
+    ),
+    Alteration(
         "BS406",
         along_another_dimension,
         "with the gradient of {step} spread along the wrong dimension",
@@ -538,8 +555,76 @@ EARLIER = Alteration(
 STAND_IN = Alteration(
     "BS416",
     skipped,
-    "with another tensor in the derivative of {step}",
+    "with {stand_in} in the place of {old} in the derivative of {step}",
     "With {stand_in} in the place of {operand} of {step}, the returned gradient is reproduced.",
-    "Save the tensor that {step} got.",
+    "Save the tensor that {step} got, and use it in backward.",
 )
 """A derivative computed from the wrong saved tensor."""
+
+OF_OUTPUT_OTHER = Alteration(
+    "BS416",
+    skipped,
+    "with {stand_in} in the place of the output in the derivative of {step}",
+    "That derivative is written in terms of the output; with {stand_in} in the place of {where}, the returned gradient "
+    "is reproduced.",
+    "Save what {step} returned, and use it in backward.",
+)
+
+AT_INDEX = Alteration(
+    "BS405",
+    skipped,
+    "with {stand_in} in the place of {old} in the derivative of {step}",
+    "Forward has {old} there; with {stand_in}, the returned gradient is reproduced.",
+    "Use {old} in backward where forward uses it.",
+)
+"""Another tensor of integers for an index."""
+
+READ_AT_INDEX = Alteration(
+    "BS405",
+    skipped,
+    "with {stand_in} in the place of {old} in the derivative of {step}",
+    "Forward reads at {old} in {origin}; with what stands at {stand_in}, the returned gradient is reproduced.",
+    "Read at {old} in backward where forward does.",
+)
+
+FORWARD_AT_INDEX = Alteration(
+    "BS405",
+    skipped,
+    "as if {step} took its entries at {stand_in}, and not at {old}",
+    "With the entries that stand at {stand_in} in what follows, the returned gradient is reproduced.",
+    "Read at {old} in backward where forward does.",
+)
+
+OTHER_SUM = Alteration(
+    "BS406",
+    skipped,
+    "with a {kind} over {dimensions} in the derivative of {step}",
+    "{operand} of {step} is a {kind} of other entries; with a {kind} over {dimensions} in its derivative, the returned "
+    "gradient is reproduced.",
+    "Sum over the same entries as forward: with the same dim, or by the same index, as in "
+    "zeros.index_add(0, index, grad)[index].",
+)
+"""A sum over all entries in the place of one over those of a row, or of one index."""
+
+OTHER_NORM = OTHER_SUM._replace(
+    evidence="The divisor of {step} is a sum of other entries: with a sum over {dimensions} in "
+    "(grad - (grad * output).sum()) / divisor, the returned gradient is reproduced."
+)
+
+SCALED_APART = Alteration(
+    "BS404",
+    left_out,
+    "as if the derivative of {step} were {factor} what it is, and that of {other} {second}",
+    "With these two factors, the returned gradient is reproduced.",
+    "Multiply the first part by {inverse}, and the second by {inverse_of_second}.",
+)
+"""Two derivatives, each off by a factor of its own."""
+
+
+def on_one_way(alteration: Alteration) -> Alteration:
+    """Say that a mistake is made on one of several ways back alone."""
+    return alteration._replace(
+        title=alteration.title + ", on the way through {way} alone",
+        evidence="The gradient goes back from there on several ways; with that mistake on this one, and none on the "
+        "others, the returned gradient is reproduced.",
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -25,6 +26,8 @@ class Found:
     beside: Step | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     factor: float | None = None
+    again: Callable[[Any], Found | None] | None = None
+    """Searches for the same mistake elsewhere; None of those in the table."""
 
     def told(self, argument: str) -> tuple[str, str, str]:
         """Return title, evidence and fix."""
