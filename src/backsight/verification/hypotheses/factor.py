@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
+from typing import NamedTuple
 
 import torch
 
-from backsight.verification.case import Case
+from backsight.verification.case import Case, Known
+from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.sizes import NO_SIZE, told, whole_factor
+from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, told, whole_factor
 from backsight.verification.steps import numbers_in
 from backsight.verification.wording import number, times
+
+NEAR = 0.05
+"""How far beside its values an input is moved, relative to their size."""
 
 
 def constant_factor(case: Case) -> Explanation | None:
@@ -30,8 +36,10 @@ def constant_factor(case: Case) -> Explanation | None:
         f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one; "
         f"the largest is {number(got)} and must be {number(right)}."
     ]
-    evidence += _reasons(case, factor)
-    fix = f"Multiply the gradient of `{case.argument}` by {times(1 / factor, words=False)}."
+    reasons, number_ = _reasons(case, factor)
+    evidence += reasons
+    by = times(1 / factor, words=False)
+    fix = f"{number_.undone if number_ else f'Multiply the gradient of `{case.argument}` by {by}'}."
     return Explanation(
         f"{case.subject} returns {times(factor)} the right gradient for `{case.argument}`.", tuple(evidence), fix
     )
@@ -54,36 +62,75 @@ def factor_of(case: Case) -> float | None:
     return float(ratio)
 
 
-def _reasons(case: Case, factor: float) -> list[str]:
+class Named(NamedTuple):
+    """A number that a factor is: what is said of it, and how a gradient is mended."""
+
+    told: str
+    undone: str
+
+
+def _reasons(case: Case, factor: float) -> tuple[list[str], Named | None]:
     """Say what a factor is: a size, or a number of forward; nothing where it may be one or the other."""
-    sizes, constant = told(case, factor, whole_factor(case))
-    numbers = _of_forward(case, factor) if constant else ""
-    return [*(each for each in sizes if each != NO_SIZE), numbers] if numbers else sizes
+    measured = whole_factor(case)
+    sizes, constant = told(case, factor, measured)
+    number_ = of_forward(case, factor, measured) if constant else None
+    return ([*(each for each in sizes if each != NO_SIZE), number_.told] if number_ else sizes), number_
 
 
-def _of_forward(case: Case, factor: float) -> str:
-    """Say which numbers that forward computes with a factor is, or which argument of one entry."""
+def of_forward(case: Case, factor: float, measured: Factor) -> Named | None:
+    """Say which number of a forward a factor is: one that it multiplies with or computes, or an argument of one entry.
+
+    It must be so at values beside these, too.
+    """
     try:
-        known = [*_arguments(case), *numbers_in(case.run, case.input)]
+        known = _numbers(case)
+        beside = _beside(case, measured)
     except Exception:  # the user's forward, outside of its Function
-        return ""
+        return None
+    elsewhere, there = beside or ({}, factor)
     for powers in _POWERS:
-        names = [
-            (text.format(name), value)
+        found = [
+            (text, name, value, power)
             for power, text in powers.items()
             for name, value in dict.fromkeys(known)
-            if _is(factor, value, power)
+            if _is(factor, value, power) and _is(there, elsewhere.get(name, value), power)
         ]
-        if len(names) == 1 and names[0][0].startswith("one over the exponent") and names[0][1] == 2:
-            return "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten."
+        names = [text.format(name) for text, name, _, _ in found]
+        if len(names) == 1 and names[0].startswith("one over the exponent") and found[0][2] == 2:
+            return Named("Half is what remains when the 2 of d(x²)/dx = 2x is forgotten.", _undone(case, "2", -1))
         if len(names) == 1:
-            return f"That is {names[0][0]}, which is {number(names[0][1])}."
+            _, name, value, power = found[0]
+            return Named(f"That is {names[0]}, which is {number(value)}.", _undone(case, name, power))
         if names:
-            return f"{times(factor, words=False).removesuffix(' times')} is {', and '.join(name for name, _ in names)}."
-    return ""
+            which = times(factor, words=False).removesuffix(" times")
+            changing = [(name, power) for _, name, value, power in found if elsewhere.get(name, value) != value]
+            return Named(f"{which} is {', and '.join(names)}.", _undone(case, *(changing or [(which, 1)])[0]))
+    return None
+
+
+def _undone(case: Case, name: str, power: int) -> str:
+    how = "Multiply" if power < 0 else "Divide"
+    square = "the square of " * (abs(power) == 2)
+    return f"{how} the gradient of `{case.argument}` by {square}{name}"
+
+
+def _beside(case: Case, measured: Factor) -> tuple[dict[str, float], float] | None:
+    """The numbers of forward at values beside these, and the factor there; None where it is not the same everywhere."""
+    if Known.BACKWARD not in case.known:
+        return None
+    generator, there = torch.Generator().manual_seed(0), copy(case)
+    there.point = case.point.at([each + NEAR * size_of(each) * drawn(each, generator) for each in case.point.inputs])
+    factor = measured(there.point)
+    return None if factor is None else (dict(_numbers(there)), factor)
+
+
+def _numbers(case: Case) -> list[tuple[str, float]]:
+    return [*_arguments(case), *_functions(case), *numbers_in(case.run, case.input)]
 
 
 _POWERS = ({1: "{}", -1: "one over {}"}, {2: "the square of {}", -2: "one over the square of {}"})
+
+_FUNCTIONS = (torch.exp, torch.log, torch.sqrt, torch.sigmoid, torch.tanh, torch.cos, torch.sin)
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, float]]:
@@ -91,8 +138,16 @@ def _arguments(case: Case) -> Iterator[tuple[str, float]]:
     for position, each in enumerate(case.point.values):
         single = isinstance(each, torch.Tensor) and each.numel() == 1 and each.is_floating_point()
         if single and abs(float(each)) not in (0.0, 0.5, 1.0, 2.0):
-            yield f"`{case.operation.argument(position)}`", float(each)
+            name = case.operation.argument(position)
+            yield f"`{name}`", float(each)
+
+
+def _functions(case: Case) -> Iterator[tuple[str, float]]:
+    """The values of common functions of the arguments of one entry."""
+    for name, value in _arguments(case):
+        for function in _FUNCTIONS:
+            yield f"{function.__name__}({name})", float(function(torch.tensor(value, dtype=torch.float64)))
 
 
 def _is(factor: float, value: float, power: int) -> bool:
-    return bool(value) and abs(value) != 1 and abs(factor / value**power - 1) < 1e-5
+    return bool(value) and math.isfinite(value) and abs(value) != 1 and abs(factor / value**power - 1) < 1e-5

@@ -11,7 +11,8 @@ import torch
 from backsight.verification.case import Case, Known
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.sizes import Factor, drawn_for
+from backsight.verification.hypotheses.factor import of_forward
+from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, drawn_for
 from backsight.verification.hypotheses.sizes import told as of_sizes
 from backsight.verification.point import Point
 from backsight.verification.steps import Found, factor_of, found, repeated
@@ -44,7 +45,11 @@ def wrong_step(case: Case) -> Explanation | None:
 def _explanation(case: Case, mistake: Found) -> Explanation:
     title, evidence, fix = mistake.told(case.argument)
     told = f"{case.subject} returns the gradient of `{case.argument}` {title}."
-    sizes = [] if mistake.factor is None else of_sizes(case, mistake.factor, _factor(case, mistake))[0]
+    sizes: list[str] = []
+    if mistake.factor is not None:
+        sizes, constant = of_sizes(case, mistake.factor, _factor(case, mistake))
+        if constant and (number := of_forward(case, mistake.factor, _factor(case, mistake))):
+            sizes = [*(each for each in sizes if each != NO_SIZE), number.told]
     return Explanation(told, (evidence, *sizes), fix, code=mistake.alteration.code, cause=mistake)
 
 

@@ -517,16 +517,20 @@ def _stride(step: Step, dimension: int) -> int:
 
 
 def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[tuple[str, float]]:
-    """Return the numbers that a forward multiplies and divides by, each with what it does."""
+    """Return the numbers that a forward computes, or multiplies and divides by, each with what it is."""
     stepping = Stepping()
-    run_stepwise(stepping, forward, x)
+    outputs, _ = run_stepwise(stepping, forward, x)
+    steps = (*stepping.constants.values(), *stepping.steps.values())
     found = []
-    for step in reversed(stepping.steps.values()):
+    for step in reversed(steps):
         if (power := exponent(step)) is not None:
-            found.append((f"the exponent of {named(step, stepping.steps.values())}", power))
+            found.append((f"the exponent of {named(step, steps)}", power))
         elif (says := _SCALING.get(step.name)) is not None:
             numbers = (each for each in step.args if isinstance(each, int | float) and not isinstance(each, bool))
-            found += [(f"{says} {named(step, stepping.steps.values())}", float(each)) for each in numbers]
+            found += [(f"{says} {named(step, steps)}", float(each)) for each in numbers]
+        real = step.result.numel() == 1 and step.result.is_floating_point()
+        if real and not any(step.result is each for each in outputs) and len(stepping.runs[step.key]) == 1:
+            found.append((f"the result of {named(step, steps)}", float(step.result)))
     return found
 
 
