@@ -380,3 +380,63 @@ def test_what_would_take_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     assert [each.how for each in report.checked] == [
         "float64; in other circumstances: not in all of them, which would take too long"
     ]
+
+
+def guarded(bound: float) -> type[Function]:
+    class Sine(Function):
+        """The sine of an angle from its cosine; the bound only keeps rounding out of the root."""
+
+        @staticmethod
+        def forward(ctx: Any, c: torch.Tensor) -> torch.Tensor:
+            sine = (1 - c * c).clamp(min=bound).sqrt()
+            ctx.save_for_backward(c, sine)
+            return sine
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            c, sine = ctx.saved_tensors
+            return -grad * c / sine
+
+    return Sine
+
+
+class Capped(Function):
+    """Never so large that the cap acts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.where(x.abs() > 20, 20 * x.sign(), x).sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * x.cos()
+
+
+class Angle(Function):
+    @staticmethod
+    def forward(ctx: Any, c: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(c)
+        return c.acos().nan_to_num()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (c,) = ctx.saved_tensors
+        return (-grad / (1 - c * c).abs().sqrt()).nan_to_num()
+
+
+COSINES = torch.tensor([-0.9, -0.4, 0.1, 0.6, 0.95], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("function", "x"), [(guarded(1e-12), COSINES), (Capped, normal(5)), (Angle, COSINES)])
+def test_a_bound_that_never_acts_as_called_proves_nothing_where_it_does(
+    function: type[Function], x: torch.Tensor
+) -> None:
+    assert bs.verify(function, x).ok
+
+
+def test_a_bound_that_acts_as_called_is_tested() -> None:
+    (finding,) = bs.verify(guarded(0.5), COSINES).findings
+    assert "clamp" in finding.title
+    assert "where" not in finding.title.rpartition("`")[2]

@@ -111,3 +111,43 @@ def test_gradients_in_the_order_of_the_loop_that_goes_back_are_told() -> None:
 
 def test_a_right_backward_through_a_loop_is_not_accused() -> None:
     assert bs.verify(made(cell, pulled), normal(4, 2, 3), normal(3, 3)).ok
+
+
+GATE = normal(5, 3).sigmoid().requires_grad_()
+
+
+def scan(x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    h, found = torch.zeros_like(x[0]), []
+    for t in range(len(x)):
+        h = a[t] * h + x[t]
+        found.append(h)
+    return torch.stack(found)
+
+
+def scanned(behind: int) -> Any:
+    """The gradients of the scan; the gate is that of so many runs later."""
+
+    def backward(g: torch.Tensor, x: torch.Tensor, a: torch.Tensor) -> Any:
+        h, later, of_x, of_a = scan(x, a), torch.zeros_like(x[0]), torch.zeros_like(x), torch.zeros_like(a)
+        for t in reversed(range(len(x))):
+            later = g[t] + (a[min(t + 1 + behind, len(x) - 1)] * later if t + 1 < len(x) else 0)
+            of_x[t] = later
+            if t:
+                of_a[t] = later * h[t - 1]
+        return of_x, of_a
+
+    return backward
+
+
+@pytest.mark.parametrize(("behind", "way"), [(-1, "previous"), (1, "next")])
+def test_what_each_run_makes_for_itself_and_is_taken_from_another_is_told(behind: int, way: str) -> None:
+    (finding,) = bs.verify(made(scan, scanned(behind)), normal(5, 3).requires_grad_(), GATE).findings
+    assert finding.title.endswith(
+        f"the first operand of the product in `h = a[t] * h + x[t]` taken from the {way} run of the loop, and not from "
+        "its own."
+    )
+    assert finding.input == "x, more[0]"
+
+
+def test_a_right_scan_is_not_accused() -> None:
+    assert bs.verify(made(scan, scanned(0)), normal(5, 3).requires_grad_(), GATE).ok

@@ -111,3 +111,32 @@ def test_a_call_in_a_statement_over_several_lines_is_shown_by_its_own_line() -> 
     (place,) = bs.verify(loss, normal(4)).findings[0].calls
     assert place.line == loss.__code__.co_firstlineno + 4
     assert place.text.startswith("Wrong.apply(x)")
+
+
+def test_gradients_in_the_wrong_order_are_one_finding_on_whichever_lines_they_are_made() -> None:
+    class Film(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x, gamma)
+            return x * gamma[:, None] + beta[:, None]
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> Any:
+            x, gamma = ctx.saved_tensors
+            of_x = g * gamma[:, None]
+            of_beta = g.sum(1)
+            of_gamma = (g * x).sum(1)
+            return of_x, of_beta, of_gamma
+
+    inputs = [torch.randn(*shape).requires_grad_() for shape in ((2, 4, 3), (2, 3), (2, 3))]
+    (finding,) = bs.verify(Film, *inputs).findings
+    assert (finding.code, finding.input) == ("BS407", "gamma, beta")
+
+
+def test_two_steps_change_and_one_changes() -> None:
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x[-1:], x, x[:1]]).sin()
+
+    wrong = made(padded, lambda g, x: (g * torch.cat([x[-1:], x, x[:1]]).cos())[1:-1])
+    (finding,) = bs.verify(wrong, 0.3 * torch.rand(5)).findings
+    assert " change with `x`, and the output with them." in finding.evidence[0]

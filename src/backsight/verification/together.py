@@ -29,7 +29,8 @@ def together(told: Iterable[Told]) -> list[WrongGradient]:
     """Make one finding of those that say the same of several inputs of one call."""
     groups: dict[tuple[str, ...], list[WrongGradient]] = {}
     for each in _alike(list(told)):
-        groups.setdefault(_said(each.finding), []).append(each.finding)
+        same = next((key for key, group in groups.items() if _is_same(group[0], each.finding)), _said(each.finding))
+        groups.setdefault(same, []).append(each.finding)
     return [_of_all(group) for group in groups.values()]
 
 
@@ -54,10 +55,17 @@ def _said(finding: WrongGradient) -> tuple[str, ...]:
     return finding.code, finding.title.replace(name, "``"), (finding.fix or "").replace(name, "``"), whose
 
 
+def _is_same(a: WrongGradient, b: WrongGradient) -> bool:
+    """Whether two findings say the same in the same words, as of gradients in the wrong order each does."""
+    return (a.code, a.title, a.evidence) == (b.code, b.title, b.evidence)
+
+
 def _of_all(group: list[WrongGradient]) -> WrongGradient:
     first, *others = group
     if not others or not first.input:
         return first
+    if all(_is_same(first, each) for each in others):
+        return replace(first, input=", ".join(each.input for each in group))
     name, names = f"`{first.input}`", listed([each.input for each in group])
     known = {_plain(first, line) for line in first.evidence}
     same = [each.input for each in others if {_plain(each, line) for line in each.evidence} == known]

@@ -20,6 +20,7 @@ from backsight.verification.directions import drawn, size_of
 from backsight.verification.errors import OutOfTime
 from backsight.verification.operation import Kept
 from backsight.verification.point import Point, Way, strided
+from backsight.verification.sides import stays_within
 
 MOST = 8
 """Of more inputs or outputs than this the first ones are asked for alone."""
@@ -135,9 +136,10 @@ def _first(point: Point) -> Point | None:
     return varied if _same(varied.outputs, [each[:1] for each in point.outputs]) else None
 
 
-def _moved(point: Point, generator: torch.Generator) -> Point:
+def _moved(point: Point, generator: torch.Generator) -> Point | None:
     """Values beside those given, after a call with those: nothing of that may have been kept."""
-    return point.at([each + NEAR * size_of(each) * drawn(each, generator) for each in point.inputs])
+    beside = point.at([each + NEAR * size_of(each) * drawn(each, generator) for each in point.inputs])
+    return beside if stays_within(beside, point) else None
 
 
 def _repeated(point: Point) -> Point | None:
@@ -158,7 +160,7 @@ def _enlarged(point: Point) -> Point | None:
         return None
     far = point.at([each * FAR for each in point.inputs])
     tame = all(size_of(a) <= FAR**3 * size_of(b) for a, b in zip(far.outputs, point.outputs, strict=True))
-    return far if tame else None
+    return far if tame and stays_within(far, point) else None
 
 
 def marked(point: Point, generator: torch.Generator) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -25,13 +25,21 @@ def in_runs(alter: Alter, chosen: Callable[[int, int], bool], count: int) -> Alt
     return lambda step, number: alter(step, number) if chosen(step.run, count) else step.result
 
 
-def carried(
-    runs: Mapping[Hashable, Sequence[Step]], key: Hashable, number: int
-) -> Iterator[tuple[str, str, Step, list[Any]]]:
-    """Yield what an operand could be taken for that one run of a loop hands on to the next: that of another run.
+class Other(NamedTuple):
+    """What an operand of a step in a loop could be taken for: where it is from in words, twice, and how it is mended.
 
-    With it come what it is in words, twice, the step that makes it, and the operand for each run.
+    `origin` is the step that makes it, and `operands` are those that each run would have.
     """
+
+    which: str
+    of: str
+    fix: str
+    origin: Step
+    operands: list[Any]
+
+
+def carried(runs: Mapping[Hashable, Sequence[Step]], key: Hashable, number: int) -> Iterator[Other]:
+    """Yield what an operand could be taken for that is made anew in each run: what another run has in its place."""
     mine = runs[key]
     made = [step.origin(number) for step in mine[1:]]
     first = made[0] if made else None
@@ -40,9 +48,18 @@ def carried(
     results = [step.result for step in runs[first.key]]
     if any(each is None or each.run != first.run + k for k, each in enumerate(made)):
         return
-    begin = mine[0].args[number]
+    begin, after = mine[0].args[number], results[first.run :]
     # What run k is given is states[k]: at first what was there before the loop, then the results, one behind.
-    states = [begin, *results[first.run :]]
+    states = [begin, *after]
+    if first.run == mine[1].run:  # it is made in the run that it is used in
+        before, following = [begin, *states][: len(mine)], [*after, after[-1]]
+        for other, way in ((before, "previous"), (following, "next")):
+            yield Other(f"from the {way} run of the loop, and not from its own", f"the {way} run", _OWN, first, other)
+        return
     if len(states) > len(mine):
-        yield "from its own run of the loop, and not from the one before", "that run", first, states[1:]
-    yield "from two runs before, and not from one", "two runs before", first, [begin, *states]
+        yield Other("from its own run of the loop, and not from the one before", "that run", _STATES, first, after)
+    yield Other("from two runs before, and not from one", "two runs before", _STATES, first, [begin, *states])
+
+
+_STATES = "Save the states of all steps, the first one included, and use the one that {step} got."
+_OWN = "What goes back through run t of the loop uses what run t used: mind which run the gradient comes from."

@@ -386,14 +386,16 @@ class _Search(Substitutions):
     def by_carried(self) -> Found | None:
         """A step of a loop, differentiated with the state of another run: the new one where the last one belongs."""
         for key, number in self._operands():
-            for which, other, origin, states in carried(self._runs, key, number):
+            for other in carried(self._runs, key, number):
 
-                def alter(step: Step, k: int, states: Any = states) -> torch.Tensor | None:
-                    return with_stand_in(step, k, states[step.run])
+                def alter(step: Step, k: int, operands: Any = other.operands) -> torch.Tensor | None:
+                    return with_stand_in(step, k, operands[step.run])
 
                 if self._fits_altered((key,), alter, number):
-                    words = {"which": which, "origin": self._named(origin), "other": other}
-                    return Found(OF_RUN, self._steps[key], number, self._in_order, words=words)
+                    step = self._steps[key]
+                    fix = other.fix.format(step=self._named(step))
+                    words = {"which": other.which, "origin": self._named(other.origin), "other": other.of, "fix": fix}
+                    return Found(OF_RUN, step, number, self._in_order, words=words)
         return None
 
     def by_constant(self) -> Found | None:

@@ -221,14 +221,14 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS415",
         constant,
         "as if {step} were {constant}",
-        "But {step} changes with `{argument}`, and the output with it.",
+        "But {step} {changes} with `{argument}`, and the output with {it}.",
         "Add the gradient that comes through {step}.",
     ),
     Alteration(
         "BS415",
         left_out,
         "as if {operand} of {step} were a constant",
-        "But {operand} of {step} changes with `{argument}`, and the gradient is the sum over all paths.",
+        "But {operand} of {step} {changes} with `{argument}`, and the gradient is the sum over all paths.",
         "Add the gradient that comes through {operand}: the product rule.",
     ),
     Alteration(
@@ -472,7 +472,7 @@ OF_RUN = Alteration(
     constant,
     "with {operand} of {step} taken {which}",
     "It is the result of {origin}; with that of {other} in the derivative, the returned gradient is reproduced.",
-    "Save the states of all steps, the first one included, and use the one that {step} got.",
+    "{fix}",
 )
 
 MASKED = Alteration(

@@ -33,7 +33,8 @@ class Found:
         """Return title, evidence and fix."""
         step = named(self.step, self.steps) + (f" and {named(self.beside, self.steps)}" if self.beside else "")
         given = {"step": step, "operand": operand(self.step, self.operand), "argument": argument}
-        given["constant"] = "constants" if self.beside else "a constant"
+        plural = {"constant": "constants", "changes": "change", "it": "them"}
+        given |= plural if self.beside else {"constant": "a constant", "changes": "changes", "it": "it"}
         alteration = self.alteration
         words = alteration.words(self.step, self.operand) | dict(self.words)
         given |= {name: text.replace("{argument}", argument) for name, text in words.items()}
