@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -440,3 +440,107 @@ def test_a_bound_that_acts_as_called_is_tested() -> None:
     (finding,) = bs.verify(guarded(0.5), COSINES).findings
     assert "clamp" in finding.title
     assert "where" not in finding.title.rpartition("`")[2]
+
+
+class Largest(Function):
+    """The mask of the last call, for all of them."""
+
+    mask: torch.Tensor
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        Largest.mask = torch.zeros_like(x).scatter_(-1, x.topk(2, dim=-1).indices, 1.0)
+        return x * Largest.mask
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * Largest.mask
+
+
+KEPT: dict[str, torch.Tensor] = {}
+
+
+class InGlobal(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        KEPT["x"], ctx.weight = x, weight
+        return x.sin() * weight
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad * ctx.weight * KEPT["x"].cos(), grad * KEPT["x"].sin()
+
+
+class Popped(Function):
+    """What the last call left is taken away by its backward."""
+
+    kept: torch.Tensor | None = None
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        Popped.kept = x.cos()
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        found, mine = Popped.kept, ctx.__dict__.setdefault("mine", Popped.kept)
+        Popped.kept = None if found is mine else found
+        return grad * mine
+
+
+class OnCtx(Function):
+    """The mask is kept on the class, too, but the one on ctx is used."""
+
+    mask: torch.Tensor
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        OnCtx.mask = ctx.mask = torch.zeros_like(x).scatter_(-1, x.topk(2, dim=-1).indices, 1.0)
+        return x * ctx.mask
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * ctx.mask
+
+
+class Stacked(Function):
+    """Each backward finds its own on the stack, as backwards come in reverse order."""
+
+    stack: ClassVar[list[torch.Tensor]] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        Stacked.stack.append(x.cos())
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        if not hasattr(ctx, "mine"):
+            ctx.mine = Stacked.stack.pop()
+        return grad * ctx.mine
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "which"),
+    [
+        (Largest, (normal(4, 5),), "`x`"),
+        (InGlobal, (normal(5).requires_grad_(), normal(5, seed=1).requires_grad_()), "`x` and `weight`"),
+        (Popped, (normal(5),), ""),
+    ],
+)
+def test_what_another_call_overwrites_is_told(
+    function: type[Function], inputs: tuple[torch.Tensor, ...], which: str
+) -> None:
+    name = function.__name__
+    report = bs.verify(
+        lambda *given: function.apply(*given).sum() + function.apply(*[2 * x for x in given]).sum(), *inputs
+    )
+    (finding,) = report.findings
+    assert not report.ok
+    assert (finding.code, finding.title) == ("BS412", f"{name}.backward depends on another call of {name}.")
+    assert which in finding.evidence[0]
+
+
+@pytest.mark.parametrize("function", [OnCtx, Stacked])
+def test_what_each_call_keeps_for_itself_is_right(function: type[Function]) -> None:
+    assert bs.verify(lambda x: function.apply(function.apply(x)), normal(4, 5)).ok

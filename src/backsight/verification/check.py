@@ -20,6 +20,7 @@ from backsight.verification.noted import difference, noted
 from backsight.verification.operation import Operation
 from backsight.verification.point import Clock, Point
 from backsight.verification.report import WrongGradient
+from backsight.verification.shared import shared
 from backsight.verification.surrogates import declared
 from backsight.verification.together import Told, together
 from backsight.verification.trial import Pull, Wrong, is_rounding, tried
@@ -94,7 +95,7 @@ def checked(
         if varied is not None:
             varied.add(variable)
         try:
-            findings += _varied(trial.pull, generator) or _marked(point, generator)
+            findings += _shared(trial.pull) or _varied(trial.pull, generator) or _marked(point, generator)
         except OutOfTime as over:
             trial = replace(trial, how=f"{trial.how}; in other circumstances: {over}")
     unclear = "; ".join(sorted(set(trial.unclear.values())))
@@ -109,6 +110,13 @@ def _kind(operation: Operation) -> Any:
 
 SMALL = 1e-6
 """In other circumstances a mistake is told from this part of the gradient on: where a function saturates both are 0."""
+
+
+def _shared(pull: Pull) -> list[WrongGradient]:
+    """Test whether a Function keeps on its class what belongs to a call."""
+    operation = pull.point.operation
+    told = shared(pull) if operation.custom is not None else None
+    return [_finding(operation, "BS412", told)] if told is not None else []
 
 
 def _varied(pull: Pull, generator: torch.Generator) -> list[WrongGradient]:

@@ -32,7 +32,7 @@ def noted(pull: Pull) -> Conduct:
 
 def difference(pull: Pull) -> float:
     """Return by how much two backwards through one graph differ; 0 where that is rounding."""
-    return 0.0 if pull.repeated is None else _gap(pull.gradients, pull.repeated, pull.point)
+    return 0.0 if pull.repeated is None else gap(pull.gradients, pull.repeated, pull.point)
 
 
 def _changed(pull: Pull) -> Iterator[Changed]:
@@ -66,14 +66,15 @@ def _same_on_fresh_graph(pull: Pull) -> bool:
     """Whether a new forward with the same values has the same backward: then what was saved must have changed."""
     try:
         fresh = pull.point.at(pull.point.inputs)
-        return not _gap(pull.gradients, fresh.pulled(pull.us), pull.point)
+        return not gap(pull.gradients, fresh.pulled(pull.us), pull.point)
     except CannotTest:
         raise
     except Exception:  # it may raise at any call
         return False
 
 
-def _gap(a: list[torch.Tensor | None], b: list[torch.Tensor | None], point: Point) -> float:
+def gap(a: list[torch.Tensor | None], b: list[torch.Tensor | None], point: Point) -> float:
+    """Return by how much gradients differ; 0 where that is rounding."""
     widest = 0.0
     for x, y in zip(a, b, strict=False):
         if x is None or y is None or not x.numel() or equal(x, y):

@@ -26,7 +26,8 @@ def stays_within(there: Point, here: Point) -> bool:
 
 
 def _sides(point: Point) -> dict[Hashable, set[str]]:
-    with _Sides() as mode:
+    mode = _Sides()
+    with mode:
         point.moved_together({})
     return mode.taken
 
