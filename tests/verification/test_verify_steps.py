@@ -243,6 +243,18 @@ def test_a_mistake_in_one_step_is_told(code: str, forward: Any, backward: Any, i
             (x, torch.tensor(1.7)),
             "That is one over the square of `s`, which is 1.7.",
         ),
+        (
+            lambda x, s: (s.exp() * x).sin(),
+            lambda g, x, s: (g * s.exp() * (s.exp() * x).cos(), (g * x * (s.exp() * x).cos()).sum()),
+            (x.clone().requires_grad_(), torch.tensor(1.2, requires_grad=True)),
+            "0.301194 is one over exp(`s`), and one over the result of exp in ",
+        ),
+        (
+            lambda x, s: x.sin() * (s + 1).log1p(),
+            lambda g, x, s: (g * x.cos(), None),
+            (x.clone().requires_grad_(), torch.tensor(1.2)),
+            "That is one over the result of log1p in",
+        ),
     ],
 )
 def test_where_a_factor_comes_from(forward: Any, backward: Any, inputs: Any, told: str) -> None:
