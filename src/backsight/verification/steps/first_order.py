@@ -30,7 +30,7 @@ class FirstOrder:
     """A forward as it ran, what its steps do along one direction, and the gradients that arrive at them.
 
     Args:
-        runs: the steps of forward, of those with one run.
+        runs: the steps of forward, each with its runs; of a loop nothing can be said.
         x: the input of forward, and a direction.
         outputs: of forward, with their graph.
         draws: gradients of the outputs.

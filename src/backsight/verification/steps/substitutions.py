@@ -12,9 +12,10 @@ import torch
 from backsight.verification.steps.alterations import left_out, with_stand_in, without
 from backsight.verification.steps.bounds import DIVISIONS
 from backsight.verification.steps.first_order import inner
-from backsight.verification.steps.replay import Replay
+from backsight.verification.steps.replay import PRECISE, Replay
 from backsight.verification.steps.step import INDICES, Step
 from backsight.verification.steps.substitutes import (
+    Summed,
     at_index,
     derived_at_index,
     forms,
@@ -184,7 +185,7 @@ class Substitutions(Replay):
                 return self._found(told, step, known.number, words, lambda search: search._summed_over(key, dims))
         return None
 
-    def _sums(self, step: Step) -> Any:
+    def _sums(self, step: Step) -> Summed | None:
         try:
             return summed(step) if len(step.args) > 1 else None
         except Exception:  # an operation may refuse to be differentiated alone
@@ -202,7 +203,7 @@ class Substitutions(Replay):
 
     def _on_one_way(self, alteration: Alteration, key: Hashable, number: int) -> Found | None:
         step = self._steps.get(key)
-        if step is None or self._x.dtype not in _PRECISE:
+        if step is None or self._x.dtype not in PRECISE:
             return None
         try:
             for edge in self._first_order.branches(key, alteration.alter, number):
@@ -310,9 +311,6 @@ class Substitutions(Replay):
 
     def _found(self, told: Alteration, step: Step, number: int, words: Mapping[str, str], again: Any) -> Found:
         return Found(told, step, number, self._in_order, words=words, again=again)
-
-
-_PRECISE = (torch.float64, torch.complex128)
 
 
 def _tried_at(step: Step, which: int, other: torch.Tensor) -> torch.Tensor | None:
