@@ -1,7 +1,7 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
 Offered to other rooms: `births`, `evidence.values`, `explained`, `heeding`, `live`, `live.deaf`, `rules.unmoved`,
-`wording`.
+`vital`, `wording`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

@@ -16,10 +16,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
 from backsight.diagnosis.rules.unmoved import told_unmoved
-from backsight.launch.attention import CALLS, Attention
+from backsight.launch.attention import CALLS, LOOK, Attention, is_spaced
 from backsight.launch.ending import Ending
+from backsight.launch.hearing import Hearing
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.vital_signs import VitalSigns
 from backsight.launch.voice import failed
 from backsight.naming import search
 from backsight.naming.roots import is_library, is_ours, ours
@@ -102,6 +104,12 @@ class FirstSteps:
         self._auditing = True
         self._ended = False
         self._passes: dict[Site, list[int]] = {}
+        self._audits = 0
+        self._looked = 0
+        """The optimizer steps there were when it was begun to look more closely."""
+        self._most = PASSES
+        self._signs = VitalSigns()
+        self._hearing = Hearing()
         self._in_backwards = False
         self._looks = 0
         self._marked: list[Any] = []
@@ -118,6 +126,7 @@ class FirstSteps:
             self._step_hooks = [
                 register_optimizer_step_pre_hook(self._unless_paused(self._before_step)),
                 register_optimizer_step_post_hook(self._unless_paused(self._after_step)),
+                register_optimizer_step_post_hook(self._each_step),
             ]
 
     def again(self) -> None:
@@ -129,7 +138,7 @@ class FirstSteps:
     @property
     def audits(self) -> int:
         """How many losses were audited."""
-        return sum(map(len, self._passes.values()))
+        return self._audits
 
     @property
     def steps(self) -> int:
@@ -138,7 +147,10 @@ class FirstSteps:
 
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
-        found = [*self.findings.values(), *self._unmoved.values(), *self._outputs.findings]
+        signs = () if self.failed else (*self._hearing.findings, *self._signs.findings)
+        found = [*self.findings.values(), *self._unmoved.values(), *self._outputs.findings, *signs]
+        if any(each.code == "BS115" for each in found):  # why no gradient comes back, and what is not trained, is told
+            found = [each for each in found if each.code != "BS114" and (each.code, each.severity) != ("BS102", "note")]
         known = origin_told or any(each.code in _NON_FINITE for each in found)
         lost = None if known else self._ending.finding(audited=self.audits > 0)
         return Report((*found, *([lost] if lost else [])), self.looked_at)
@@ -208,6 +220,16 @@ class FirstSteps:
         self.failed = True
         self._stop_auditing()
 
+    def _look_closer(self, *, change: bool) -> None:
+        """Audit the backwards of the next steps again: those at spaced steps, and those after a change."""
+        if self.failed or self._ended or (self._attention is not None and not self._attention.look(change=change)):
+            return
+        self._passes.clear()
+        self._looked, self._looks, self._auditing = self.steps, 0, True
+        self._most = PASSES if change else 1
+        if not has_compiled():
+            self._listen()
+
     def _stop_auditing(self) -> None:
         # The hook of the optimizer steps stays: this may be called from it, and `Optimizer.step` iterates over the live
         # dict of these hooks, so that one removed there ends the user's step with a RuntimeError.
@@ -223,7 +245,8 @@ class FirstSteps:
     def _is_due(self, site: Site) -> bool:
         """Whether the backward at this place is one of its first, and the first since the last optimizer step."""
         passes = self._passes.get(site, [])
-        return self._auditing and len(passes) < PASSES and self.steps not in passes
+        settled = self._most == PASSES or self.steps >= self._looked + LOOK - 1
+        return self._auditing and settled and len(passes) < self._most and self.steps not in passes
 
     @_guarded
     def _forward_done(self, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -241,6 +264,7 @@ class FirstSteps:
                         self._marked.append(node.register_prehook(self._in_backward))
             if len(self._marked) > marked:
                 self._outputs.returned(module, args, output)
+                self._signs.called(module)
 
     @_guarded
     def _forward_again(self, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -275,7 +299,7 @@ class FirstSteps:
                 self._audit(loss, _caller(), "before step")
             else:
                 self._looks += 1
-        if self.steps >= _MOST_STEPS or self._looks >= _MOST_LOOKS:
+        if self.steps - self._looked >= (LOOK if self._most < PASSES else _MOST_STEPS) or self._looks >= _MOST_LOOKS:
             self._stop_auditing()
 
     @_guarded
@@ -286,6 +310,17 @@ class FirstSteps:
             if self.watch.spent:
                 self._attention.spent()
         self._look_again(begin=self._outputs.is_due(self.steps))
+
+    @_guarded
+    def _each_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self.failed:
+            return
+        signs = self._signs
+        signs.stepped(optimizer, _caller)
+        self._hearing.stepped(signs.deaf, _caller)
+        if signs.news or is_spaced(signs.step):
+            change, signs.news = signs.news, False
+            self._look_closer(change=change)
 
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
         """See what the steps so far have not moved; what moves later is no finding any more."""
@@ -303,8 +338,11 @@ class FirstSteps:
         if not self._is_due(site):
             return
         self._passes.setdefault(site, []).append(self.steps)
+        self._audits += 1
         report = audit_at(site, (roots,), moment=moment)
         self.looked_at = report.looked_at
+        for optimizer, _ in self._signs.deaf:
+            self._hearing.audited(optimizer, site, roots, report.graph)
         for finding in report.findings:
             self.findings.setdefault((finding.code, finding.title), finding)
 

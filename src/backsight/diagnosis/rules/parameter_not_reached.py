@@ -48,7 +48,7 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "warning",
             f"{optimizer} holds parameters that are cut off from this loss.",
             (evidence, f"Their result ends at `{cut.expression}`: {cut.why}."),
-            f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+            f"{undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
             "leave them out of the optimizer.",
             source=str(cut.place),
         )
@@ -72,7 +72,7 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     )
 
 
-def _undone(cut: Cut) -> str:
+def undone(cut: Cut) -> str:
     """Return how the cut is taken back: `Remove .detach()`."""
     if cut.kind == "no_grad":
         if cut.place.text.startswith("@"):

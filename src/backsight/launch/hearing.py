@@ -1,0 +1,86 @@
+"""Why an optimizer gets no gradients: asked of the losses that are audited once that is seen."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis import Finding, Site, audit_at
+from backsight.diagnosis.vital import nothing_arrives
+from backsight.snapshot import groups
+from backsight.tape import Graph
+from backsight.tracing.steps import parameters
+
+_ENOUGH = 3
+"""Steps after which it is told what is known, though there was no audit."""
+
+
+@dataclass(slots=True)
+class _Deaf:
+    """What the audits of a step said of one optimizer."""
+
+    optimizer: weakref.ref[torch.optim.Optimizer]
+    reached: bool = False
+    cut: Finding | None = None
+    others: tuple[str, ...] = ()
+    audits: int = 0
+    steps: int = 0
+    finding: Finding | None = None
+
+
+class Hearing:
+    """Collects what audits say of the optimizers that get no gradient, and tells it while the frames are there."""
+
+    def __init__(self) -> None:
+        self._deaf: dict[int, _Deaf] = {}
+
+    def audited(self, optimizer: torch.optim.Optimizer, site: Site, roots: Any, graph: Graph | None) -> None:
+        """Ask a loss why nothing of it arrives at `optimizer`."""
+        known = self._of(optimizer)
+        if known.finding is not None or graph is None:
+            return
+        held = {id(p) for p in parameters(optimizer)}
+        known.audits += 1
+        known.reached |= any(id(leaf.tensor()) in held for leaf in graph.leaves)
+        known.others = known.others or tuple(
+            leaf.name for leaf in graph.leaves if leaf.kind == "parameter" and not leaf.owner and leaf.name
+        )
+        if not known.reached and known.cut is None:
+            found = audit_at(site, (roots,), optimizer={"optimizer": optimizer}, moment="during backward").findings
+            known.cut = next((each for each in found if each.code == "BS102" and each.source), None)
+
+    def stepped(self, deaf: Sequence[tuple[torch.optim.Optimizer, int]], caller: Callable[[], FrameType]) -> None:
+        """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
+        still = {id(groups(optimizer)) for optimizer, _ in deaf}
+        for key in [key for key, each in self._deaf.items() if key not in still and each.optimizer() is not None]:
+            del self._deaf[key]  # it has got a gradient since
+        for optimizer, since in deaf:
+            known = self._of(optimizer)
+            known.steps += 1
+            if known.finding is None and (known.audits or known.steps > _ENOUGH):
+                known.finding = nothing_arrives(
+                    optimizer,
+                    since,
+                    frame=caller(),
+                    reached=known.reached,
+                    cut=known.cut,
+                    others=known.others,
+                    backwards=known.audits > 0,
+                )
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is known of those that got nothing to the end."""
+        return [each.finding for each in self._deaf.values() if each.finding is not None]
+
+    def _of(self, optimizer: torch.optim.Optimizer) -> _Deaf:
+        key = id(groups(optimizer))
+        known = self._deaf.get(key)
+        if known is None or known.optimizer() is not optimizer:
+            known = self._deaf[key] = _Deaf(weakref.ref(optimizer))
+        return known

@@ -1,0 +1,270 @@
+"""The vital signs of a training: facts of every optimizer step that cost next to nothing, over the whole run.
+
+Attributes of Python objects are read and, but at a few spaced steps, no value of a tensor: no device is waited for. A
+sign that changes is worth a closer look, and what holds at the end is told with the step since which it does.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.vital import faded, made_anew, untrained_mode
+from backsight.snapshot import groups
+from backsight.tape import Living, is_captured, modules_in
+from backsight.tracing.changes import version
+from backsight.tracing.steps import parameters
+
+SILENT = 3
+"""Steps in a row without any gradient after which an optimizer is said to get none."""
+
+FADED = 1e-6
+"""A learning rate so many times smaller than the largest before moves nothing."""
+
+_LASTING = 10
+"""Steps that a rate has to have been lost for: schedules end at 0."""
+
+_ANEW = 4
+"""Optimizers that have taken one another's place."""
+
+_LOOKS = (1, 10, 100, 1_000, 10_000, 100_000)
+"""Steps of an optimizer at which it is asked whether its gradients are zeros: there a device is waited for."""
+
+_MOST_MODULES = 64
+_MOST_MODELS = 8
+_MODAL: tuple[type, ...] = (
+    torch.nn.modules.dropout._DropoutNd,
+    torch.nn.modules.batchnorm._BatchNorm,
+)
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is known of one optimizer: its steps, and since which of the run's steps something holds."""
+
+    optimizer: weakref.ref[torch.optim.Optimizer]
+    steps: int = 0
+    silent: int = 0
+    silent_since: int = 0
+    zeros: int = 0
+    """Steps in a row in which all gradients were zeros, from a look on."""
+    at: int = 0
+    """Which of its parameters had a gradient when one was looked for last."""
+    peak: float = 0.0
+    faded_since: int = 0
+
+
+@dataclass(slots=True)
+class _Mode:
+    """A model with dropout or batch normalization, and since which step none of that is in training mode."""
+
+    model: weakref.ref[torch.nn.Module]
+    modal: tuple[weakref.ref[torch.nn.Module], ...]
+    trained: bool = False
+    off_since: int = 0
+    confirmed: int = 0
+
+
+@dataclass(slots=True)
+class _Line:
+    """Optimizers of one class that trained the same parameters one after the other."""
+
+    parameter: weakref.ref[torch.Tensor]
+    version: int
+    kind: type
+    number: int
+    optimizer: weakref.ref[torch.optim.Optimizer]
+    renewed: int = 0
+    steps: int = 0
+    finding: Finding | None = None
+    since: int = 0
+
+
+class VitalSigns:
+    """Follows the signs of every optimizer of a program, and the modes of its models."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.news = False
+        """Whether a sign has changed since somebody looked."""
+        self._courses: Living[_Course] = Living()
+        self._modes: list[_Mode] = []
+        self._called: list[_Mode] = []
+        self._lines: list[_Line] = []
+        self._faded: dict[int, tuple[Finding, int, int]] = {}
+        self._off: dict[int, Finding] = {}
+
+    def called(self, model: torch.nn.Module) -> None:
+        """Note that a model that no other has called returned something with a graph."""
+        mode = next((each for each in self._modes if each.model() is model), None)
+        if mode is None and len(self._modes) < _MOST_MODELS:
+            modal = [m for _, m in modules_in(model) if isinstance(m, _MODAL) and _acts(m)][:_MOST_MODULES]
+            mode = _Mode(weakref.ref(model), tuple(map(weakref.ref, modal)))
+            self._modes.append(mode)
+        if mode is not None and mode.modal and mode not in self._called:
+            self._called.append(mode)
+
+    def stepped(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
+        """Note a step that `optimizer` has just made; `caller()` returns the frame of the program that made it."""
+        self.step += 1
+        key = id(groups(optimizer))
+        course = self._courses.at(key)
+        if course is None:
+            course = _Course(weakref.ref(optimizer))
+            self._courses.put(key, optimizer, course)
+            self._renewed(optimizer, caller)
+        course.steps += 1
+        self._hear(optimizer, course)
+        self._rate(optimizer, course, caller)
+        for mode in self._modes:
+            self._mode(mode)
+        for line in self._lines:
+            if line.optimizer() is optimizer:
+                line.steps += 1
+                held = line.parameter()
+                line.version = version(held) if held is not None else -1
+        if self._called:
+            self._confirm(optimizer, caller)
+
+    @property
+    def deaf(self) -> list[tuple[torch.optim.Optimizer, int]]:
+        """The optimizers that have got no gradient for some steps, each with the step since which."""
+        found = ((c.optimizer(), c) for _, c in self._courses.items())
+        return [(o, c.silent_since) for o, c in found if o is not None and max(c.silent, c.zeros) >= SILENT]
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        """What holds now, or held to the end of what is gone."""
+        for found, since, last in self._faded.values():
+            if last - since >= max(_LASTING, last // 10) - 1:
+                yield found
+        yield from self._off.values()
+        yield from (line.finding for line in self._lines if line.finding is not None)
+
+    def _hear(self, optimizer: torch.optim.Optimizer, course: _Course) -> None:
+        held = groups(optimizer)[0]["params"] if groups(optimizer) else []
+        if course.at < len(held) and (gradient := held[course.at].grad) is not None:
+            if course.zeros or course.steps in _LOOKS:
+                course.zeros = course.zeros + 1 if _are_zeros(optimizer, gradient) else 0
+                if course.zeros:
+                    course.silent_since = course.silent_since or self.step
+                    self.news |= course.zeros == SILENT
+                    return
+            course.silent = course.silent_since = 0
+            return
+        if course.silent > SILENT and course.steps & (course.steps - 1):
+            course.silent += 1  # looked for again at each doubling of its steps
+            return
+        first = next((at for at, p in enumerate(parameters(optimizer)) if p.grad is not None), None)
+        if first is not None:
+            course.at, course.silent, course.silent_since = first, 0, 0
+            return
+        course.silent += 1
+        if course.silent == 1:
+            course.silent_since = self.step
+        self.news |= course.silent == SILENT
+
+    def _rate(self, optimizer: torch.optim.Optimizer, course: _Course, caller: Any) -> None:
+        rate = 0.0
+        for group in groups(optimizer):
+            given = group.get("lr")
+            if type(given) is not float and type(given) is not int:
+                return  # a tensor's value would have to be waited for
+            rate = max(rate, float(given))
+        if rate > course.peak:
+            course.peak = rate
+        key = id(groups(optimizer))
+        if not course.peak or rate > FADED * course.peak:
+            course.faded_since = 0
+            self._faded.pop(key, None)
+            return
+        course.faded_since = course.faded_since or self.step
+        told = self._faded.get(key)
+        if told is not None:
+            self._faded[key] = (told[0], told[1], self.step)
+        elif self.step - course.faded_since == _LASTING - 1:
+            found = faded(optimizer, course.peak, rate, course.faded_since, caller())
+            self._faded[key] = found, course.faded_since, self.step
+
+    def _mode(self, mode: _Mode) -> None:
+        model = mode.model()
+        if model is None:
+            return
+        off = not model.__dict__.get("training", True)
+        if not off:
+            mode.trained = True
+            mode.off_since = mode.confirmed = 0
+            self._off.pop(id(mode), None)
+        elif not mode.off_since:
+            mode.off_since = self.step
+            self.news |= mode.trained
+
+    def _confirm(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
+        """Count a step of a model that was called with gradients, gets them, and is not in training mode."""
+        held = {id(p) for p in parameters(optimizer) if p.grad is not None}
+        for mode in list(self._called):
+            model = mode.model()
+            if model is None or not any(id(p) in held for p in model.parameters()):
+                continue
+            self._called.remove(mode)
+            active = any((m := ref()) is not None and m.training for ref in mode.modal)
+            if not mode.off_since or active:
+                continue
+            mode.confirmed += 1
+            if mode.confirmed == SILENT:
+                frame: FrameType = caller()
+                found = untrained_mode(
+                    model,
+                    [type(m) for ref in mode.modal if (m := ref()) is not None],
+                    mode.off_since,
+                    mode.trained,
+                    frame,
+                )
+                if found is not None:
+                    self._off[id(mode)] = found
+
+    def _renewed(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
+        """Note an optimizer that takes the place of one that has trained the same parameters, left as they were."""
+        held = groups(optimizer)[0]["params"] if groups(optimizer) else []
+        if not held:
+            return
+        self._lines = [line for line in self._lines if line.parameter() is not None or line.finding is not None][-16:]
+        first: torch.Tensor = held[0]
+        for line in self._lines:
+            if line.parameter() is not first or line.kind is not type(optimizer) or line.number != len(held):
+                continue
+            other = line.optimizer()
+            untouched = version(first) - line.version <= 1  # this step has changed it once
+            if other is optimizer or not untouched:
+                line.renewed = 0
+            else:
+                line.renewed += 1
+                if line.renewed == 1:
+                    line.since = self.step
+            line.optimizer = weakref.ref(optimizer)
+            if line.renewed == _ANEW:
+                line.finding = made_anew(optimizer, line.renewed, line.steps, line.since, caller())
+            return
+        self._lines.append(
+            _Line(weakref.ref(first), version(first), type(optimizer), len(held), weakref.ref(optimizer))
+        )
+
+
+def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
+    """Whether all gradients are zeros; mostly it is enough to look at one."""
+    if is_captured() or not is_zero(one):
+        return False
+    with torch.no_grad():
+        return all(is_zero(p.grad) for p in parameters(optimizer) if p.grad is not None)
+
+
+def _acts(module: torch.nn.Module) -> bool:
+    """Whether a dropout drops anything."""
+    return bool(getattr(module, "p", 1.0))
