@@ -101,6 +101,76 @@ def closure():  #!
 for step in range(12):
     optimizer.step(closure)
 """,
+    "BS102 an encoder behind no_grad in a helper": """
+encoder, head = net(4, 8), net(8, 1)
+optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+
+@torch.no_grad()  #!
+def features(x):
+    return encoder(x)
+
+def objective(x, y):
+    h = features(x)
+    return F.mse_loss(head(h), y)
+
+for step in range(40):
+    loss = objective(*batch())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 an encoder whose result is wrapped anew": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = net(4, 8), net(8, 1)
+
+    def encode(self, x):
+        h = self.encoder(x)
+        return torch.tensor(h.tolist())  #!
+
+    def forward(self, x):
+        return self.head(self.encode(x))
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a generator whose fake goes through .data": """
+generator, critic = net(4, 4), net(4, 1)
+optimizer = torch.optim.Adam([*generator.parameters(), *critic.parameters()], lr=0.01)
+
+def score(fake):
+    return critic(fake.data)  #!
+
+for step in range(40):
+    x, y = batch()
+    loss = -score(generator(x)).mean() + critic(x).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a branch through NumPy": """
+import numpy as np
+branch, trunk, head = net(4, 8), net(4, 8), net(8, 1)
+optimizer = torch.optim.Adam([*branch.parameters(), *trunk.parameters(), *head.parameters()], lr=0.01)
+
+def gate(x):
+    scores = branch(x).detach().numpy()  #!
+    return torch.tensor(np.tanh(scores))
+
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(head(trunk(x) * gate(x)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS116 eval and never train again": """
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -160,6 +230,54 @@ for step in range(60):
     loss.backward()
     optimizer.step()
 """,
+    "BS117 a target without its last dimension": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    y = y.squeeze(1)
+    loss = ((model(x) - y) ** 2).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 in a function of its own": """
+class Regression(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x):
+        return self.net(x).squeeze(-1)
+
+def rmse(prediction, target):
+    error = prediction - target  #!
+    return error.pow(2).mean().sqrt()
+
+model = Regression()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = rmse(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS117 advantages that meet log-probabilities": """
+policy, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    dist = torch.distributions.Categorical(logits=policy(x))
+    action = dist.sample()
+    value = critic(x)
+    advantage = y - value
+    policy_loss = -(dist.log_prob(action) * advantage.detach()).mean()  #!
+    loss = policy_loss + advantage.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS118 a rate that has decayed to nothing": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -197,5 +315,80 @@ def train_step(x, y):
 
 for step in range(40):
     train_step(*batch())
+""",
+    "BS121 a penalty of numbers": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    out = model(x)
+    smooth = (out[1:] - out[:-1]).detach().abs().mean()  #!
+    loss = F.mse_loss(out, y) + 0.1 * smooth
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 an accuracy for a term": """
+model = net(4, 3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def objective(logits, labels):
+    wrong = (logits.argmax(1) != labels).float().mean()  #!
+    return F.cross_entropy(logits, labels) + wrong
+
+for step in range(40):
+    x, y = batch()
+    loss = objective(model(x), torch.randint(3, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 softmax before cross_entropy": """
+model = nn.Sequential(net(4, 3), nn.Softmax(dim=1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    loss = F.cross_entropy(model(x), torch.randint(3, (16,)))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 sigmoid before bce_with_logits": """
+model = net()
+criterion = nn.BCEWithLogitsLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    probability = torch.sigmoid(model(x))
+    loss = criterion(probability, (y > 0).float())  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS111 a running loss": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+running_loss = 0.0
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    running_loss += loss  #!
+""",
+    "BS111 a list of losses": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+history = {"loss": []}
+def train():
+    for step in range(80):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        history["loss"].append(loss)  #!
+train()
 """,
 }

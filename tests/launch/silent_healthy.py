@@ -372,6 +372,18 @@ for step in range(120):
     loss.backward()
     optimizer.step()
 """,
+    "a term that is detached where it is added": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    out = model(x)
+    loss = F.mse_loss(out, y)
+    loss = loss + out.detach().abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "LBFGS with its closure": """
 model = net()
 optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)

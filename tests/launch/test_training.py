@@ -318,7 +318,7 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
         "  The audits of the first steps saw none in what their losses are made of.\n"
-        "  fix: Run it again with backsight run --nonfinite: it names the line where the first NaN is born.\n"
+        "  fix: Run it again: backsight run --nonfinite train.py. It names the line where the first NaN is born.\n"
     )
 
 

@@ -14,7 +14,7 @@ from backsight.naming import search
 from backsight.snapshot import groups
 from backsight.tape import Graph, Saved
 from backsight.tape.saved import memory
-from backsight.tracing import StepLog
+from backsight.tracing import Met, StepLog, current, met
 
 Moment = Literal["before backward", "during backward", "before step"]
 
@@ -78,6 +78,14 @@ class Scene:
                     if parameter is tensor:
                         return f"{name}.param_groups[{g}]['params'][{k}]"
         return f"a tensor of shape {tuple(tensor.shape)}"
+
+    def met(self) -> dict[int, Met]:
+        """Return what an exact watch saw meet in the operations of this graph, by the index of a node."""
+        watch = current()
+        if watch is None or watch.level != "exact":
+            return {}
+        index = {n.sequence: n.index for n in self.graph.nodes if n.sequence is not None and n.kind != "leaf"}
+        return {index[number]: each for number, each in met(watch, list(index)).items()}
 
     def reached(self) -> set[int]:
         """Return the ids of the leaves of the graph."""

@@ -14,8 +14,9 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
-from backsight.source import Body, Place, function_at
-from backsight.source.body import callee, dotted, expressions, functions, statements
+from backsight.source import Body, Place, backward_calls, function_at
+from backsight.source.body import body_around, callee, dotted, expressions, functions, statements
+from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
 _MOST_FRAMES = 64
@@ -44,11 +45,16 @@ def nothing_arrives(
         fix = "Call requires_grad_(True) on what is to be trained, before the forward pass."
     elif reached:
         zeroing = _zeroing(frame)
-        evidence.append("The loss depends on its parameters, and after backward() their gradients are zeroed again.")
         if zeroing is not None:
+            evidence.append(
+                "The loss depends on its parameters, and after backward() their gradients are zeroed again."
+            )
             evidence.append(shown(zeroing, "zeroes the gradients between backward() and step()."))
             source = str(zeroing)
-        fix = f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step()."
+            fix = f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step()."
+        else:
+            evidence.append("The loss depends on its parameters, but when it steps their gradients are zeros, or gone.")
+            fix = "Look for what zeroes them: a factor of 0, units that are all dead, zero_grad() after backward()."
     elif cut is not None:
         evidence += cut.evidence
         source, fix = cut.source, cut.fix.partition(" if they are to learn")[0] + "."
@@ -173,6 +179,62 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
     )
 
 
+_WHY = {
+    "detach": "detach cuts the tensor off from the graph that made it",
+    "data": ".data has no gradient",
+    "no_grad": "it runs with gradients disabled",
+    "inference": "it runs in inference mode",
+    "integer": "its result is of integers or truth values, which have no gradient",
+    "not differentiable": "it has no gradient",
+    "item": "a number of Python has no gradient",
+    "numpy": "an array has no gradient",
+    "rewrapped": "it makes a new tensor of the values alone",
+    "frozen": "nothing that it is given requires a gradient",
+}
+
+
+def ends(cut: Severed) -> str:
+    """Say that a gradient ends at a cut, and why."""
+    return f"ends the gradient at {cut.op.lstrip('.')}: {_WHY[cut.by]}."
+
+
+def where(cut: Severed) -> Place | None:
+    """Return the statement to look at: of what runs with gradients disabled, the one that disables them."""
+    if cut.line is None:
+        return None
+    place = cut.line.place
+    body = body_around(place.file, place.line) if cut.by in ("no_grad", "inference") else None
+    if body is None:
+        return place
+    for decorator in getattr(body.node, "decorator_list", []):
+        if _disables(decorator):
+            return body.place(decorator, f"@{body.text(decorator)}")
+    around = [
+        each
+        for each in statements(body.node)
+        if isinstance(each, ast.With)
+        and each.lineno <= place.line <= (each.end_lineno or 0)
+        and any(_disables(item.context_expr) for item in each.items)
+    ]
+    return body.place(around[-1]) if around else place
+
+
+def _disables(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else node
+    return (dotted(called) or "").split(".")[-1] in ("no_grad", "inference_mode", "set_grad_enabled")
+
+
+def undoing(cut: Severed) -> str:
+    """Say what takes a cut back."""
+    if cut.by in ("no_grad", "inference"):
+        return "Compute it with gradients enabled, outside of torch.no_grad()"
+    if cut.by in ("detach", "data"):
+        return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
+    if cut.by == "integer" or cut.by == "not differentiable":
+        return f"Use something that is differentiable in place of {cut.op}"
+    return f"Compute it with tensors, without {cut.op}"
+
+
 def named(held: object, otherwise: str) -> str:
     """Return what the program calls an object."""
     names = search([held]).names[0]
@@ -243,15 +305,16 @@ def constructions(frame: FrameType | None, name: str) -> Iterator[Place]:
 
 
 def _zeroing(frame: FrameType | None) -> Place | None:
-    """Return the last zero_grad() before the step, in the innermost function that leads to it and has one."""
+    """Return the zero_grad() between backward and step, in the innermost function that has one."""
     for each in program_frames(frame):
         body = function_at(each.f_code)
         if body is None:
             continue
+        began = max((p.line for p in backward_calls(body) if p.line <= each.f_lineno), default=0)
         found = [
             body.place(statement)
             for statement in statements(body.node)
-            if statement.lineno <= each.f_lineno
+            if began <= statement.lineno <= each.f_lineno
             for node in expressions(statement)
             if isinstance(node, ast.Call) and callee(node)[1] == "zero_grad"
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import weakref
 from typing import Any
 
@@ -78,5 +80,13 @@ def _told(lost: list[Any], audited: bool) -> Finding:
         "warning",
         f"{name}{more} {'hold' if more or not lost else 'holds'} NaN at the end.",
         ("The audits of the first steps saw none in what their losses are made of.",) if audited else (),
-        "Run it again with backsight run --nonfinite: it names the line where the first NaN is born.",
+        f"Run it again: {_command()}. It names the line where the first NaN is born.",
     )
+
+
+def _command() -> str:
+    """Return the command line that looks for NaN in this very program."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    module = getattr(spec, "name", None)
+    program = ["-m", module.removesuffix(".__main__"), *sys.argv[1:]] if isinstance(module, str) else sys.argv
+    return shlex.join(["backsight", "run", "--nonfinite", *map(str, program)])

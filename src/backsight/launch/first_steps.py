@@ -19,6 +19,7 @@ from backsight.diagnosis.rules.unmoved import told_unmoved
 from backsight.launch.attention import CALLS, LOOK, Attention, is_spaced
 from backsight.launch.ending import Ending
 from backsight.launch.hearing import Hearing
+from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
 from backsight.launch.vital_signs import VitalSigns
@@ -110,6 +111,7 @@ class FirstSteps:
         self._most = PASSES
         self._signs = VitalSigns()
         self._hearing = Hearing()
+        self._keeping = Keeping()
         self._in_backwards = False
         self._looks = 0
         self._marked: list[Any] = []
@@ -148,9 +150,14 @@ class FirstSteps:
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         signs = () if self.failed else (*self._hearing.findings, *self._signs.findings)
-        found = [*self.findings.values(), *self._unmoved.values(), *self._outputs.findings, *signs]
-        if any(each.code == "BS115" for each in found):  # why no gradient comes back, and what is not trained, is told
-            found = [each for each in found if each.code != "BS114" and (each.code, each.severity) != ("BS102", "note")]
+        found = [
+            *self.findings.values(),
+            *self._unmoved.values(),
+            *self._outputs.findings,
+            *signs,
+            *self._keeping.findings,
+        ]
+        found = _one_for_each_cause(found)
         known = origin_told or any(each.code in _NON_FINITE for each in found)
         lost = None if known else self._ending.finding(audited=self.audits > 0)
         return Report((*found, *([lost] if lost else [])), self.looked_at)
@@ -260,6 +267,7 @@ class FirstSteps:
             for tensor in tensors_in(output):
                 node = grad_fn(tensor) if isinstance(tensor, torch.Tensor) else None
                 if node is not None:  # a hook on the tensor itself would be seen by who saves or overrides it
+                    self._keeping.made(node)
                     with unnumbered():
                         self._marked.append(node.register_prehook(self._in_backward))
             if len(self._marked) > marked:
@@ -317,6 +325,7 @@ class FirstSteps:
             return
         signs = self._signs
         signs.stepped(optimizer, _caller)
+        self._keeping.stepped(optimizer)
         self._hearing.stepped(signs.deaf, _caller)
         if signs.news or is_spaced(signs.step):
             change, signs.news = signs.news, False
@@ -345,6 +354,17 @@ class FirstSteps:
             self._hearing.audited(optimizer, site, roots, report.graph)
         for finding in report.findings:
             self.findings.setdefault((finding.code, finding.title), finding)
+
+
+def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
+    """Leave out what is a consequence of something else that is told."""
+    deaf = [each for each in found if each.code == "BS115"]
+    dead = [each for each in found if each.code == "BS114"]
+    if deaf and dead:  # which of them knows where
+        drop = "BS114" if any(each.source for each in deaf) else "BS115"
+        found = [each for each in found if each.code != drop]
+    carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on
+    return [each for each in found if not (carried and each.code == "BS111")]
 
 
 def _backward_call() -> tuple[Any, FrameType] | None:

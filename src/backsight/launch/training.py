@@ -192,6 +192,7 @@ class TrainingObserver:
         # Of births those are told that did harm, and at once; what grows is told once, by those who have looked longer.
         grows = {each.source for each in leaks}
         found = [each for each in audited.findings if each.code != "BS110" or each.source not in grows]
+        found = [each for each in found if self._leaks is None or each.code != "BS111"]
         found = [each for each in found if self._births is None or each.code != BIRTH]
         report = Report((*found, *leaks), audited.looked_at)
         shown = report if self.notes else report.without_notes()

@@ -4,16 +4,17 @@ Offered to other rooms: `around`, `births`, `callers`, `changes`, `moves`, `step
 """
 
 from backsight.tracing._torch import has_compiled
-from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operand, Operation, Severed, Values
+from backsight.tracing.facts import Backward, Change, Line, Met, NonFinite, Operand, Operation, Severed, Values
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
-from backsight.tracing.watch import Level, Watch, current, finest, report_errors, watch
+from backsight.tracing.watch import Level, Watch, current, finest, met, report_errors, watch
 
 __all__ = [
     "Backward",
     "Change",
     "Level",
     "Line",
+    "Met",
     "NonFinite",
     "Operand",
     "Operation",
@@ -25,6 +26,7 @@ __all__ = [
     "current",
     "finest",
     "has_compiled",
+    "met",
     "report_errors",
     "watch",
 ]

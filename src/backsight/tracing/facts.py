@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Literal
+
+import torch
 
 from backsight.source import Place
 
@@ -142,6 +145,26 @@ class Severed:
     line: Line | None
     operand: str = ""
     dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Met:
+    """Two tensors that met in an operation, in the first step that made it.
+
+    `column` and `row` are the positions of an N×1 and of an N whose result is N×N, else -1. `term` is the position of a
+    number that is added and requires no gradient although it comes of what does, else -1. `cuts` are those behind the
+    operands that require no gradient, the nearest first, each with the leaves that the gradient would
+    have reached, and the number of the next node when it was made last.
+    """
+
+    op: str
+    line: Line
+    shapes: tuple[tuple[int, ...], ...]
+    operands: tuple[str, ...]
+    column: int
+    row: int
+    term: int
+    cuts: tuple[tuple[Severed, tuple[weakref.ref[torch.Tensor], ...], int], ...]
 
 
 @dataclass(frozen=True)

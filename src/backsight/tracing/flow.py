@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ MOST_CUTS = 6
 MOST_DEPARTURES = 256
 _MOST_SCALARS = 256
 _MOST_LOOKED_AT = 64
+_DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Flow:
         self._cuts: Living[tuple[Cut, ...]] = Living()
         self._departures: dict[int, Cut] = {}
         self._scalars: dict[int, tuple[Any, Cut]] = {}  # numbers are held: their identity is how they are known again
+        self._last: tuple[Cut, tuple[Cut, ...]] | None = None
         self._arrays: Living[tuple[Cut, int]] = Living(self._forget_pointer)
         self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
 
@@ -76,6 +79,10 @@ class Flow:
         """Note that what `tensor` holds was handed to Python as `value`."""
         self._departures.pop(cut.site, None)
         self._departures[cut.site] = cut
+        self._last = cut, self.cuts(tensor)
+        for _ in range(_DEEPEST):  # of a list of numbers, the first stands for all
+            if type(value) is list and value:
+                value = value[0]
         while len(self._departures) > MOST_DEPARTURES:
             del self._departures[next(iter(self._departures))]
         if type(value) in (float, complex):
@@ -88,6 +95,16 @@ class Flow:
             self._arrays.put(id(value), value, (cut, pointer))
             if pointer:
                 self._pointers[pointer] = id(value)
+
+    def last_departure(self, code: CodeType) -> tuple[Cut, ...]:
+        """Return the newest cut of an array that the function `code` has taken out of a tensor, and those behind it.
+
+        What NumPy makes of an array is another one, and cannot be known again.
+        """
+        if self._last is None or self._last[0].by != "numpy":
+            return ()
+        site = self._sites.get(self._last[0].site)
+        return (self._last[0], *self._last[1]) if site is not None and site.code is code else ()
 
     def returned(self, value: Any) -> tuple[Cut, ...]:
         """Return by which departures a value, or what a list holds, is known to have come to Python."""
@@ -106,13 +123,14 @@ class Flow:
 
     def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
         """Tell the cuts behind a tensor."""
-        return tuple(map(self._told, self.cuts(tensor)))
+        return tuple(map(self.told, self.cuts(tensor)))
 
     def departures(self) -> tuple[Severed, ...]:
         """Tell the departures to Python, the latest last."""
-        return tuple(map(self._told, list(self._departures.values())))
+        return tuple(map(self.told, list(self._departures.values())))
 
-    def _told(self, cut: Cut) -> Severed:
+    def told(self, cut: Cut) -> Severed:
+        """Tell a cut as it is noted."""
         operands = {operand.position: operand.text for operand in self._sites.operands(cut.site)}
         return Severed(cut.by, cut.op, self._sites.line(cut.site), operands.get(cut.position, ""), cut.dtype)
 

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
-from backsight.tracing.facts import Line, Operation
+from backsight.tracing.facts import Line, Met, Operation
 from backsight.tracing.flow import Flow
 from backsight.tracing.intervals import Threads
+from backsight.tracing.meetings import Meetings
 from backsight.tracing.sites import Site, Sites, positions
 
 
@@ -38,6 +39,7 @@ class Log:
         self.backwards = BackwardLog(self.threads, self.sites)
         self.changes = ChangeLog(self.sites)
         self.flow = Flow(self.sites)
+        self.meetings = Meetings(self.flow)
 
     def line_of(self, sequence: int, thread: int | None = None) -> Line | None:
         """Return the line that made a node."""
@@ -56,6 +58,36 @@ class Log:
             return None
         operands = self.sites.operands(number)
         return Operation(site.op, line, operands, found[1].first[at], found[1].end[at], found[0], site.via)
+
+    def met(self, sequences: Sequence[int]) -> dict[int, Met]:
+        """Return what met at the calls that made these nodes, by the first node of each call."""
+        if not self.meetings.found:
+            return {}
+        told: dict[int, Met] = {}
+        numbers: set[int] = set()
+        for sequence in sorted(sequences):
+            number = self._number(sequence, None)
+            meeting = self.meetings.found.get(number)
+            line = self.sites.line(number) if meeting is not None and number not in numbers else None
+            if meeting is None or line is None:
+                continue
+            numbers.add(number)
+            texts = {operand.position: operand.text for operand in self.sites.operands(number)}
+            cuts = tuple(
+                (self.flow.told(cut), self.meetings.ended.get(cut.site, ()), self.meetings.latest.get(cut.site, 0))
+                for cut in meeting.cuts
+            )
+            told[sequence] = Met(
+                meeting.op,
+                line,
+                meeting.shapes,
+                tuple(texts.get(at, "") for at in range(2)),
+                meeting.column,
+                meeting.row,
+                meeting.term,
+                cuts,
+            )
+        return told
 
     def _number(self, sequence: int, thread: int | None) -> int:
         found = self.threads.of(sequence, thread)

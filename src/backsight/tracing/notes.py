@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from backsight.tape import no_torch_function
 from backsight.tape.rows import dtype_name
 from backsight.tracing._torch import next_number
 from backsight.tracing.births import Births
@@ -64,6 +65,9 @@ class Notes:
         site, table = self.site(call), self.table()
         if site:
             table.add(call.first, end, site)
+            if self.log.meetings.is_new(site):
+                with no_torch_function():
+                    self.log.meetings.note(site, name_of(call.function), call.args, call.kwargs)
         else:
             table.known = end
         return site
@@ -87,12 +91,20 @@ class Notes:
 
     def _may_be_cut(self, call: Call, result: Any) -> None:
         if call.kind is Kind.WRAPS and call.args:
-            self.log.flow.inherit(result, self.log.flow.returned(call.args[0]))
+            self.log.flow.inherit(result, self.log.flow.returned(call.args[0]) or self._taken_out(call, result))
         if call.kind is Kind.WRITES_FIRST and call.args:
             result = call.args[0]
         for each in result if issubclass(type(result), tuple | list) else (result,):
             if issubclass(type(each), torch.Tensor) and not each.requires_grad:
                 self.cut(call, each)
+
+    def _taken_out(self, call: Call, result: Any) -> tuple[Cut, ...]:
+        """Return what may be behind an array that becomes a tensor in the function that took one out of another."""
+        frame = innermost(call.caller)
+        if frame is None or not issubclass(type(result), torch.Tensor) or not result.is_floating_point():
+            return ()
+        is_array = type(call.args[0]).__name__ == "ndarray"
+        return self.log.flow.last_departure(frame.f_code) if is_array else ()
 
     def cut(self, call: Call, result: torch.Tensor) -> None:
         """Note what `result`, which requires no gradient, is cut off from."""
@@ -104,7 +116,12 @@ class Notes:
         op = name_of(call.function)
         by = "rewrapped" if call.kind is Kind.WRAPS else reason(op, result)
         dtype = dtype_name(result.dtype) if by == "integer" else ""
-        flow.add(result, cuts, Cut(by, op, self.site(call), position, dtype))
+        site = self.site(call)
+        flow.add(result, cuts, Cut(by, op, site, position, dtype))
+        self.log.meetings.latest[site] = call.first
+        if site not in self.log.meetings.ended:
+            with no_torch_function():
+                self.log.meetings.cut(site, call.first, [each for _, each in tensors(call.args, call.kwargs)])
         if by == "data":
             self.log.changes.alias(result)
 
@@ -115,6 +132,8 @@ class Notes:
         if tensor.requires_grad or self.log.flow.cuts(tensor):
             op = name_of(call.function)
             by: SeveredBy = "numpy" if op in ("numpy", "__array__") else "item"
+            with no_torch_function():
+                self.log.meetings.cut(self.site(call), call.first, [tensor])
             self.log.flow.depart(Cut(by, op, self.site(call), 0, ""), tensor, value)
 
     def gap(self, table: Intervals, first: int, call: Call) -> None:

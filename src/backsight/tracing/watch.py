@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
-from backsight.tracing.facts import Backward, Change, Line, NonFinite, Operation, Severed
+from backsight.tracing.facts import Backward, Change, Line, Met, NonFinite, Operation, Severed
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.steps import StepLog
@@ -324,6 +324,11 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
 def report_errors(watch: Watch, errors: Errors) -> None:
     """Tell `errors` of what calls into PyTorch raise while a watch sees them: at the exact level."""
     watch._log.errors = errors
+
+
+def met(watch: Watch, sequences: Sequence[int]) -> dict[int, Met]:
+    """Return what met at the operations that made these nodes, by the first node of each that is worth telling."""
+    return watch._log.met(sequences)
 
 
 def finest() -> Level:

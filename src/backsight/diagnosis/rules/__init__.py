@@ -8,6 +8,8 @@ A rule is a function from a `Scene` to findings:
 
 from backsight.diagnosis.rules import (
     born,
+    broadcast,
+    dead_term,
     freed_graph,
     frozen_in_optimizer,
     graph_grows,
@@ -17,6 +19,7 @@ from backsight.diagnosis.rules import (
     overwritten_leaf,
     parameter_not_reached,
     parameter_twice,
+    squashed_twice,
     stale_gradient,
     unmoved,
 )
@@ -26,6 +29,8 @@ __all__ = [
     "RULES",
     "Rule",
     "born",
+    "broadcast",
+    "dead_term",
     "freed_graph",
     "frozen_in_optimizer",
     "graph_grows",
@@ -36,6 +41,7 @@ __all__ = [
     "parameter_not_reached",
     "parameter_twice",
     "rule",
+    "squashed_twice",
     "stale_gradient",
     "unmoved",
 ]

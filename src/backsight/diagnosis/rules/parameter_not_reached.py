@@ -10,8 +10,10 @@ from backsight.diagnosis.evidence.severed import severing
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed
+from backsight.diagnosis.vital import ends, undoing, where
+from backsight.diagnosis.wording import listed, shown
 from backsight.source import Cut
+from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
 
@@ -39,6 +41,9 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     names = scene.names(missing)
     other = _of_other_losses(scene.optimizers[optimizer], missing)
     in_vain = len(missing) == total
+    seen = _seen(scene, optimizer, missing)
+    if seen is not None:
+        return _severed(optimizer, names, total, seen)
     cut = None if other and not in_vain else severing(scene, {id(p) for p in missing}, names, wanted=in_vain)
     one = len(missing) == 1
     evidence = f"No path leads from the loss to {listed(names)}: {len(missing)} of its {total} trainable parameters."
@@ -48,7 +53,7 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "warning",
             f"{optimizer} holds parameters that are cut off from this loss.",
             (evidence, f"Their result ends at `{cut.expression}`: {cut.why}."),
-            f"{undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+            f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
             "leave them out of the optimizer.",
             source=str(cut.place),
         )
@@ -72,7 +77,40 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
     )
 
 
-def undone(cut: Cut) -> str:
+def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Severed | None:
+    """Return the cut that a watch saw between the parameters and this loss, if no other loss trains them.
+
+    Whether one does shows once the optimizer has stepped: then they would have had a gradient.
+    """
+    held = scene.optimizers[optimizer]
+    used = [scene.steps.consumed(held, p) for p in parameters(held)] if scene.steps is not None else []
+    if scene.steps is None or not any(used) or any(scene.steps.consumed(held, p) for p in missing):
+        return None
+    lost = {id(p) for p in missing}
+    for met in scene.met().values():
+        for cut, leaves, _ in met.cuts:
+            if cut.line is not None and any((leaf := ref()) is not None and id(leaf) in lost for ref in leaves):
+                return cut
+    return None
+
+
+def _severed(optimizer: str, names: Sequence[str], total: int, cut: Severed) -> Finding:
+    place = where(cut)
+    return Finding(
+        "BS102",
+        "warning",
+        f"{optimizer} holds parameters that are cut off from this loss.",
+        (
+            f"No path leads from the loss to {listed(list(names))}: {len(names)} of its {total} trainable parameters.",
+            *((shown(place, ends(cut)),) if place is not None else ()),
+        ),
+        f"{undoing(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+        "leave them out of the optimizer.",
+        source=str(place) if place is not None else None,
+    )
+
+
+def _undone(cut: Cut) -> str:
     """Return how the cut is taken back: `Remove .detach()`."""
     if cut.kind == "no_grad":
         if cut.place.text.startswith("@"):

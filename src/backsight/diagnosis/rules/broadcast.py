@@ -1,0 +1,67 @@
+"""BS117: an N×1 and an N meet, and every entry of one is compared with every entry of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shaped, shown
+
+
+@rule("BS117")
+def broadcast(scene: Scene) -> Iterator[Finding]:
+    """Under an exact watch: their N×N result goes into the loss as it is, up to a mean or sum over all of it.
+
+    A result that is taken apart again, as by a minimum over one side, is meant; so is an operand that was given its
+    shape for the purpose, and one that is the same in each step, such as levels or a grid.
+    """
+    for index, met in scene.met().items():
+        if met.column < 0 or not _all_of_it(scene, index, met.shapes[met.column][0]):
+            continue
+        tall, flat = met.operands[met.column], met.operands[met.row]
+        rows = met.shapes[met.column][0]
+        first, second = (f"`{tall}`" if tall else "one", f"`{flat}`" if flat else "the other")
+        fix = (
+            f"Give both the same shape: {tall}.squeeze(1), or {flat}.unsqueeze(1)."
+            if tall.isidentifier() and flat.isidentifier()
+            else "Give both the same shape, with .squeeze(1) on the one or .unsqueeze(1) on the other."
+        )
+        yield Finding(
+            "BS117",
+            "warning",
+            f"{first} is {rows}×1 and {second} has shape {rows}: the loss compares each entry with all {rows}.",
+            (
+                shown(
+                    met.line.place,
+                    f"makes {shaped((rows, rows))} of {shaped(met.shapes[0])} and {shaped(met.shapes[1])}.",
+                ),
+            ),
+            fix,
+            source=str(met.line.place),
+            nodes=(index,),
+        )
+
+
+def _all_of_it(scene: Scene, index: int, rows: int) -> bool:
+    """Whether all that is made of the node is as large as it is, until it is one number."""
+    users: dict[int, list[int]] = {}
+    for node in scene.graph.nodes:
+        for edge in node.inputs:
+            if edge is not None:
+                users.setdefault(edge.node.index, []).append(node.index)
+    stack, seen = [index], {index}
+    while stack:
+        at = stack.pop()
+        shape = scene.graph.nodes[at].shape
+        if shape == () or (shape is not None and not any(each != 1 for each in shape)):
+            continue
+        if shape != (rows, rows):
+            return False
+        more = [each for each in users.get(at, []) if each not in seen]
+        if not users.get(at):
+            return False
+        seen.update(more)
+        stack += more
+    return True
