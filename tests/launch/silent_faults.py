@@ -391,4 +391,19 @@ def train():
         history["loss"].append(loss)  #!
 train()
 """,
+    "BS102 an encoder that is cut off late": """
+encoder, head = net(4, 8), net(8, 1)
+optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.01)
+
+def hidden(x, step):
+    h = encoder(x)
+    return h.detach() if step >= 150 else h  #!
+
+for step in range(320):
+    x, y = batch()
+    loss = F.mse_loss(head(hidden(x, step)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from types import FrameType
 from typing import Any
@@ -353,6 +354,9 @@ class FirstSteps:
         for optimizer, _ in self._signs.deaf:
             self._hearing.audited(optimizer, site, roots, report.graph)
         for finding in report.findings:
+            if self._looked > _MOST_STEPS and (finding.code, finding.title) not in self.findings:
+                late = f"Seen first in step {self.steps + 1:,}, and at none of the looks before."
+                finding = replace(finding, evidence=(*finding.evidence, late))
             self.findings.setdefault((finding.code, finding.title), finding)
 
 

@@ -51,6 +51,11 @@ class Meetings:
         self.latest: dict[int, int] = {}
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
 
+    def again(self) -> None:
+        """Look at each call anew: after a pause the program may do something else."""
+        self._seen.clear()
+        self.found.clear()
+
     def is_new(self, site: int) -> bool:
         """Whether there is something to note of the call at a site."""
         return site not in self._seen or self._seen[site] is not None

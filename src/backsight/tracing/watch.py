@@ -121,6 +121,7 @@ class Watch:
         if self.paused and self in _current and not self._parts:
             self.paused = False
             self._log.budget = calls
+            self._log.meetings.again()
             self._attend(again=True)
 
     def limit(self, calls: int) -> None:
