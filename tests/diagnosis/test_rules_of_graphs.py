@@ -224,8 +224,7 @@ class TestNonFinite:
         assert finding.title == "model.0.weight and 1 more hold NaN or infinity."
         assert finding.evidence == ("They are leaves of this loss: an earlier step, or the start, spoilt them.",)
         assert finding.fix == (
-            "Look at the step before: its gradient was not finite, or too large. Clip gradients, lower the learning "
-            "rate, and audit the loss of that step."
+            "Run it again with backsight run --nonfinite: it names the line where the first NaN or infinity is born."
         )
 
     def test_a_loss_of_nan_from_finite_tensors(self) -> None:

@@ -11,6 +11,18 @@ for step in range(320):
     loss.backward()
     optimizer.step()
 """,
+    "layers whose rate is 0 in the first phase": """
+early, late = net(4, 4), net(4, 1)
+optimizer = torch.optim.SGD([{"params": early.parameters(), "lr": 0.0}, {"params": late.parameters(), "lr": 0.01}])
+for step in range(150):
+    if step == 60:
+        optimizer.param_groups[0]["lr"] = 0.01
+    x, y = batch()
+    loss = F.mse_loss(late(early(x)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "two phases, the second optimizer waits": """
 first, second = net(4, 4), net(4, 1)
 a = torch.optim.Adam(first.parameters(), lr=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -118,7 +119,7 @@ class FirstSteps:
         self._marked: list[Any] = []
         self._forward_hook: Any = None
         self._looking_again: Any = None
-        self._unmoved: dict[int, Finding] = {}
+        self._unmoved: dict[int, tuple[Finding, weakref.ref[torch.optim.Optimizer]]] = {}
         self._outputs = Outputs()
         self._ending = Ending()
         self._attention = Attention(self._pause, self._resume) if level is None and not nonfinite else None
@@ -153,7 +154,7 @@ class FirstSteps:
         signs = () if self.failed else (*self._hearing.findings, *self._signs.findings)
         found = [
             *self.findings.values(),
-            *self._unmoved.values(),
+            *(found for found, ref in self._unmoved.values() if self._is_unmoved(ref())),
             *self._outputs.findings,
             *signs,
             *self._keeping.findings,
@@ -341,7 +342,11 @@ class FirstSteps:
             name = next((n.path for n in search([optimizer], limit=1).names[0]), "optimizer") if still else ""
             found = told_unmoved(name, optimizer, still) if still else None
             if found is not None:
-                self._unmoved[key] = found
+                self._unmoved[key] = found, weakref.ref(optimizer)
+
+    def _is_unmoved(self, optimizer: torch.optim.Optimizer | None) -> bool:
+        """Whether what an optimizer did not move, it does not move now; one that is gone has moved nothing since."""
+        return optimizer is None or bool(self.watch.steps.moves.unmoved(optimizer))
 
     def _audit(self, roots: Any, frame: FrameType, moment: Any) -> None:
         site = _site(frame)

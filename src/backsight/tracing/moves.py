@@ -106,11 +106,19 @@ class Moves:
         return course.steps if course is not None else 0
 
     def unmoved(self, optimizer: torch.optim.Optimizer) -> list[Unmoved]:
-        """Return the parameters that were as before at the last look, and had a gradient then as at the beginning."""
+        """Return the parameters that were as before at the last look, and had a gradient then as at the beginning.
+
+        Those whose learning rate was 0 and is not any more have moved since.
+        """
         course = self._courses.at(id(groups(optimizer))) or _Course()
         steps = max((look for look in LOOKS if look <= course.steps), default=BEGIN) - BEGIN
+        rates = {id(p): group.get("lr") for group in groups(optimizer) for p in group["params"]}
         found = ((ref(), rate, pull) for ref, rate, pull in course.still)
-        return [Unmoved(parameter, steps, rate, pull) for parameter, rate, pull in found if parameter is not None]
+        return [
+            Unmoved(parameter, steps, rate, pull)
+            for parameter, rate, pull in found
+            if parameter is not None and (rate or not rates.get(id(parameter)))
+        ]
 
     def _compared(self, optimizer: torch.optim.Optimizer, samples: list[_Sample]) -> Iterator[_Still]:
         rates = {id(p): group.get("lr", 0.0) for group in groups(optimizer) for p in group["params"]}

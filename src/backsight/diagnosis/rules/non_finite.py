@@ -85,8 +85,7 @@ def _of_leaves(spoilt: list[Leaf]) -> Finding:
             f"{'They are leaves' if more else 'It is a leaf'} of this loss: an earlier step, or the start, spoilt "
             f"{'them' if more else 'it'}.",
         ),
-        "Look at the step before: its gradient was not finite, or too large. Clip gradients, lower the learning rate, "
-        "and audit the loss of that step.",
+        "Run it again with backsight run --nonfinite: it names the line where the first NaN or infinity is born.",
         nodes=tuple(leaf.node for leaf in spoilt),
     )
 
