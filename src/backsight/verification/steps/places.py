@@ -32,6 +32,15 @@ def in_reverse(step: Step, dims: tuple[int, ...]) -> torch.Tensor | None:
     return y.detach() + (turned - turned.detach())
 
 
+def out_in_reverse(step: Step, number: int, dims: tuple[int, ...]) -> torch.Tensor | None:
+    """The gradient of an operand comes out in reverse order along some dimensions: a flip that is not undone."""
+    x = step.operand(number)
+    if x is None or step.name in ELEMENTWISE or any(dim >= x.dim() or x.shape[dim] < 2 for dim in dims):
+        return None
+    turned = x.flip(dims)
+    return step.with_operand(number, x.detach() + (turned - turned.detach()))
+
+
 def repeated_otherwise(step: Step, number: int) -> torch.Tensor | None:
     """Each entry is repeated where all of them are in turn, or the other way round."""
     x = step.operand(0)

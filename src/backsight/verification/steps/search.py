@@ -25,6 +25,7 @@ from backsight.verification.steps.places import (
     coordinates,
     in_reverse,
     integers,
+    out_in_reverse,
     repeated_otherwise,
     starts,
     taken,
@@ -46,6 +47,7 @@ from backsight.verification.steps.table import (
     PATHS,
     REPEATED,
     REVERSED,
+    REVERSED_OUT,
     SCALED,
     SCALED_BOTH,
     TAKEN,
@@ -61,6 +63,8 @@ SECONDS = 2.5
 
 MOST_PAIRED = 20
 MOST_DIMENSIONS = 6
+
+RUNNING = frozenset({"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"})
 
 LARGEST = 1 << 20
 """In all runs together so many places are looked at."""
@@ -339,7 +343,9 @@ class _Search(Substitutions):
         return None
 
     def by_order(self) -> Found | None:
-        """One step, whose result comes in reverse order, or repeated in another one."""
+        """One step, whose result or derivative comes in reverse order, or whose result is repeated in another one."""
+        if found := self._out_in_reverse([each for each in self._operands() if self._steps[each[0]].name in RUNNING]):
+            return found
         for key, step in self._steps.items():
             dims = range(min(step.result.dim(), MOST_DIMENSIONS))
             for turned in (*((dim,) for dim in dims), *combinations(dims, 2)):
@@ -354,6 +360,20 @@ class _Search(Substitutions):
                     ways = ("each entry one after the other", "all of them in turn")
                     words = {"dimension": str(dim), "was": ways[not each], "other": ways[each]}
                     return Found(REPEATED, step, 0, self._in_order, words=words)
+        return self._out_in_reverse(self._operands())
+
+    def _out_in_reverse(self, operands: Iterable[tuple[Hashable, int]]) -> Found | None:
+        for key, number in operands:
+            step = self._steps[key]
+            x = step.operand(number)
+            for dim in range(min(x.dim(), MOST_DIMENSIONS) if x is not None else 0):
+
+                def alter(each: Step, k: int, dims: tuple[int, ...] = (dim,)) -> torch.Tensor | None:
+                    return out_in_reverse(each, k, dims)
+
+                if self._may_be(key, alter, number) and self._fits_altered((key,), alter, number):
+                    words = {"dimension": str(dim)}
+                    return Found(REVERSED_OUT, step, number, self._in_order, words=words)
         return None
 
     def by_numbers(self) -> Found | None:

@@ -215,6 +215,14 @@ REVERSED = Alteration(
     "Send each entry of the gradient back to the place that its output entry came from.",
 )
 
+REVERSED_OUT = Alteration(
+    "BS405",
+    constant,
+    "with the derivative of {step} in reverse order along dimension {dimension}",
+    "With what goes back to {operand} reversed along that dimension, the returned gradient is reproduced.",
+    "Turn it round: what is flipped before a running sum is flipped back after it.",
+)
+
 ALTERATIONS: tuple[Alteration, ...] = (
     *NUMBERS,
     Alteration(
