@@ -110,6 +110,54 @@ def softmax_along_another_dimension(step: Step, number: int) -> torch.Tensor | N
     return pulled(y, x, lambda u: u - y.exp() * u.sum(other, keepdim=True))
 
 
+def without_cross_terms(step: Step, number: int) -> torch.Tensor | None:
+    """The diagonal of a Jacobian alone: of a softmax, or of what is divided by, multiplied by or less its own sum."""
+    if number:
+        return None
+    y = step.result.detach()
+    if step.name in ("softmax", "log_softmax"):
+        x = step.operand(0)
+        slope = y * (1 - y) if step.name == "softmax" else 1 - y.exp()
+        return None if x is None or x.shape != y.shape else _with_slope(step, x, slope)
+    if step.name in _WITH_SUMS:
+        return _on_the_diagonal(step)
+    own = _with_own_sum(step, 0)
+    return _with_own_sum(step, 1) if own is None else own
+
+
+def _with_own_sum(step: Step, which: int) -> torch.Tensor | None:
+    """`x / norm(x)`: each entry of the second is made of those of one row."""
+    x, total = step.operand(which), step.operand(1 - which)
+    slopes = _BY_OPERATION.get(step.name)
+    if slopes is None or x is None or total is None or len(step.args) != 2 or x.shape != step.result.shape:
+        return None
+    if total.dim() != x.dim() or any(a not in (1, b) for a, b in zip(total.shape, x.shape, strict=True)):
+        return None
+    if total.numel() == x.numel() or x.is_complex() or (which and step.name != "mul"):
+        return None
+    weights = torch.arange(1, total.numel() + 1, dtype=total.dtype, device=total.device).reshape(total.shape)
+    (own,) = torch.autograd.grad(total, x, torch.ones_like(total), retain_graph=True, allow_unused=True)
+    if own is None:
+        return None
+    (weighted,) = torch.autograd.grad(total, x, weights, retain_graph=True)
+    if not torch.allclose(weighted, weights * own):  # it is made of entries of other rows
+        return None
+    of_x, of_total = slopes(x.detach(), total.detach())
+    return _with_slope(step, x, of_x + of_total * own)
+
+
+def _on_the_diagonal(step: Step) -> torch.Tensor | None:
+    x, y = step.operand(0), step.result
+    if x is None or x.shape != y.shape or x.dtype != y.dtype or x.numel() > MOST_ON_DIAGONAL:
+        return None
+    pull, slope = Pull(step, 0, x), torch.zeros_like(y).reshape(-1)
+    for k in range(slope.numel()):
+        one = torch.zeros_like(slope)
+        one[k] = 1
+        slope[k] = pull(one.reshape(y.shape)).reshape(-1)[k]
+    return _with_slope(step, x, slope.reshape(y.shape).detach())
+
+
 def input_for_output(step: Step, number: int) -> torch.Tensor | None:
     """A derivative that is written in terms of the output, with the input in its place."""
     slope, x = OF_OUTPUT.get(step.name), step.operand(0)
@@ -365,6 +413,18 @@ _ARRANGING = frozenset({
     "transpose", "permute", "movedim", "swapaxes", "t", "flip", "roll", "pixel_shuffle", "rot90", "T", "mT",
 })
 # fmt: on
+
+_WITH_SUMS = frozenset({"normalize", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm"})
+
+MOST_ON_DIAGONAL = 256
+"""Of larger results the diagonal of the Jacobian is not computed, entry by entry."""
+
+_BY_OPERATION: dict[str, Callable[[torch.Tensor, torch.Tensor], tuple[Any, Any]]] = {
+    **dict.fromkeys(("div", "truediv", "true_divide"), lambda x, total: (1 / total, -x / total**2)),
+    "mul": lambda x, total: (total, x),
+    "sub": lambda x, total: (1, -1),
+}
+"""The slopes of `x / total`, `x * total` and `x - total`."""
 
 OF_OUTPUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tanh": lambda y: 1 - y * y,

@@ -40,6 +40,7 @@ from backsight.verification.steps.alterations import (
     two_sided,
     unconjugated,
     value_skipped,
+    without_cross_terms,
 )
 from backsight.verification.steps.bounds import (
     added,
@@ -364,6 +365,15 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "with a sum over the wrong dimension in the derivative of {step}",
         "The sum in y * (grad_output - (grad_output * y).sum(dim)) must run over the dimension of {step}.",
         "Use the same dim in backward as in forward.",
+    ),
+    Alteration(
+        "BS415",
+        without_cross_terms,
+        "without the cross terms in the derivative of {step}",
+        "With the diagonal of its Jacobian alone, the derivative of each entry by the one at the same place, the "
+        "returned gradient is reproduced.",
+        "Add the other entries: for y = softmax(x) the whole is "
+        "y * (grad_output - (grad_output * y).sum(-1, keepdim=True)).",
     ),
     Alteration(
         "BS405",
