@@ -136,7 +136,7 @@ def _with_own_sum(step: Step, which: int) -> torch.Tensor | None:
     if total.numel() == x.numel() or x.is_complex() or (which and step.name != "mul"):
         return None
     weights = torch.arange(1, total.numel() + 1, dtype=total.dtype, device=total.device).reshape(total.shape)
-    (own,) = torch.autograd.grad(total, x, torch.ones_like(total), retain_graph=True, allow_unused=True)
+    own: Any = torch.autograd.grad(total, x, torch.ones_like(total), retain_graph=True, allow_unused=True)[0]
     if own is None:
         return None
     (weighted,) = torch.autograd.grad(total, x, weights, retain_graph=True)

@@ -99,6 +99,19 @@ class FirstOrder:
                         found.append(((step, number), Pull(step, number, operand).push(tangent)))
         return found
 
+    def slopes(self) -> Iterator[tuple[Hashable, int, torch.Tensor]]:
+        """Yield each operand of each step, with what each of its entries does along the direction through that step."""
+        for (step, number), _ in self._edges:
+            live = step.args[number]
+            arriving = Pull(step, number, live)(self.arriving[0][step.key])
+            tangent = self._along[step.key][0][number]
+            if not live.is_complex():
+                yield step.key, number, arriving * tangent
+
+    def explains(self, change: float) -> bool:
+        """Whether a change of the gradient along the direction is what is missing."""
+        return self._fits(change, abs(change))
+
     def branches(self, key: Hashable, alter: Alter, number: int) -> Iterator[Edge]:
         """Yield the operands such that a step altered may make the gradient on the way through them alone.
 

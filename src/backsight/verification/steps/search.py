@@ -155,6 +155,7 @@ class _Search(Substitutions):
             self.by_common_factor,
             self.by_output,
             self.by_stand_in,
+            self.by_tensor_factor,
             self.by_branch,
             self.by_two_factors,
         )

@@ -35,6 +35,7 @@ from backsight.verification.steps.table import (
     READ_AT_INDEX,
     SCALED_APART,
     STAND_IN,
+    TIMES_TENSOR,
     Alteration,
     on_one_way,
 )
@@ -46,6 +47,8 @@ FEWEST = 6
 
 MOST_SUMMED = 3
 CLOSE = 1e-5
+
+POWERS = (1, -1, 2, -2, 3, -3)
 
 ON_ONE_WAY = tuple(each for each in ALTERATIONS if each not in NUMBERS and each.alter is not left_out)
 
@@ -191,6 +194,62 @@ class Substitutions(Replay):
         except Exception:  # an operation may refuse to be differentiated alone
             return None
 
+    def by_tensor_factor(self) -> Found | None:
+        """One operand of a step, whose derivative has a power of a tensor as a factor too many: a norm, a deviation."""
+        if not self._tells or self._x.dtype not in PRECISE:
+            return None
+        for key, number, does in self._first_order.slopes():
+            for name, other in self._factors.items():
+                if not _broadcasts(other, does):
+                    continue
+                for power in POWERS:
+                    missing = float(((other**power - 1) * does).sum())
+                    if not self._first_order.explains(missing):
+                        continue
+                    if found := self._times_tensor(key, number, name, power):
+                        return found
+        return None
+
+    def _times_tensor(self, key: Hashable, number: int, name: str, power: int) -> Found | None:
+        step, other = self._steps.get(key), self._tensors.get(name)
+        if step is None or other is None:
+            return None
+        factor = other.detach() ** power
+
+        def alter(each: Step, k: int) -> torch.Tensor | None:
+            x = each.operand(k)
+            if x is None or not _broadcasts(factor, x):
+                return None
+            return each.with_operand(k, x.detach() + factor * (x - x.detach()))
+
+        if not self._fits_altered((key,), alter, number):
+            return None
+        raised = {1: "", 2: "the square of ", 3: "the cube of "}[abs(power)] + name
+        words = {
+            "factor": raised if power > 0 else f"one over {raised}",
+            "mended": f"{'Divide' if power > 0 else 'Multiply'} that part by {raised}",
+        }
+        return self._found(
+            TIMES_TENSOR, step, number, words, lambda search: search._times_tensor(key, number, name, power)
+        )
+
+    @cached_property
+    def _factors(self) -> dict[str, torch.Tensor]:
+        """The real tensors that a factor may be, each once: those with no zero, whose entries are not all alike."""
+        found: dict[str, torch.Tensor] = {}
+        for name, each in self._tensors.items():
+            value = each.detach()
+            if (
+                value.is_complex()
+                or value.numel() < 2
+                or bool((value == 0).any())
+                or bool((value == value.max()).all())
+            ):
+                continue
+            if not any(value.shape == known.shape and torch.equal(value, known) for known in found.values()):
+                found[name] = value
+        return found
+
     def by_branch(self) -> Found | None:
         """A mistake in one step that holds on one of several ways back: a weight forgotten in a statistic alone."""
         if not self._tells:
@@ -323,6 +382,15 @@ def _tried_at(step: Step, which: int, other: torch.Tensor) -> torch.Tensor | Non
 
 def _could_be(other: torch.Tensor, old: torch.Tensor) -> bool:
     return other is not old and other.shape == old.shape and other.dtype == old.dtype and not torch.equal(other, old)
+
+
+def _broadcasts(factor: torch.Tensor, x: torch.Tensor) -> bool:
+    """Whether a factor is one for each row, or the like, of a tensor; not one for each entry."""
+    return (
+        factor.numel() < x.numel()
+        and factor.dim() == x.dim()
+        and all(a in (1, b) for a, b in zip(factor.shape, x.shape, strict=True))
+    ) or (factor.shape == x.shape and 1 in x.shape)
 
 
 def _plainness(step: Step) -> int:

@@ -579,6 +579,16 @@ STAND_IN = Alteration(
 )
 """A derivative computed from the wrong saved tensor."""
 
+TIMES_TENSOR = Alteration(
+    "BS416",
+    skipped,
+    "with {factor} as a factor too many in the derivative of {step}",
+    "That is the derivative with respect to {operand}; with it multiplied by {factor}, the returned gradient is "
+    "reproduced.",
+    "{mended}.",
+)
+"""A projection on the input itself, and not on its unit vector: a factor that is a norm for each row."""
+
 OF_OUTPUT_OTHER = Alteration(
     "BS416",
     skipped,
