@@ -48,7 +48,7 @@ def shares(x: torch.Tensor) -> torch.Tensor:
 def shares_back(right: bool) -> Callable[..., Any]:
     def backward(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         total = x.square().sum(0, keepdim=True)
-        return g / total - 2 * x * (g * x).sum(0, keepdim=True) / total ** (2 if right else 3)
+        return g / total - 2 * x * (g * x).sum(0, keepdim=True) / total ** (2 if right else 4)
 
     return backward
 
@@ -56,7 +56,7 @@ def shares_back(right: bool) -> Callable[..., Any]:
 CASES = [
     (unit, unit_back, (normal(4, 6),), "the square of the result of clamp_min in"),
     (rms, rms_back, (normal(4, 6),), "one over the square of the result of rsqrt in"),
-    (shares, shares_back, (normal(5, 3),), "one over the result of sum in"),
+    (shares, shares_back, (normal(5, 3),), "one over the square of the result of sum in"),
 ]
 
 

@@ -13,8 +13,8 @@ from backsight.verification.case import Case, Known
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.hypotheses.broadcast import copies
 from backsight.verification.hypotheses.explanation import Explanation
-from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, told, whole_factor
-from backsight.verification.steps import numbers_in
+from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, sizes_of, told, tried_at, whole_factor
+from backsight.verification.steps import counts_in, numbers_in
 from backsight.verification.wording import number, times
 
 NEAR = 0.05
@@ -74,6 +74,8 @@ def _reasons(case: Case, factor: float) -> tuple[list[str], Named | None]:
     measured = whole_factor(case)
     sizes, constant = told(case, factor, measured)
     number_ = of_forward(case, factor, measured) if constant else None
+    if number_ is None and (counted := _of_counts(case, factor, measured)):
+        return [counted.told], counted
     return ([*(each for each in sizes if each != NO_SIZE), number_.told] if number_ else sizes), number_
 
 
@@ -106,6 +108,41 @@ def of_forward(case: Case, factor: float, measured: Factor) -> Named | None:
             changing = [(name, power) for _, name, value, power in found if elsewhere.get(name, value) != value]
             return Named(f"{which} is {', and '.join(names)}.", _undone(case, *(changing or [(which, 1)])[0]))
     return None
+
+
+def _of_counts(case: Case, factor: float, measured: Factor) -> Named | None:
+    """Say that a factor is something that forward counts over something else, or over a size; at other sizes, too."""
+    try:
+        known = _ratios(case, factor)
+        fitting = {names: pair for names, pair in known.items() if all(n > 1 and n == round(n) for n in pair)}
+        if fitting and Known.BACKWARD in case.known:
+            for point, there in tried_at(case, measured):
+                other = copy(case)
+                other.point = point
+                beside = _ratios(other, there)
+                fitting = {names: pair for names, pair in fitting.items() if names in beside}
+    except Exception:  # the user's forward, outside of its Function
+        return None
+    if not fitting:
+        return None
+    (over, under), (a, b) = next(iter(fitting.items()))
+    first, second = number(a), number(b)
+    return Named(
+        f"It is {first} over {second}: {first} is {over}, and {second} is {under}.",
+        f"Multiply the gradient of `{case.argument}` by {under}, and divide it by {over}",
+    )
+
+
+def _ratios(case: Case, factor: float) -> dict[tuple[str, str], tuple[float, float]]:
+    """Two numbers whose quotient is the factor, of which forward counts one; no size alone is one."""
+    counts = counts_in(case.run, case.input)
+    known = {**counts, **(sizes_of(case) if counts else {})}
+    return {
+        (over, under): (a, b)
+        for over, a in known.items()
+        for under, b in known.items()
+        if (over in counts or under in counts) and a and b and a != b and _is(factor, a / b, 1)
+    }
 
 
 def _undone(case: Case, name: str, power: int) -> str:

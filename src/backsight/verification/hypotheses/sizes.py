@@ -89,6 +89,16 @@ def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
     return [NO_SIZE] * bool(alike), True
 
 
+def sizes_of(case: Case) -> dict[str, int]:
+    """Return the sizes that a factor may be, by name."""
+    return {size.name: size.at(case.point) for size in _known(case)}
+
+
+def tried_at(case: Case, measured: Factor) -> Iterator[tuple[Point, float]]:
+    """Yield the operation with other sizes, and the factor there."""
+    yield from ((each.point, each.factor) for each in _tried(case, measured))
+
+
 def whole_factor(case: Case) -> Factor:
     """Return how the factor of a whole gradient is measured: along two directions, which must agree."""
 

@@ -143,7 +143,9 @@ def _with_own_sum(step: Step, which: int) -> torch.Tensor | None:
     if not torch.allclose(weighted, weights * own):  # it is made of entries of other rows
         return None
     of_x, of_total = slopes(x.detach(), total.detach())
-    return _with_slope(step, x, of_x + of_total * own)
+    slope = of_x + of_total * own
+    # Of x less its mean the diagonal is one number: that is a factor.
+    return None if bool((slope == slope.max()).all()) else _with_slope(step, x, slope)
 
 
 def _on_the_diagonal(step: Step) -> torch.Tensor | None:

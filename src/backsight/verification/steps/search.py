@@ -557,6 +557,18 @@ def numbers_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> list[
     return found
 
 
+def counts_in(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> dict[str, float]:
+    """Return the numbers that a forward counts without its input, as the rows of a mask, by what they are."""
+    stepping = Stepping()
+    run_stepwise(stepping, forward, x)
+    known = tuple(stepping.in_order.values())
+    return {
+        f"the result of {named(step, known)}": float(step.result)
+        for step in (*stepping.integers.values(), *stepping.constants.values())
+        if step.name in ("sum", "count_nonzero") and step.result.numel() == 1 and not step.result.is_complex()
+    }
+
+
 def last_step(forward: Callable[[torch.Tensor], Any], x: torch.Tensor) -> str:
     """Return the name of the step that makes the output of a forward; "" where that is none."""
     stepping = Stepping()

@@ -67,7 +67,8 @@ class Stepping(TorchFunctionMode):
     """Runs the steps of a forward, those with some `keys` altered; `steps` are the last ones with each key.
 
     `runs` are all of them. `constants` are those whose result carries no gradient, such as a target in another form,
-    `integers` those that make indices. Steps in `cut` are numbers: a maximum that only keeps exp from overflowing.
+    `integers` those that make indices, and `in_order` all. Steps in `cut` are numbers: a maximum that
+    only keeps exp from overflowing.
 
     Common compositions, such as a softmax, are run in the steps that they stand for.
     """
@@ -83,6 +84,7 @@ class Stepping(TorchFunctionMode):
         self.runs: dict[Hashable, list[Step]] = {}
         self.constants: dict[Hashable, Step] = {}
         self.integers: dict[Hashable, Step] = {}
+        self.in_order: dict[Hashable, Step] = {}
         self.altered = 0
         self._keys = keys
         self._cut = cut
@@ -123,7 +125,7 @@ class Stepping(TorchFunctionMode):
             return result
         key, place = _place(frame, name)
         if is_index:
-            self.integers[key] = Step(name, func, args, kwargs, result, key, place)
+            self.integers[key] = self.in_order[key] = Step(name, func, args, kwargs, result, key, place)
             return result
         if key in self._cut:
             result = result.detach()
@@ -133,7 +135,7 @@ class Stepping(TorchFunctionMode):
         runs.append(step)
         self._made_by[id(result)] = step  # it is held by the step: its id stays its own
         known = self.steps if result.requires_grad else self.constants
-        known[key] = step  # of a loop the last run: in the first one there is nothing before it
+        known[key] = self.in_order[key] = step  # of a loop the last run: in the first one there is nothing before it
         if self._alter is None or key not in self._keys:
             return result
         other = self._alter(step)
