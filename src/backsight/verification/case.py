@@ -120,6 +120,11 @@ class Case:
         raise NotImplementedError
 
     @property
+    def symmetric(self) -> bool:
+        """Whether only the symmetric parts of gradients are compared."""
+        return False
+
+    @property
     def place(self) -> tuple[int, int] | None:
         """Which of the arguments of a custom forward this input is, and how many there are."""
         return None

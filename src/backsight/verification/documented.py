@@ -29,7 +29,8 @@ SYMMETRIC = frozenset(
 def direction_of(point: Point, number: int, generator: torch.Generator) -> torch.Tensor:
     """Return a random direction in which an input of an operation may move."""
     direction = drawn(point.inputs[number], generator)
-    if number == 0 and point.operation.name in SYMMETRIC and point.operation.definition is None:
+    documented = number == 0 and point.operation.name in SYMMETRIC and point.operation.definition is None
+    if documented or point.reads_one_triangle(number):
         direction = (direction + direction.mH) / 2
     return direction
 

@@ -81,15 +81,20 @@ class Measured(Case):
         return full
 
     @property
+    def symmetric(self) -> bool:
+        return self.point.reads_one_triangle(self.number)
+
+    @property
     def place(self) -> tuple[int, int] | None:
         return argument_number(self.operation, self.point.wanted[self.number])
 
     def backward(self, us: Sequence[torch.Tensor]) -> torch.Tensor:
         gradient = self.point.pulled(self._whole(us))[self.number]
-        return torch.zeros_like(self.input) if gradient is None else gradient
+        return torch.zeros_like(self.input) if gradient is None else self._comparable(self.number, gradient)
 
     def returned_for(self, number: int) -> list[torch.Tensor | None]:
-        return [pull.gradients[number] for pull in self._pulls]
+        gradients = [pull.gradients[number] for pull in self._pulls]
+        return [None if each is None else self._comparable(number, each) for each in gradients]
 
     def run(self, x: torch.Tensor) -> Sequence[torch.Tensor] | None:
         definition = self.definition
@@ -159,6 +164,7 @@ class Measured(Case):
         """The outputs with one entry of an input moved ahead and behind."""
         by = torch.zeros_like(self.point.inputs[number], memory_format=torch.contiguous_format)
         by.view(-1)[position] = torch.tensor(step, dtype=by.dtype)
+        by = self._comparable(number, by)
         return self.point.moved(number, by), self.point.moved(number, -by), step
 
     def _positions(self, generator: torch.Generator) -> torch.Tensor:
@@ -172,7 +178,13 @@ class Measured(Case):
 
     def _gradient(self, pull: Pull) -> torch.Tensor:
         gradient = pull.gradients[self.number]
-        return torch.zeros_like(self.input) if gradient is None else gradient.reshape(self.input.shape)
+        if gradient is None:
+            return torch.zeros_like(self.input)
+        return self._comparable(self.number, gradient.reshape(self.input.shape))
+
+    def _comparable(self, number: int, gradient: torch.Tensor) -> torch.Tensor:
+        """The symmetric part of the gradient of a matrix of which forward reads one triangle; of others all of it."""
+        return (gradient + gradient.mH) / 2 if self.point.reads_one_triangle(number) else gradient
 
 
 class _Context:

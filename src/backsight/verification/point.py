@@ -71,6 +71,7 @@ class Point:
         self.changed_grad_output = False
         self.only_once = False
         self._calls = 0
+        self._triangles: dict[int, bool] = {}
         self._leaves = [each.detach().requires_grad_() for each in self.inputs]
         self._written: tuple[int, ...] = ()
         self._copy = True
@@ -99,10 +100,11 @@ class Point:
     def at(self, inputs: Sequence[torch.Tensor]) -> Point:
         """Return the point with these inputs."""
         values = list(self.values)
-        for k, each in zip(self.wanted, inputs, strict=True):
-            values[k] = each
+        for number, (k, each) in enumerate(zip(self.wanted, inputs, strict=True)):
+            values[k] = (each + each.mH) / 2 if self.reads_one_triangle(number) else each
         point = Point(self.operation, values, self.clock, self.way)
         point._calls = self._calls  # its backwards get seeds that were not used yet
+        point._triangles = self._triangles
         return point
 
     def passive(self) -> Point:
@@ -132,6 +134,31 @@ class Point:
         found = torch.autograd.grad(self._live, self._leaves, given, retain_graph=True, allow_unused=True)
         self.changed_grad_output |= not all(equal(a, b) for a, b in zip(given, us, strict=True))
         return [g if g is None else self._own(g) for g in found]
+
+    def reads_one_triangle(self, number: int) -> bool:
+        """Whether an input of a custom Function is a symmetric matrix of which its forward reads one triangle alone.
+
+        Its gradient may be that of the triangle, or symmetric: only the symmetric parts of the two are equal.
+        """
+        if number not in self._triangles:
+            x = self.inputs[number]
+            self._triangles[number] = self.operation.definition is not None and is_symmetric(x) and self._lacks_one(x)
+        return self._triangles[number]
+
+    def _lacks_one(self, x: torch.Tensor) -> bool:
+        number, size = next(k for k, each in enumerate(self.inputs) if each is x), float(x.abs().max())
+        by = 1e-4 * size * (1 + torch.arange(x.numel(), device=x.device).reshape(x.shape) % 7).to(x.dtype)
+        try:
+            here = self.moved(number, None)
+            changed = [
+                any(not equal(a, b) for a, b in zip(here, self.moved(number, each), strict=True))
+                for each in (by.triu(1), by.tril(-1))
+            ]
+        except CannotTest:
+            raise
+        except Exception:  # both are read, and a matrix that is not symmetric is refused
+            return False
+        return changed[0] != changed[1]
 
     def moved(self, number: int, by: torch.Tensor | None) -> list[torch.Tensor]:
         """Return the outputs with input number `number` moved by `by`."""
@@ -208,6 +235,13 @@ class Point:
         if not self._copy:
             return list(self.values)
         return [each.clone() if isinstance(each, torch.Tensor) else each for each in self.values]
+
+
+def is_symmetric(x: torch.Tensor) -> bool:
+    """Whether a tensor is made of symmetric (or Hermitian) matrices with something beside their diagonals."""
+    if x.dim() < 2 or x.shape[-1] != x.shape[-2] or not x.numel() or not bool(x.triu(1).any()):
+        return False
+    return torch.allclose(x, x.mH, rtol=1e-5, atol=1e-6 * float(x.abs().max()))
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:

@@ -79,7 +79,10 @@ def certain(case: Case) -> tuple[str, Explanation]:
 
 
 def _through(case: Case, explanation: Explanation) -> Explanation:
-    """Say through which of several outputs the gradient is wrong."""
+    """Say through which of several outputs the gradient is wrong, and if a part of it is looked at."""
+    if case.symmetric:
+        told = f"Forward reads one triangle of `{case.argument}`: the symmetric parts of the gradients are compared."
+        explanation = replace(explanation, evidence=(*explanation.evidence, told))
     if not case.through:
         return explanation
     first = f"Only what arrives{case.through} is looked at here, counted from 0; there the gradient is wrong."

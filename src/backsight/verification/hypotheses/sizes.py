@@ -19,6 +19,7 @@ import torch
 from backsight.verification.case import Case, Known
 from backsight.verification.differences import central, step_for
 from backsight.verification.directions import drawn, size_of
+from backsight.verification.documented import direction_of
 from backsight.verification.operation import Kept
 from backsight.verification.point import Point
 from backsight.verification.trial import pulled
@@ -108,7 +109,7 @@ def whole_factor(case: Case) -> Factor:
         pull = pulled(point, us)
         found = []
         for _ in range(2):
-            direction = drawn(point.inputs[case.number], generator)
+            direction = direction_of(point, case.number, generator)
             right, size = central(point, {case.number: direction}, us, step_for(point, case.number))
             if abs(right) < 1e-3 * size:
                 return None

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from backsight.verification.case import Case, Known
 from backsight.verification.directions import drawn, size_of
+from backsight.verification.hypotheses.cross_terms import missing_cross_terms
 from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.factor import of_forward
 from backsight.verification.hypotheses.sizes import NO_SIZE, Factor, drawn_for
 from backsight.verification.hypotheses.sizes import told as of_sizes
 from backsight.verification.point import Point
 from backsight.verification.steps import Found, factor_of, found, repeated
+from backsight.verification.steps.alterations import without_cross_terms
 from backsight.verification.trial import pulled
 
 FEWEST = 2
@@ -39,7 +42,10 @@ def wrong_step(case: Case) -> Explanation | None:
         )
     except Exception:  # the user's forward, outside of its Function
         return None
-    return None if mistake is None or not _holds_beside(case, mistake) else _explanation(case, mistake)
+    if mistake is None or not _holds_beside(case, mistake):
+        return None
+    whole = missing_cross_terms(case) if mistake.alteration.alter is without_cross_terms else None
+    return _explanation(case, mistake) if whole is None else replace(whole, code="BS415")
 
 
 def _explanation(case: Case, mistake: Found) -> Explanation:
