@@ -44,7 +44,8 @@ def wrong_step(case: Case) -> Explanation | None:
         return None
     if mistake is None or not _holds_beside(case, mistake):
         return None
-    whole = missing_cross_terms(case) if mistake.alteration.alter is without_cross_terms else None
+    of_last = mistake.alteration.alter is without_cross_terms and mistake.step is mistake.steps[-1]
+    whole = missing_cross_terms(case) if of_last else None
     return _explanation(case, mistake) if whole is None else replace(whole, code="BS415")
 
 
