@@ -31,7 +31,10 @@ def pulled(values: torch.Tensor, x: torch.Tensor, pull: Callable[[torch.Tensor],
 
 
 class Pull:
-    """Jᵀ u of one operand of a step, and J v; torch.func, which has both, takes seconds to be imported."""
+    """Jᵀ u of one operand of a step, and J v; torch.func, which has both, takes seconds to be imported.
+
+    Both are zero where the step does not depend on the operand, as what only guards an exp does not.
+    """
 
     def __init__(self, step: Step, number: int, x: torch.Tensor):
         with torch.enable_grad():
@@ -39,11 +42,15 @@ class Pull:
             self._y = step.with_operand(number, self._x)
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
+        if not self._y.requires_grad:
+            return torch.zeros_like(self._x)
         (found,) = torch.autograd.grad(self._y, self._x, u, retain_graph=True)
         return found
 
     def push(self, v: torch.Tensor) -> torch.Tensor:
         """The transpose of the transpose."""
+        if not self._y.requires_grad:
+            return torch.zeros_like(self._y)
         with torch.enable_grad():
             u = torch.zeros_like(self._y).requires_grad_()
             (pulled,) = torch.autograd.grad(self._y, self._x, u, create_graph=True)

@@ -155,9 +155,9 @@ class _Search(Substitutions):
             self.by_common_factor,
             self.by_output,
             self.by_stand_in,
-            self.by_tensor_factor,
             self.by_branch,
             self.by_two_factors,
+            self.by_tensor_factor,
         )
         return next((mistake for way in ways if (mistake := way()) is not None), None)
 

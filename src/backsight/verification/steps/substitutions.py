@@ -240,7 +240,7 @@ class Substitutions(Replay):
         for name, each in self._tensors.items():
             value = each.detach()
             if (
-                value.is_complex()
+                not value.is_floating_point()
                 or value.numel() < 2
                 or bool((value == 0).any())
                 or bool((value == value.max()).all())
