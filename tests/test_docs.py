@@ -15,6 +15,7 @@ from backsight.diagnosis.live.culprit import LEAK
 from backsight.diagnosis.live.deaf import DEAF
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
+from backsight.diagnosis.vital import CODES as VITAL
 from backsight.verification import CODES as CODES_OF_VERIFICATION
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +26,16 @@ import figures  # noqa: E402
 import pages  # noqa: E402
 
 CODES = sorted(
-    {UNKNOWN, LEAK, DEAF, *RULES, *RULES_OF_RECORDINGS, *(error.code for error in ERRORS), *CODES_OF_VERIFICATION}
+    {
+        UNKNOWN,
+        LEAK,
+        DEAF,
+        *VITAL,
+        *RULES,
+        *RULES_OF_RECORDINGS,
+        *(error.code for error in ERRORS),
+        *CODES_OF_VERIFICATION,
+    }
 )
 
 NOTHING_FOUND = re.compile(r"|backsight: (nothing found|the (backward|second derivative) of .* is ).*", re.DOTALL)
@@ -68,10 +78,15 @@ def test_the_code_of_a_page_runs_and_says_what_the_page_quotes(page: Path) -> No
 def test_code_that_is_not_run_says_why() -> None:
     found = {_path(page): pages.not_run(page.read_text(encoding="utf-8")) for page in pages.pages()}
     assert {name: reasons for name, reasons in found.items() if reasons} == {
+        "docs/agents": ["needs a loss of your own"],
         "docs/integrations": [
             "it wants an account; tests/integrations/test_mirror_services.py runs such code off line"
         ],
-        "docs/notebooks": ["a command of IPython's, which tests/integrations run", "IPython reads this itself"],
+        "docs/notebooks": [
+            "a command of IPython's, which tests/integrations run",
+            "IPython reads this itself",
+            "a command of IPython's, which tests/integrations run",
+        ],
     }
 
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -67,11 +67,14 @@ examples:
 class _Parser(argparse.ArgumentParser):
     """Spells out what a word on the command line would do to the terminal that it is told on."""
 
+    commands: Mapping[str, object] = {}
+    """The commands by name, of the parser that has them."""
+
     def error(self, message: str) -> NoReturn:
         super().error(inert(message))
 
 
-def command_line() -> argparse.ArgumentParser:
+def command_line() -> _Parser:
     """Return the parser of the command line, with all commands and their options."""
     parser = _Parser(
         prog="backsight",
@@ -82,6 +85,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"backsight {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.commands = commands.choices
     _add_run(commands)
     _add_runs(commands)
     _add_forecast(commands)
@@ -152,12 +156,11 @@ def _words(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _meant(words: list[str], parser: argparse.ArgumentParser) -> None:
+def _meant(words: list[str], parser: _Parser) -> None:
     """End with the command that was meant, if the first word is none."""
-    (commands,) = (each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction))
-    if not words or words[0].startswith("-") or words[0] in commands:
+    if not words or words[0].startswith("-") or words[0] in parser.commands:
         return
-    near = get_close_matches(words[0], [each for each in commands if " " not in each], 1)
+    near = get_close_matches(words[0], [each for each in parser.commands if " " not in each], 1)
     if words[0].endswith(".py"):
         parser.error(f"{words[0]!r} is no command; to run a script: backsight run {words[0]}")
     parser.error(f"there is no command {words[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -93,7 +93,7 @@ def test_of_a_long_run_evenly_chosen_steps_are_looked_at_but_nan_is_found_in_any
             pull["nans"] = step == 4001
             writer.append(step, [weight, gradient], np.concatenate([rows(0.5), pull]))
     report = bs.open_run(tmp_path / "run").audit()
-    assert report.looked_at == f"{steps} steps of 2 tensors"
+    assert report.looked_at == f"{steps:,} steps of 2 tensors"
     (passing,) = of(report, "BS301")
     assert "at step 4001" in passing.title
     (still,) = of(report, "BS306")

@@ -254,6 +254,18 @@ def test_a_copy_of_the_model_is_an_ordinary_model(bucket):
     assert all(torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore")  # it is read in the middle of a step
+def test_each_parameter_of_a_copy_is_its_own():
+    model, optimizer = pair((8, *[40] * 30, 1))
+    release(optimizer, 0)
+    square(model).backward()
+    copied = copy.deepcopy(model)
+    for now, then in zip(copied.parameters(), model.parameters(), strict=True):
+        assert torch.equal(now, then.detach())
+    assert len({id(each) for each in copied.parameters()}) == len(list(model.parameters()))
+    optimizer.step()
+
+
 def test_a_plain_tensor_whose_gradient_is_gone_can_be_copied():
     weight = torch.ones(5, requires_grad=True)
     release(optim.SGD([weight], lr=0.1), 0)

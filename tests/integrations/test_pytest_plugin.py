@@ -356,7 +356,7 @@ def test_modules():
 
     def test_nothing_is_imported_where_no_test_fails(self, run):
         few = {"backsight", "backsight._version", "backsight.integrations", "backsight.integrations.notebook", PLUGIN}
-        few |= {"backsight.text", "backsight.text.characters"}
+        few |= {f"backsight.text{each}" for each in ("", ".characters", ".stdout", ".wording")}
         source = (
             f"{self.PASSING}    assert ours == {few}\n    assert not {{'torch', 'rich', 'numpy'}} & sys.modules.keys()"
         )

@@ -83,6 +83,9 @@ def train(model, optimizer, steps):
 def run(monkeypatch):
     for user in (first_steps, hooks_of_a_watch, exact):  # other tests of this process have compiled something
         monkeypatch.setattr(user, "has_compiled", lambda: False)
+    for table in (hooks._global_forward_hooks, hooks._global_forward_pre_hooks):  # nor left anything behind
+        for key in [*table]:
+            monkeypatch.delitem(table, key)
     first = FirstSteps()
     yield first
     first.stop()

@@ -63,7 +63,7 @@ def test_a_port_is_a_number(runs, capsys):
 def test_a_report_is_written_instead(runs, tmp_path, capsys):
     assert status(runs / "first", "--report", tmp_path / "first.html") == 0
     said = capsys.readouterr()
-    assert re.fullmatch(rf"{runs / 'first'} is in {tmp_path / 'first.html'} \([\d.]+ MB\)\.\n", said.out)
+    assert re.fullmatch(rf"{runs / 'first'} is in {tmp_path / 'first.html'} \([\d.]+ [KM]B\)\.\n", said.out)
     assert said.err == ""
     assert (tmp_path / "first.html").stat().st_size > 100_000
 

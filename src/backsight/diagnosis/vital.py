@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch import nn
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -18,6 +19,11 @@ from backsight.source import Body, Place, backward_calls, function_at
 from backsight.source.body import body_around, callee, dotted, expressions, functions, statements
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
+
+CODES = ("BS115", "BS116", "BS118", "BS119")
+
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 _MOST_FRAMES = 64
 
@@ -122,7 +128,7 @@ def untrained_mode(
 
 
 def _in_evaluation(kind: type) -> str:
-    normalizes = issubclass(kind, torch.nn.modules.batchnorm._BatchNorm)
+    normalizes = issubclass(kind, BATCH_NORMS)
     return "the running statistics are used, and learn nothing" if normalizes else "nothing is dropped"
 
 

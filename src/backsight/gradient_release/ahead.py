@@ -159,7 +159,11 @@ class Telling:
         return result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return memo.setdefault(id(self), self._as_plain().__deepcopy__(memo))
+        if id(self) not in memo:
+            plain = self._as_plain()
+            memo[id(self)] = plain.__deepcopy__(memo)
+            memo.pop(id(plain), None)  # it is gone soon, and the next one may have its address
+        return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self._as_plain().__reduce_ex__(protocol)

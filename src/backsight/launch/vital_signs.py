@@ -16,7 +16,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.evidence.values import is_zero
-from backsight.diagnosis.vital import faded, made_anew, untrained_mode
+from backsight.diagnosis.vital import BATCH_NORMS, DROPOUTS, faded, made_anew, untrained_mode
 from backsight.snapshot import groups
 from backsight.tape import Living, is_captured, modules_in
 from backsight.tracing.changes import version
@@ -39,10 +39,7 @@ _LOOKS = (1, 10, 100, 1_000, 10_000, 100_000)
 
 _MOST_MODULES = 64
 _MOST_MODELS = 8
-_MODAL: tuple[type, ...] = (
-    torch.nn.modules.dropout._DropoutNd,
-    torch.nn.modules.batchnorm._BatchNorm,
-)
+_MODAL = (*DROPOUTS, *BATCH_NORMS)
 
 
 @dataclass(slots=True)
