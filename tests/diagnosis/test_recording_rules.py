@@ -97,7 +97,7 @@ def test_of_a_long_run_evenly_chosen_steps_are_looked_at_but_nan_is_found_in_any
     (passing,) = of(report, "BS301")
     assert "at step 4001" in passing.title
     (still,) = of(report, "BS306")
-    assert still.evidence[0] == f"weight: bit-identical in {MOST_STEPS} steps."
+    assert still.evidence[0] == f"weight: bit-identical in {MOST_STEPS:,} steps."
 
 
 def test_ranks_are_looked_at_as_one(tmp_path: Path) -> None:
