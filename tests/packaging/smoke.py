@@ -1,8 +1,9 @@
 """Tries the backsight that this Python has installed, as its first user would; nothing else has to be installed.
 
-    python tests/packaging/smoke.py [--demo]
+    python tests/packaging/smoke.py [--demo] [--kernel]
 
-A line for each job that was done. Run by `make package` in an empty environment, and by the tests on what they built.
+A line for each job that was done. Run by `make package` in an empty environment, by the workflow *release* on each
+platform, and by the tests on what they built.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ HERE = Path(bs.__file__).parent
 def main() -> None:
     parser = argparse.ArgumentParser(description="Try an installed backsight.")
     parser.add_argument("--demo", action="store_true", help="also run `backsight demo`")
+    parser.add_argument("--kernel", action="store_true", help="fail where the C kernel is not there")
+    options = parser.parse_args()
     print(f"backsight {bs.__version__} in {HERE}, PyTorch {torch.__version__}")
     jobs = [metadata, graph, audit, recording, pages, release, command, missing_extras]
-    if parser.parse_args().demo:
+    if options.kernel:
+        jobs.append(kernel)
+    if options.demo:
         jobs.append(demo)
     with tempfile.TemporaryDirectory() as folder:
         for job in jobs:
@@ -71,6 +76,14 @@ def recording(folder: Path) -> str:
     assert list(run.steps) == [0, 1, 2, 3, 4]
     assert all(run.series("0.weight", kind="grad", stat="norm").values > 0)
     return f"5 steps by {'PyTorch alone' if native.kernel is None else 'the C kernel'}"
+
+
+def kernel(folder: Path) -> str:
+    """It was built and can be loaded; where there is no compiler, a wheel is made without it and nothing fails."""
+    from backsight.recording.statistics import native
+
+    assert native.kernel is not None, "the wheel has no C kernel, or one that cannot be loaded"
+    return "the C kernel is there"
 
 
 def pages(folder: Path) -> str:
