@@ -4,11 +4,15 @@
     python bench/performance.py capture naming   # these
     python bench/performance.py device           # only where it is named: it needs a GPU
     python bench/performance.py release_optimizers    # the same: it wants the packages that it is about
-    python docs/pages.py                         # then fills in the page
+    python bench/performance.py programs         # the same: an environment of its own, from the package index
+    python docs/pages.py                         # then fills in the pages
 
 Each writes `bench/results/NAME.json`, one object: `command`, `date`, `machine` and `versions` say what was measured
 where, `parts` is what `_measure.report` has printed, in order: tables, `{"title", "columns", "rows"}`, all text as on
 the terminal, and lines, `{"note"}`.
+
+A figure that was taken beside other work is none: each benchmark waits until the machine is quiet, and what was
+measured while others used more than a third of a core is not kept.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -33,6 +38,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "naming": (),
     "explain": ("--quick",),
     "watch": ("--quick",),
+    "running": (),
     "nonfinite": ("--quick",),
     "live_graphs": ("--quick",),
     "drawing": ("--quick",),
@@ -49,7 +55,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 ON_A_DEVICE: dict[str, tuple[str, ...]] = {"device": ()}
 """Those that want a GPU, and are run where they are named."""
 
-WITH_PEERS: dict[str, tuple[str, ...]] = {"release_optimizers": ()}
+WITH_PEERS: dict[str, tuple[str, ...]] = {"release_optimizers": (), "programs": ("--jobs", "2")}
 """Those that are about other packages, and are run where they are named."""
 
 PEERS = (
@@ -59,8 +65,66 @@ PEERS = (
 )
 
 
+QUIET = 0.3
+"""Cores that others may use, on average, while something is measured."""
+
+PATIENCE = 1_800
+"""Seconds that a benchmark waits for a quiet machine."""
+
+
+class Busy(Exception):
+    """Others used the processors while something was measured."""
+
+
+class Others:
+    """Tells how many cores others have used since this was made."""
+
+    def __init__(self) -> None:
+        self._began, self._all, self._own = time.monotonic(), _all(), _own()
+
+    def cores(self) -> float | None:
+        """Return the average; None where the system does not tell."""
+        if self._all is None or (now := _all()) is None:
+            return None
+        return max(0.0, (now - self._all) - (_own() - self._own)) / (time.monotonic() - self._began)
+
+
+def _all() -> float | None:
+    """Return the seconds that all processors have worked, or were kept from working by another machine."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    user, nice, system, _, _, irq, soft_irq, steal, *_ = map(int, stat.read_text().splitlines()[0].split()[1:])
+    ticks: int = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + soft_irq + steal) / ticks
+
+
+def _own() -> float:
+    """Return the seconds that this process and those that it has waited for have worked."""
+    return sum(os.times()[:4])
+
+
+def wait_until_quiet(seconds: float = 5.0) -> None:
+    """Wait until others use little; `Busy` if that takes too long."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        others = Others()
+        time.sleep(seconds)
+        used = others.cores()
+        if used is None or used <= QUIET:
+            return
+        if time.monotonic() > until:
+            raise Busy(
+                f"others use {used:.1f} cores of this machine, for half an hour now: end them, and run it again."
+            )
+        print(f"others use {used:.1f} cores: waiting until it is {QUIET} at most", flush=True)
+        seconds = 30.0
+
+
 def measured(name: str) -> dict[str, object]:
-    """Run a benchmark, and return what it said, with where and when."""
+    """Run a benchmark on a quiet machine, and return what it said, with where and when; `Busy` if it was not quiet."""
+    wait_until_quiet()
+    others = Others()
     words = ["bench/" + name + ".py", *{**COMMANDS, **ON_A_DEVICE, **WITH_PEERS}[name]]
     began = datetime.datetime.now(datetime.timezone.utc)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +133,9 @@ def measured(name: str) -> dict[str, object]:
             [sys.executable, *words], cwd=HERE.parent, env={**os.environ, "BENCH_KEPT": str(kept)}, check=True
         )
         parts = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
-    load = os.getloadavg()[1] if hasattr(os, "getloadavg") else None
+    used = others.cores()
+    if used is not None and used > QUIET:
+        raise Busy(f"others used {used:.1f} cores while {name} was measured: nothing is kept of it. Run it again.")
     return {
         "command": " ".join(["python", *words]),
         "date": began.date().isoformat(),
@@ -78,7 +144,7 @@ def measured(name: str) -> dict[str, object]:
             **({"device": device()} if name in ON_A_DEVICE else {}),
             "cores": os.cpu_count(),
             "system": platform.system(),
-            "load": None if load is None else round(load, 1),
+            "others": None if used is None else round(used, 2),
         },
         "versions": {"python": platform.python_version(), **versions("torch", "backsight"), **versions(*PEERS)},
         "parts": parts,
@@ -122,7 +188,10 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in names:
         print(f"\n{name}\n")
-        text = json.dumps(measured(name), ensure_ascii=False, indent=1)
+        try:
+            text = json.dumps(measured(name), ensure_ascii=False, indent=1)
+        except Busy as busy:
+            parser.exit(1, f"{busy}\n")
         (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -79,11 +79,22 @@ def step():
     optimizer.step()
 """
 
+ENCODER = """
+layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, norm_first=True)
+model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+optimizer, x = torch.optim.AdamW(model.parameters()), torch.randn(4, 32, 64)
+def step():
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
 PROGRAMS = {
-    "mlp": (MLP, 10_000, 1.3, "10,000 steps of a perceptron of 50 units"),
+    "mlp": (MLP, 10_000, 1.25, "10,000 steps of a perceptron of 50 units"),
+    "encoder": (ENCODER, 10_000, 1.02, "10,000 steps of a transformer of 2 layers of 64"),
+    "gpt": (GPT, 200, 1.05, "200 steps of a transformer of 4 layers of 128"),
     "policy": (POLICY, 100, 1.2, "51,200 calls of a small policy without gradients, 800 updates"),
     "solver": (SOLVER, 300, 1.5, "300 steps of a Runge-Kutta solver of 20 steps"),
-    "gpt": (GPT, 200, 1.05, "200 steps of a transformer of 4 layers of 128"),
 }
 """Each with the steps that are timed, the ratio that is promised for `backsight run`, and what it is."""
 
