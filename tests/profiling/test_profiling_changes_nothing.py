@@ -4,10 +4,12 @@ import contextlib
 import copy
 import gc
 import pickle
+import sys
 import threading
 import warnings
 import weakref
 
+import fresh
 import pytest
 import torch
 from profiled import Net, batch, row
@@ -230,3 +232,24 @@ def test_weights_of_another_type_in_the_block_are_trained_all_the_same():
         model(batch().double()).backward()
     assert model.first.weight.grad.dtype == torch.float64
     assert row(p, "AddmmBackward0", "first").backward > 0
+
+
+FIRST = """
+import torch
+import backsight as bs
+
+model = torch.nn.Linear(2, 1)
+def step():
+    model(torch.ones(4, 2)).sum().backward()
+
+with bs.profile():
+    step()
+bs.measure_memory(step)
+print("profiled")
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import warnings; warnings.simplefilter('error')"])
+def test_the_first_profiles_of_a_process_say_nothing_to_the_user(tmp_path, first):
+    done = fresh.run([sys.executable, "-c", first + FIRST], cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("profiled\n", "")

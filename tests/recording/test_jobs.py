@@ -86,7 +86,7 @@ def test_under_torchrun_the_ranks_make_one_run_though_none_is_named(tmp_path, op
     (tmp_path / "train.py").write_text(TRAINING)
     started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = fresh.run(
-        [*started, "-m", "backsight", "run", "--record", *options, "train.py"],
+        [*started, "-m", "backsight", "run", "--record", "--every", "1", *options, "train.py"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         timeout=120,
         cwd=tmp_path,

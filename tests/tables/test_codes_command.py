@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from backsight.cli import main
+from backsight.cli import command_line, main
 from backsight.tables.codes import pages
 
 
@@ -49,14 +49,46 @@ def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: p
     ("words", "hint"),
     [
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
-        (["train.py", "--lr", "1"], "'train.py' is no command; to run a script: backsight run train.py"),
+        (["train.py", "--lr", "1"], "'train.py' is not a command; to run a script: backsight run train.py"),
         (["zzz"], "there is no command 'zzz'\n"),
+        (["runs", "shw"], "there is no folder 'shw'; did you mean 'runs show'?"),
+        (
+            ["run", "--recrod", "train.py"],
+            "backsight run: error: there is no option '--recrod'; did you mean '--record'?",
+        ),
+        (["view", "--prot=8"], "backsight view: error: there is no option '--prot=8'; did you mean '--port'?"),
+        (["runs", "show", "--zzz"], "backsight runs show: error: there is no option '--zzz'\n"),
+        (["explain", "BS201", "BS202"], "backsight explain: error: one argument too many: 'BS202'\n"),
     ],
 )
-def test_a_mistyped_command_gets_the_one_that_was_meant(
+def test_a_mistyped_command_or_option_gets_the_one_that_was_meant(
     words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
     assert hint in capsys.readouterr().err
+
+
+HELP = (
+    [],
+    *([command] for command in ("run", "runs", "view", "top", "forecast", "verify", "doctor", "demo", "explain")),
+    *(["runs", command] for command in ("show", "audit", "export")),
+)
+
+
+def test_each_command_is_asked_for_help() -> None:
+    assert {" ".join(words) for words in HELP if words} == set(command_line().commands)
+
+
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
+def test_help_fits_one_screen(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 0
+    assert len(lines) <= 40 and max(map(len, lines)) <= 80
+    assert len(lines) > 6  # what it is for, and its options

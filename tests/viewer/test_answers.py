@@ -196,3 +196,36 @@ def test_a_name_leads_to_a_run_of_the_folder_or_nowhere(library, name):
 def test_there_is_no_question_but_those_that_there_are(library):
     with pytest.raises(NoSuchThing, match="no question 'exec'"):
         library.ask("first", "exec", {})
+
+
+def test_every_number_of_a_run_is_a_line_or_the_same_in_all_steps(library):
+    answer = library.ask("first", "metrics", {})
+    assert {"loss", "grad_norm", "update_ratio", "step_time", "memory"} <= answer["lines"].keys()
+    assert answer["losses"] == ["loss"]
+    assert answer["constants"]["lr"] == 3e-3
+    assert answer["words"]["phase"] == [[0, "warm"], [5, "train"]]
+    assert answer["lines"]["step_time"]["unit"] == "s"
+    assert answer["clock"]["steps"][0] == 0
+    assert answer["epoch"] is None
+
+
+def test_numbers_of_some_steps_are_asked_for(library):
+    answer = library.ask("first", "metrics", {"first": "10", "last": "20"})
+    assert answer["lines"]["loss"]["steps"] == list(range(10, 21))
+    thin = library.ask("first", "metrics", {"columns": "5"})
+    assert len(thin["lines"]["loss"]["steps"]) == 5
+
+
+def test_settings_tell_what_a_run_was_made_with(library):
+    found = {(group, name): value for group, name, value in library.ask("other", "settings", {})["settings"]}
+    assert found["optimizer", "optimizer"] == "AdamW"
+    assert found["optimizer", "lr"] == 3e-3
+    assert found["surroundings", "seed"] == 1
+    assert ("surroundings", "torch") in found
+
+
+def test_a_tensor_that_may_be_missing_is_no_mistake(library):
+    given = {"tensor": "nothing", "kind": "grad", "columns": "10"}
+    assert library.ask("first", "lines", {**given, "optional": "1"})["columns"] == 0
+    with pytest.raises(BadQuestion):
+        library.ask("first", "lines", given)

@@ -65,3 +65,21 @@ def test_axes_may_be_given(runs):
 def test_what_is_not_there_is_said(runs):
     with pytest.raises(bs.RunError, match="no tensor 'nothing'"):
         bs.open_run(runs / "first").plot("nothing", "mean")
+
+
+def test_exact_zeros_are_grey_in_a_heatmap(tmp_path):
+    from backsight.runs import STATISTICS, RunWriter
+
+    with RunWriter(tmp_path / "run") as writer:
+        numbers = [writer.tensor(name, "grad", name, (2,), "float32") for name in ("dead", "alive")]
+        for step in range(4):
+            rows = np.zeros(2, STATISTICS)
+            rows["count"], rows["zeros"] = 2, (2, 0)
+            rows["mean"][1] = rows["min"][1] = rows["max"][1] = 1 + step
+            writer.append(step, numbers, rows)
+    axes = bs.open_run(tmp_path / "run").plot_heatmap("norm", "grad")
+    marks = axes.images[1].get_array()
+    assert marks[0, :, :3].tolist() == [[0.66, 0.69, 0.73]] * 4
+    assert marks[1, :, 3].max() == 0
+    assert "exact zeros in grey" in axes.get_title()
+    assert axes.images[0].get_array().mask.tolist() == [[True] * 4, [False] * 4]

@@ -36,7 +36,7 @@ def test_a_run_is_found_by_typing(look):
     assert page.locator("td.first a").all_inner_texts() == ["broken"]
     assert page.locator("input[type=search]").evaluate("box => box === document.activeElement")
     page.keyboard.type("zz")
-    assert page.get_by_text("No run is called so").is_visible()
+    assert page.get_by_text("No match").is_visible()
 
 
 def test_two_runs_are_chosen_and_compared(look):
@@ -49,7 +49,8 @@ def test_two_runs_are_chosen_and_compared(look):
     drawn(page)
     assert at(page).startswith("#/first/compare?with=other")
     assert "Step 0, stem.weight (weights)" in page.locator("main").inner_text()
-    page.get_by_label("beside").select_option("again")
+    page.get_by_label("remove other").click()
+    page.get_by_label("add a run").select_option("again")
     drawn(page)
     assert "every number of both is the same" in page.locator("main").inner_text()
 
@@ -100,7 +101,46 @@ def test_a_tensor_is_found_by_typing(look):
     page.wait_for_timeout(200)
     assert page.locator(".labels .row").all_inner_texts() == ["head.weight", "head.bias"]
     page.keyboard.type("zzz")
-    page.get_by_text("No tensor is called so").wait_for()
+    page.get_by_text("No match").wait_for()
+
+
+def test_each_row_may_have_a_scale_of_its_own(look):
+    page = look("#/first/heatmap")
+    assert "log scale" in page.locator(".legend").inner_text()
+    before = page.locator(".cells canvas").evaluate("(board) => board.toDataURL()")
+    page.get_by_label("scale").select_option("row")
+    drawn(page)
+    assert "scale=row" in at(page)
+    assert "each row has its own scale" in page.locator(".legend").inner_text()
+    assert page.locator(".cells canvas").evaluate("(board) => board.toDataURL()") != before
+
+
+def test_the_scale_is_that_of_the_rows_that_are_found(look):
+    page = look("#/first/heatmap")
+    before = page.locator(".legend").inner_text()
+    page.get_by_label("find a tensor").fill("/bias$/")
+    page.wait_for_timeout(200)
+    assert page.locator(".labels a.row").count() == 5
+    assert page.locator(".legend").inner_text() != before
+
+
+def test_rows_grow_to_fill_the_page(look):
+    page = look("#/first/heatmap", viewport={"width": 1440, "height": 900})
+    tall = page.locator(".labels .row").first.bounding_box()["height"]
+    assert tall > 30
+    box = page.locator(".cells canvas").bounding_box()
+    assert box["height"] == pytest.approx(tall * page.locator(".labels .row").count(), abs=1)
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 1.5 * tall)
+    assert page.locator(".bubble").inner_text().split("\n")[0] == "stem.bias"
+
+
+def test_names_that_are_close_are_offered_where_nothing_matches(look):
+    page = look("#/first/heatmap")
+    page.get_by_label("find a tensor").fill("heda.weight")
+    page.get_by_text("No match").wait_for()
+    page.get_by_role("button", name="head.weight").click()
+    drawn(page)
+    assert page.locator(".labels .row").all_inner_texts() == ["head.weight"]
 
 
 def test_the_pointer_tells_a_cell_and_a_click_opens_its_tensor(look):

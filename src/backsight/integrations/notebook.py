@@ -119,6 +119,7 @@ class Explaining:
         try:
             finding = _explained(error)
             if finding is not None:
+                finding = self._heeding.shortened(finding) if self._heeding is not None else finding
                 _show(self._shell, finding)
         except Exception as failure:  # the notebook goes on; its traceback stands above
             print(inert(f"backsight: no explanation: {type(failure).__name__}"), file=sys.stderr)

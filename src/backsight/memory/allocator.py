@@ -19,6 +19,7 @@ from backsight.memory._torch import BACKWARD, EVALUATE, STEP, USER, ZERO_GRAD, E
 from backsight.memory.ledger import Phase
 from backsight.memory.lines import source_of
 from backsight.memory.tensors import address_of, all_tensors, storage_of
+from backsight.profiling import QuietProfiler
 from backsight.tape import no_torch_function
 
 ACCUMULATE = "AccumulateGrad"
@@ -211,7 +212,7 @@ def profiler_of_memory() -> Any:
 
     Lines take Python's one place for a profiler: where there is another, as cProfile, they are left out.
     """
-    return torch.profiler.profile(
+    return QuietProfiler(
         activities=[torch.profiler.ProfilerActivity.CPU],
         profile_memory=True,
         record_shapes=True,

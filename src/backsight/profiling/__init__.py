@@ -2,7 +2,7 @@
 
 from backsight.profiling._torch import is_profiling
 from backsight.profiling.backward import profile_backward
-from backsight.profiling.hush import hush_kineto
+from backsight.profiling.hush import QuietProfiler, hush_kineto
 from backsight.profiling.profile import Profile
 from backsight.profiling.row import Row
 from backsight.profiling.session import Profiling, ProfilingError, profile
@@ -11,6 +11,7 @@ __all__ = [
     "Profile",
     "Profiling",
     "ProfilingError",
+    "QuietProfiler",
     "Row",
     "hush_kineto",
     "is_profiling",

@@ -14,6 +14,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.nn.parameter import is_lazy
 from torch.profiler import record_function
 
+from backsight.profiling.hush import QuietProfiler
 from backsight.surface import take, there
 from backsight.tape import no_torch_function
 
@@ -64,7 +65,7 @@ class Trace(NamedTuple):
 def new_profiler() -> Any:
     """Return PyTorch's profiler, of every thread where this version can, of every device that is here."""
     wanted = {} if _every_thread is None else {"experimental_config": _every_thread}
-    return torch.profiler.profile(**wanted)
+    return QuietProfiler(**wanted)
 
 
 _every_thread: Any = take(

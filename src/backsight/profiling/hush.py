@@ -1,4 +1,4 @@
-"""Keeps PyTorch's profiler from writing its own diary to stderr."""
+"""Keeps PyTorch's profiler from speaking to the user of what we start it for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ import os
 
 import torch
 
+from backsight.quiet import quietly
+
 _LEVEL = "KINETO_LOG_LEVEL"
 _SILENT = "6"  # above kineto's levels; PyTorch 2.13 tells every start and stop at 5, more than an error
+
+
+class QuietProfiler(torch.profiler.profile):
+    """PyTorch's profiler without its warnings: up to 2.12 the first of a process warns of cycles."""
+
+    def prepare_trace(self) -> None:
+        with quietly(UserWarning, module=r"torch\.profiler"):
+            super().prepare_trace()
 
 
 def hush_kineto() -> None:
@@ -19,7 +29,7 @@ def hush_kineto() -> None:
         return
     os.environ[_LEVEL] = _SILENT
     try:
-        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        profiler = QuietProfiler(activities=[torch.profiler.ProfilerActivity.CPU])
         profiler.start()
         profiler.stop()
     finally:

@@ -11,7 +11,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from backsight.profiling._torch import accumulator, mark
 from backsight.profiling.subjects import LeafName, Place, Subjects
-from backsight.tape import Hushed, uncompiled
+from backsight.tape import Hushed, no_torch_dispatch, no_torch_function, uncompiled
 
 
 class Marks:
@@ -24,7 +24,8 @@ class Marks:
         self._held: list[Any] = []  # while these live no id can be given to another object, and no hook is lost
         self._handles: list[Any] = []
         self._running = threading.local()
-        self._add(subjects)
+        with no_torch_function(), no_torch_dispatch():  # no mode of the program is to see us look
+            self._add(subjects)
 
     def install(self) -> None:
         """Register the hooks on modules, global ones: they are not copied or pickled with a model."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from backsight.recording.memory_held import memory_held
 from backsight.recording.observed import numbered
 from backsight.recording.page import Page, Row, Slot, Value
 from backsight.recording.reading import joined, skipped
+from backsight.recording.statistics._torch import beside_captures
 from backsight.recording.voice import Voice
 from backsight.runs import RunWriter
 
@@ -48,9 +51,11 @@ class Book:
         self._skipped: set[Slot] = set()
         self._layout: _Layout | None = None
 
-    def pages(self, pages: Iterable[Page]) -> None:
+    def pages(self, pages: Sequence[Page]) -> None:
         """Write the rows of steps; those of neighbouring steps that are laid out alike go to the writer together."""
         alike: list[Page] = []
+        if pages and (held := memory_held()):
+            self.writer.scalars(pages[-1].step, held)
         for page in pages:
             if reasons := skipped(page.readings, page.histograms):
                 self._leave_out(page, reasons)
@@ -66,6 +71,11 @@ class Book:
         """Write the tags of a step."""
         self.writer.mark(step, **{name: _plain(value) for name, value in tags.items()})
 
+    def scalars(self, step: int, numbers: dict[str, list[float | torch.Tensor]]) -> None:
+        """Write numbers of a step, each the mean of its values; waits for their device, and ends no capture there."""
+        with beside_captures():
+            self.writer.scalars(step, {name: fmean(map(float, held)) for name, held in numbers.items()})
+
     def _write_rows(self, pages: list[Page]) -> None:
         """Write the rows of pages that are laid out as `self._layout` says."""
         layout = self._layout
@@ -80,6 +90,7 @@ class Book:
             call=np.tile(layout.calls, count),
             histograms=found.histograms,
             sampled=found.sampled,
+            ended={page.step: page.ended for page in pages},
         )
 
     def _laid_out(self, page: Page) -> _Layout:

@@ -25,6 +25,8 @@ def environment() -> dict[str, object]:
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
         "command": list(sys.orig_argv),
+        "arguments": [str(each) for each in sys.argv[1:]],
+        "seed": _seed(),
         "commit": _commit(),
     }
 
@@ -50,6 +52,12 @@ def new_run(name: str) -> Path:
     if moment is None:
         raise ValueError("each of several processes has to be told the same run")
     return Path("runs") / f"{time.strftime('%Y-%m-%d-%H-%M-%S', time.localtime(moment))}-{name}"
+
+
+def _seed() -> int | None:
+    """Return what the program has seeded PyTorch with; None if it has not."""
+    seed = torch.initial_seed()
+    return None if seed == torch.Generator().initial_seed() else seed
 
 
 def _commit() -> str | None:

@@ -49,6 +49,8 @@ class Notebook:
     or call was seen in between."""
     first_call: Callable[[], None] | None = None
     """Called at the first call of a module in a recorded step."""
+    backward_began: Callable[[], None] | None = None
+    """Called at the first gradient of a backward pass, while there is a page."""
     passed_by: Callable[[], None] | None = None
     """Called where a module is called that is not recorded."""
     _cut: set[str] = field(default_factory=set)

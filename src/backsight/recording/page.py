@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
+from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -75,6 +76,8 @@ class Page:
     """("enter" or "leave", module) as it happened."""
     replicated: bool = False
     """Whether every rank has the same weights."""
+    ended: float = 0.0
+    """When the step ended, in seconds since 1970."""
     _known: dict[int, tuple[weakref.ref[torch.Tensor], int, Measured]] = field(default_factory=dict)
     """What else has been read, by id: the tensor, its version then, and its numbers."""
 
@@ -130,7 +133,8 @@ class Page:
                 self.readings.append(Records(records, counts))
 
     def finish(self) -> None:
-        """Let go of what points to tensors."""
+        """Note when this was, and let go of what points to tensors."""
+        self.ended = time()
         self._end_sheet()
         self._sheet = None
         self._known.clear()

@@ -29,8 +29,10 @@ from backsight.recording.tables import settle
 from backsight.recording.taps import METRIC_KINDS, Tap, make_taps
 from backsight.recording.taps.gradients import GradientTap
 from backsight.recording.taps.graph import GraphTap, owners
+from backsight.recording.taps.scalars import Scalars, ScalarTap
 from backsight.recording.unseen import UNSEEN, unseen_in
 from backsight.recording.voice import Voice, told
+from backsight.tape import unseen
 
 BUSY = (
     "Other threads were in calls of modules all the time, when no hook can be added: inputs and outputs of these steps "
@@ -103,6 +105,10 @@ class Recorder:
         self._graph = GraphTap(self._notebook, observed) if graph else None
         if self._graph is not None:
             self._taps.append(self._graph)
+        self._scalars = ScalarTap(
+            self._notebook, self._ends.several, self._met, self._new_loss, moves="update" not in taps
+        )
+        self._taps.append(self._scalars)
         self._hooked = [tap for tap in self._taps if type(tap).install is not Tap.install]
         self._asked_before = [tap for tap in self._taps if type(tap).before_update is not Tap.before_update]
         self._asked_after = [tap for tap in self._taps if type(tap).after_update is not Tap.after_update]
@@ -324,6 +330,7 @@ class Recorder:
             self._step += ends  # no call of the model is to come that would end it
             before, begun = self.recorded, has_begun(self._notebook.page)
             self._finish_page()
+            self._write(self._scalars.last())
             if not ends and self.recorded > before:
                 self._last = "step" if begun else "evaluation"
             self._detach()
@@ -437,8 +444,25 @@ class Recorder:
         if changed and not (self._said_unseen or amid):
             self._look_for_unseen(page)
         self._sink.page(page)
+        self._write(self._scalars.taken(page.step))
         if self._graph is not None and self._graph.ended:
             self._keep_graph(self._graph)
+
+    def _write(self, scalars: Scalars) -> None:
+        """Write down numbers of steps."""
+        for step, found in scalars.items():
+            if found and self._sink is not None:
+                self._sink.scalars(step, found)
+
+    def _met(self, settings: dict[str, Any]) -> None:
+        """An optimizer steps for the first time."""
+        if self._sink is not None:
+            self._sink.event("optimizer", step=self.steps, **settings)
+
+    def _new_loss(self, name: str) -> None:
+        """Backward is called on something for the first time."""
+        if self._sink is not None:
+            self._sink.event("loss", step=self.steps, name=name)
 
     def _keep_graph(self, tap: GraphTap) -> None:
         """Store the graph, or why there is none, and take its hooks away: it is the first step's alone."""
@@ -478,6 +502,7 @@ class Recorder:
             self._sink.event("every", step=step, every=self._pace.every, why=f"at most {SHARE:.0%} of the time")
         if wanted:
             self._due = step
+            self._scalars.forget()
             self._notebook.open(step)
             if self._unfinished and not self._observed.unfinished():
                 self._attached = False
@@ -510,6 +535,7 @@ class Recorder:
             if self._sink is not None:
                 self._sink.event("calls missed", step=missing, before=max(missing + 1, self.steps), why=BUSY)
 
+    @unseen
     def _look(self) -> None:
         """Find what is in the models now, and store it."""
         self._unfinished = self._observed.unfinished()
@@ -531,12 +557,14 @@ class Recorder:
         """Whether our hooks were there when something was compiled: without them it would be compiled anew."""
         return hooks_traced() > self._traced_before
 
+    @unseen
     def _attach(self) -> None:
         for each in (*self._hooked, *self._beside):
             each.attach()
         self._attached = True
         self._settle()
 
+    @unseen
     def _detach(self) -> None:
         for each in (*self._taps, *self._beside):
             each.detach()

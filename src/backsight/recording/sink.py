@@ -74,6 +74,11 @@ class Sink:
         with self._lock:
             self._put(lambda book: book.mark(step, held))
 
+    def scalars(self, step: int, numbers: dict[str, list[float | torch.Tensor]]) -> None:
+        """Take numbers of a step, each the mean of its values; a device is waited for later."""
+        with self._lock:
+            self._put(lambda book: book.scalars(step, numbers))
+
     def event(self, event: str, *, step: int | None = None, **details: Any) -> None:
         """Take down what else happened."""
         with self._lock:
@@ -153,7 +158,7 @@ class Sink:
             if not waiting or self.failure is not None:
                 return
             try:
-                self._book.pages(item for item in waiting if isinstance(item, Page))
+                self._book.pages([item for item in waiting if isinstance(item, Page)])
                 for item in waiting:
                     if not isinstance(item, Page):
                         item(self._book)

@@ -88,6 +88,14 @@ class StepEnds:
         )
         return [held for each in references if (held := each()) is not None]
 
+    def several(self) -> bool:
+        """Whether the program trains with several optimizers."""
+        if self._given is not None:
+            return len(self._given) > 1
+        ours = self._observed.parameters().keys()
+        found = (each for each in _alive() if not ours.isdisjoint(parameters_of(each)))
+        return sum(1 for _ in found) > 1
+
     @property
     def amid(self) -> bool:
         """Whether an optimizer is stepping: it may call a closure, with backward passes of its own."""

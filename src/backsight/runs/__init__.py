@@ -22,6 +22,7 @@ from backsight.runs.opening import open_run, runs_begun_as, runs_in
 from backsight.runs.packed import PackedHistograms
 from backsight.runs.rank import Damage
 from backsight.runs.run import Run
+from backsight.runs.scalars import Scalar, loss_names
 from backsight.runs.schema import BINS, LOWEST_EXPONENT, STATISTICS
 from backsight.runs.series import Histograms, Series
 from backsight.runs.writer import RunWriter
@@ -48,8 +49,10 @@ __all__ = [
     "RunNotWritable",
     "RunWarning",
     "RunWriter",
+    "Scalar",
     "Series",
     "Tensor",
+    "loss_names",
     "open_run",
     "runs_begun_as",
     "runs_in",

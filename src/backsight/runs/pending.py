@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ class Pending:
         call: ArrayLike,
         sampled: ArrayLike,
         histograms: ArrayLike | PackedHistograms | None,
+        ended: Mapping[int, float] | None = None,
     ) -> None:
         """Keep rows of the statistics and the histograms of those that were looked at: all of them, or nothing.
 
@@ -51,7 +53,7 @@ class Pending:
         looked_at = _column(sampled, len(rows))
         there = looked_at > 0
         packed = None if histograms is None else _packed(histograms, there)
-        self.times.update(times)
+        self.times.update({number: (ended or {}).get(number, now) for number, now in times.items()})
         if not len(rows):
             return
         if packed:

@@ -4,6 +4,7 @@
                    tensors.jsonl   which number is which tensor
                    metrics.jsonl   which number is which metric of the user's
                    marks.jsonl     tags of steps
+                   scalars.jsonl   numbers of steps
                    events.jsonl    what else happened
                    tree.json       the modules
                    graph.json      the autograd graph of a step
@@ -34,6 +35,7 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.jsonl"
 METRICS = "metrics.jsonl"
 MARKS = "marks.jsonl"
+SCALARS = "scalars.jsonl"
 EVENTS = "events.jsonl"
 TREE = "tree.json"
 GRAPH = "graph.json"

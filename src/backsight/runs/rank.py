@@ -93,6 +93,7 @@ class Rank:
         self.metrics = Growing(folder / places.METRICS, members.METRIC)
         self.marks = Growing(folder / places.MARKS, members.MARK)
         self.tags = Tags(folder / places.MARKS)
+        self.scalars = Tags(folder / places.SCALARS)
         self.events = Growing(folder / places.EVENTS, members.EVENT)
         self._segments: dict[str, Live | Sorted] = {}
         self._turn = threading.RLock()
@@ -141,7 +142,10 @@ class Rank:
         cut_off = max(0, len(self._undefined) - self.tensors.held.damaged)
         return Damage(
             self._missing + sum(segment.damaged for segment in segments),
-            sum(each.damaged for each in held) + max(0, self.tags.damaged - self.marks.held.damaged) + cut_off,
+            sum(each.damaged for each in held)
+            + max(0, self.tags.damaged - self.marks.held.damaged)
+            + self.scalars.damaged
+            + cut_off,
             sum(segment.torn > 0 for segment in segments) + sum(each.torn for each in held),
         )
 

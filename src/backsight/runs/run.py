@@ -23,6 +23,7 @@ from backsight.runs.ordering import newest
 from backsight.runs.outward import Outward
 from backsight.runs.rank import Damage
 from backsight.runs.ranks import Ranks
+from backsight.runs.scalars import Scalar, scalars
 from backsight.runs.schema import joined
 from backsight.runs.segments import within
 from backsight.runs.series import Histograms, Series, thinned
@@ -154,6 +155,31 @@ class Run(Outward):
         """
         held = [each.tags.read() for number, each in self._ranks.now().items() if rank in (None, number)]
         return tags.numbers(held[::-1]), tags.words(held[::-1])
+
+    def scalars(self, *, rank: int | None = None, columns: int = 2000) -> dict[str, Scalar]:
+        """Return the numbers of the run that are about no tensor, by name, the losses first.
+
+            run.scalars()["loss"].values
+
+        The tags that are numbers (`rec.mark`), and what recording has taken down: what `backward()` was called on, by
+        the name of its variable, how far the weights moved, the numbers of the parameter groups, and memory. From the
+        rows: `grad_norm`, of all gradients together before any clipping; `update_ratio`, the norm of the updates over
+        that of the weights, exact if "update" was recorded; `step_time`, in seconds.
+
+        columns: of a run of more steps, a point of what comes from the rows is about several.
+
+        Raises:
+            NotInRun: if there is no such rank.
+        """
+        return scalars(self, self._ranks.checked(rank), columns)
+
+    def numbers(self, rank: int | None = None) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """Return the tags that are numbers as steps and values, and what recording has taken down beside them.
+
+        Where the program has given a tag of the same name, that one.
+        """
+        held = [each.scalars.read() for number, each in self._ranks.now().items() if rank in (None, number)]
+        return {**tags.numbers(held[::-1]), **self.tags(rank)[0]}
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -141,6 +141,7 @@ class RunWriter:
         call: ArrayLike = 0,
         histograms: ArrayLike | PackedHistograms | None = None,
         sampled: ArrayLike | None = None,
+        ended: Mapping[int, float] | None = None,
     ) -> None:
         """Add rows in the order in which they came about; they are copied, and written by `flush`.
 
@@ -150,6 +151,7 @@ class RunWriter:
         call: [n] or one number: which call of the module in this step.
         histograms: [n, BINS] counts, or packed already; rows with `sampled` 0 have none.
         sampled: [n], how many elements each histogram looked at; `count` if not given.
+        ended: when steps ended, in seconds since 1970; now if not given.
 
         Raises:
             ValueError: if these do not fit together; nothing is kept then.
@@ -160,7 +162,7 @@ class RunWriter:
         numbers = self._known(tensors, len(rows))
         with self._writing():
             looked_at = rows["count"] if sampled is None else sampled
-            self._pending.rows(step, numbers, rows, call, looked_at, histograms)
+            self._pending.rows(step, numbers, rows, call, looked_at, histograms, ended)
             if self._pending.size >= BATCH_ROWS:
                 self.flush()
 
@@ -179,6 +181,11 @@ class RunWriter:
         """Tag a step: `writer.mark(12, epoch=3, loss=0.25)`. Written at once; later tags add to earlier ones."""
         with self._writing():
             self._outlet.line(places.MARKS, {"step": int(step), "tags": tags})
+
+    def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Write numbers of a step that are about no tensor, and no tags of the program's. Written at once."""
+        with self._writing():
+            self._outlet.line(places.SCALARS, {"step": int(step), "tags": dict(numbers)})
 
     def event(self, event: str, /, *, step: int | None = None, **details: Any) -> None:
         """Write down what else happened. Written at once."""

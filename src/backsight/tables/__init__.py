@@ -1,8 +1,9 @@
 """Recordings as tables in a terminal or a file: what there is, and one step of a run by module.
 
-Offered to other rooms: `cases`, `codes`, `doctor`, `forecast`, `listing`, `printing`, `step`, `tree`, `verify`.
+Offered to other rooms: `cases`, `codes`, `doctor`, `forecast`, `listing`, `printing`, `settings`, `step`, `tree`,
+`verify`.
 """
 
-from backsight.tables.commands import audit_run, export_run, list_runs, show_run
+from backsight.tables.commands import audit_run, export_run, list_runs, show_run, show_runs, top
 
-__all__ = ["audit_run", "export_run", "list_runs", "show_run"]
+__all__ = ["audit_run", "export_run", "list_runs", "show_run", "show_runs", "top"]

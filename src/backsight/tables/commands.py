@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from backsight.runs import NotARun, Run, RunError, RunNotFound, RunWarning, open_run, runs_begun_as, runs_in
 from backsight.runs.opening import told_apart
-from backsight.tables import board, listing, summary
+from backsight.tables import board, listing, several, summary
 from backsight.tables.printing import complain, output, show, warnings_as_lines
 from backsight.tables.step import read_step
 from backsight.tables.text import command, line
+from backsight.tables.top import watched
 from backsight.tables.tree import ROWS, folded, in_order, modules
 from backsight.text import counted, printable, size
 
@@ -100,6 +101,29 @@ def show_run(
     fit = board.layout(output().width, len(shown.stats), stats is None)
     below = summary.below(held, shown, _typed(held), list(in_order(roots)))
     show(*summary.heading(held, shown), "", board.table(shown, roots, fit), "", *below)
+    return 0
+
+
+@_told
+def show_runs(runs: Sequence[str]) -> int:
+    """Print several runs side by side: their numbers, and the settings that differ."""
+    held = [_opened(run) for run in runs]
+    differing = several.settings(held)
+    show(several.numbers(held, output().width), "")
+    if differing is None:
+        show("no setting differs")
+    else:
+        show(line("settings that differ"), differing)
+    folders = {each.path.parent for each in held}
+    if len(folders) == 1:
+        show("", line("their curves, and where they part:"), command(f"backsight view {shlex.quote(str(*folders))}"))
+    return 0
+
+
+@_told
+def top(run: str | None, *, seconds: float = 2.0, once: bool = False) -> int:
+    """Show a run while it is recorded, until Ctrl-C."""
+    watched(_opened(run), seconds, once)
     return 0
 
 

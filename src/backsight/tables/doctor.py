@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -57,8 +58,10 @@ def doctor(*, as_json: bool = False, imports: bool = False) -> int:
 
     imports: whether each optional package is imported to see that it can be, and not only looked for; it takes seconds.
     """
+    gc.disable()  # importing PyTorch and every room is most of what this does, and makes next to no garbage
     packages = partial(_packages, imports)
     parts = [*_environment(), *_quietly(_kernels), *_quietly(packages), *_quietly(_features)]
+    gc.enable()
     if as_json:
         print(json.dumps({"backsight": __version__, "parts": [asdict(part) for part in parts]}, indent=2))
     else:

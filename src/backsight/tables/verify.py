@@ -102,7 +102,7 @@ class _Told:
                 "checked": [vars(each) for each in report.checked],
                 "skipped": [vars(each) for each in report.skipped],
                 "findings": [
-                    {key: getattr(each, key, None) for key in _FINDING} | {"evidence": list(each.evidence)}
+                    {key: getattr(each, key, None) for key in _FINDING} | {"evidence": list(map(str, each.evidence))}
                     for each in report.findings
                 ],
             }

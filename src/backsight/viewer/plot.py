@@ -12,6 +12,9 @@ from backsight.viewer.order import places
 MOST_LABELS = 60
 """A heatmap of more rows than this names only some of them."""
 
+NOT_FINITE, ZERO = (0.9, 0, 0.49, 1), (0.66, 0.69, 0.73, 1)
+"""The colours of what has none on the scale."""
+
 _EVEN = ("zero_fraction", "mean", "min", "max")
 """Statistics that are drawn on an even scale; all others by their logarithm."""
 
@@ -42,19 +45,21 @@ def plot_heatmap(run: Run, stat: str = "norm", kind: str = "grad", *, steps: Any
     values, bad = found.values[rows], found.nonfinite[rows] > 0
     ax = ax or _axes(10, max(2.5, min(0.2 * len(rows), 14) + 1))
     colors, norm = _scale(values, "l2" if stat == "norm" else stat)
-    shown = np.ma.masked_where(~np.isfinite(values) | bad, values)
+    zero = (values == 0) & ~bad & (stat not in _EVEN)
+    shown = np.ma.masked_where(~np.isfinite(values) | bad | zero, values)
     last = int(found.steps[-1]) + found.stretch if len(found.steps) else 1
     first = int(found.steps[0]) if len(found.steps) else 0
     extent = (first, last, len(rows), 0)
     image = ax.imshow(shown, aspect="auto", interpolation="nearest", extent=extent, cmap=colors, norm=norm)
-    if bad.any():
+    if bad.any() or zero.any():
         marks = np.zeros((*bad.shape, 4))
-        marks[bad] = (0.9, 0, 0.49, 1)
+        marks[bad], marks[zero] = NOT_FINITE, ZERO
         ax.imshow(marks, aspect="auto", interpolation="nearest", extent=extent)
     stride = max(1, -(-len(rows) // MOST_LABELS))
     named = range(0, len(rows), stride)
     ax.set_yticks([row + 0.5 for row in named], [found.tensors[rows[row]][0] for row in named], fontsize=7)
-    title = f"{_TITLES.get(stat, stat)} of {kind}" + (", NaN and infinity in magenta" if bad.any() else "")
+    told = (", NaN and infinity in magenta" if bad.any() else "") + (", exact zeros in grey" if zero.any() else "")
+    title = f"{_TITLES.get(stat, stat)} of {kind}{told}"
     ax.set(title=title, xlabel="step")
     ax.figure.colorbar(image, ax=ax, pad=0.01)
     return ax

@@ -73,6 +73,8 @@ def _questions(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a page asks, what matters most first."""
     yield "about", {}
     yield "marks", {}
+    yield "metrics", {"columns": COLUMNS}
+    yield "settings", {}
     yield "findings", {}
     yield "graph", {}
     yield "memory", {}

@@ -117,8 +117,14 @@ def rebuilt(node: Any, formula: Formula | None) -> Operation:
     inputs = {name: _tensor(arguments, name) for name, (producer, _) in behind.items() if producer is not None}
     if any(x.is_complex() for x in inputs.values()):
         raise NotRebuilt("its arguments are complex")
+    # What is no input may be written into, whatever the schema says: the running statistics of a batch normalization.
+    arguments = {name: _own(value) if name not in inputs else value for name, value in arguments.items()}
     # Contiguous: forward mode would write tangents into the overlapping memory of an expanded tensor.
     return Operation(operator, arguments, tuple(inputs), tuple(x.contiguous() for x in inputs.values()))
+
+
+def _own(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _operator(formula: Formula) -> Any:

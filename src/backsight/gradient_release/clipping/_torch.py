@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,11 +48,17 @@ def has_hooks(weight: torch.Tensor) -> bool:
 
 
 def before_other_forward_hooks(handle: RemovableHandle) -> None:
-    """Let a global forward hook run first, so that the other hooks see the output that it returns."""
+    """Let a global forward hook run first, so that the other hooks see the output that it returns.
+
+    Its removal leaves nothing: PyTorch's own would leave the mark that it takes keyword arguments, and every module
+    and compiler would ask for global hooks for the rest of the process.
+    """
     _forward_hooks.move_to_end(handle.id, last=False)
+    handle.extra_dict_ref = (*handle.extra_dict_ref, weakref.ref(_with_kwargs))
 
 
 _forward_hooks: Any = take("torch.nn.modules.module._global_forward_hooks", _CLIPPED)  # an OrderedDict
+_with_kwargs: Any = take("torch.nn.modules.module._global_forward_hooks_with_kwargs", _CLIPPED)
 _grouped: Any = take("torch.utils._foreach_utils._group_tensors_by_device_and_dtype", _CLIPPED)
 
 

@@ -55,7 +55,7 @@ class GradientTap(Tap):
         self._key = new_hook_key()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
-        self._backward = -1
+        self._backward = self._pass = -1
         self._at_once = False
         self._end = Hook(self._read_waiting, self.fail, notebook.cost)
 
@@ -105,6 +105,10 @@ class GradientTap(Tap):
         """Take a gradient that has just arrived, at this version."""
         size = gradient.nbytes if gradient.layout == torch.strided else SMALL + 1  # others do not tell
         backward, slot = backward_number(), of.slot
+        if backward != self._pass:
+            self._pass = backward
+            if self.notebook.backward_began is not None and backward != -1:
+                self.notebook.backward_began()
         at_once = self._at_once or len(of.hooks) > 1
         if size > SMALL or backward == -1 or at_once or at is None or when_backward_ends is None:
             page.note(slot, call, gradient)

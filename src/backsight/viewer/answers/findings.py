@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from backsight.diagnosis import audit_run
+from backsight.findings.evidence import doubt
 from backsight.runs import Run
 from backsight.viewer.question import Answer, Asked, question
 
@@ -29,11 +30,11 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
                 "code": finding.code,
                 "severity": finding.severity,
                 "title": finding.title,
-                "evidence": list(finding.evidence),
+                "evidence": [str(each) for each in (*finding.evidence, doubt(finding.evidence)) if each],
                 "fix": finding.fix,
                 "source": finding.source,
                 "exact": finding.exact,
-                **_where(" ".join((finding.title, *finding.evidence)), names),
+                **_where(" ".join((finding.title, *map(str, finding.evidence))), names),
             }
             for finding in report
         ],

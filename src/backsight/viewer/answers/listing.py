@@ -49,9 +49,10 @@ def _known_line(run: Run) -> Answer:
 
 
 def _line(run: Run) -> Answer:
-    tags = marks(run, Asked({"columns": str(SPARK)}))["lines"]
+    answered = marks(run, Asked({"columns": str(SPARK)}))
+    tags = answered["lines"]
     seen = listed(run)  # last, as it tells what reading has met
-    spark = next((name for name in tags if "loss" in name.lower()), next(iter(tags), None))
+    spark = next(iter((*answered["losses"], *tags)), None)
     return {
         "created": seen.created,
         "steps": seen.steps,

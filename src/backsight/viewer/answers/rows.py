@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import Run
+from backsight.runs import Run, loss_names
 from backsight.viewer.packing import packed, plain
 from backsight.viewer.question import Answer, Asked, question
 
@@ -32,18 +32,20 @@ def rows(run: Run, asked: Asked) -> Answer:
 
 @question("marks")
 def marks(run: Run, asked: Asked) -> Answer:
-    """If wanted `columns`, `rank`: each tag that is a number, as a line over steps; the others where they change."""
-    numbers, words = run.tags(asked.rank)
+    """If wanted `columns`, `rank`: each number of a step as a line; the tags that are none where they change."""
+    numbers, words = run.numbers(asked.rank), run.tags(asked.rank)[1]
     columns = asked.columns(600)
     return {
-        "lines": {name: _line(steps, values, columns) for name, (steps, values) in numbers.items()},
+        "losses": loss_names(run, numbers),
+        "lines": {name: numbers_line(steps, values, columns) for name, (steps, values) in numbers.items()},
         "words": {
             name: [[step, plain(value)] for step, value in changes[:MOST_WORDS]] for name, changes in words.items()
         },
     }
 
 
-def _line(steps: NDArray[np.int64], values: NDArray[np.float64], columns: int) -> Answer:
+def numbers_line(steps: NDArray[np.int64], values: NDArray[np.float64], columns: int) -> Answer:
+    """Return a line of at most so many points, each the mean of the steps that it is about."""
     last = float(values[-1])
     if len(steps) > columns:
         starts = np.linspace(0, len(steps), columns, endpoint=False).astype("<i8")

@@ -15,8 +15,12 @@ _LINES = ("mean", "std", "min", "max", "l2", "zero_fraction")
 def lines(run: Run, asked: Asked) -> Answer:
     """`tensor`, `kind`, and if wanted `stat` (several between commas), `first`, `last`, `rank`, `columns`.
 
-    Of a column of several steps a line shows what `Run.heatmap` says: `min` and `max` are those of all of them.
+    Of a column of several steps a line shows what `Run.heatmap` says: `min` and `max` are those of all of them. With
+    `optional` 1 a run that has no such tensor answers with no column.
     """
+    this = asked.word("tensor"), asked.word("kind")
+    if asked.number("optional", 0, 0, 1) and all((each.name, each.kind) != this for each in run.tensors):
+        return {"columns": 0, "lines": {}}
     stats = asked.words("stat") or list(_LINES)
     found = run.heatmaps(
         stats,

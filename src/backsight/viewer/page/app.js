@@ -1,5 +1,6 @@
 // The app: the address says everything that is shown, so that a link shows it again.
 const VIEWS = [
+  ["metrics", "Metrics"],
   ["heatmap", "Heatmap"],
   ["graph", "Graph"],
   ["findings", "Findings"],
@@ -8,6 +9,7 @@ const VIEWS = [
   ["about", "About"],
 ];
 const PAGES = {
+  metrics: metricsPage,
   heatmap: heatmapPage,
   tensor: tensorPage,
   graph: graphPage,
@@ -17,6 +19,7 @@ const PAGES = {
   about: aboutPage,
 };
 const REFRESH = 2500;
+const CURVES = ["axis", "smooth", "log", "from", "to", "off", "scale"]; // how curves and rows are looked at
 
 function address(state) {
   if (state.page === "runs" || (!state.run && LIVE))
@@ -38,11 +41,13 @@ function stateIn(hash) {
   });
   const given = Object.fromEntries(new URLSearchParams(query || ""));
   const kept = Object.fromEntries(
-    ["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"]
+    ["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with", ...CURVES]
       .filter((k) => k in given)
       .map((k) => [k, given[k]]),
   );
-  for (const name of ["first", "last", "step"]) if (name in kept && !/^\d+$/.test(kept[name])) delete kept[name];
+  for (const name of ["first", "last", "step", "smooth"])
+    if (name in kept && !/^\d+$/.test(kept[name])) delete kept[name];
+  for (const name of ["from", "to"]) if (!Number.isFinite(Number(kept[name]))) delete kept[name];
   if (!run) return LIVE ? { page: "runs", ...kept } : { page: "heatmap", run: held.name, ...kept };
   return { page: page in PAGES ? page : "heatmap", run, ...kept };
 }
@@ -233,7 +238,9 @@ addEventListener("keydown", (event) => {
     box.focus();
     box.select();
   }
-  const view = { h: "heatmap", g: "graph", f: "findings", m: "memory", c: "compare", a: "about" }[event.key];
+  const view = { e: "metrics", h: "heatmap", g: "graph", f: "findings", m: "memory", c: "compare", a: "about" }[
+    event.key
+  ];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });
   if (event.key === "r" && LIVE) app.go({ page: "runs" });
   app.keys?.(event);

@@ -1,20 +1,75 @@
-// Lines over the steps: several with one axis, a band between two of them, marks where something was not finite.
-// All charts of a page share their steps, and a cursor that moves through all of them.
+// Lines over the steps, the time or the epochs: several with one axis, a band between two of them, marks where something
+// was not finite. All charts of a page share their places, and a cursor that moves through all of them.
 const EDGE = { left: 64, right: 14, top: 8, bottom: 20 };
 
-function timeAxis(pen, width, height, first, last, edge = EDGE) {
-  const x = (step) => edge.left + ((step - first) / Math.max(last - first, 1)) * (width - edge.left - edge.right);
+const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+function timeTicks(low, high, most) {
+  const rough = (high - low) / Math.max(most, 1),
+    span = rough < 1 ? undefined : SPANS.find((s) => s >= rough);
+  if (!span) return rough < 1 ? ticks(low, high, most) : ticks(low / 86400, high / 86400, most).map((v) => v * 86400);
+  const found = [];
+  for (let k = Math.ceil(low / span); k * span <= high; k++) found.push(k * span);
+  return found;
+}
+function duration(v, digits) {
+  for (const [size, unit] of [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ])
+    if (Math.abs(v) >= size * (unit === "s" ? 1 : 2)) return `${num(v / size, digits)} ${unit}`;
+  return v === 0 ? "0 s" : `${num(v * 1e3, digits)} ms`;
+}
+// What lines run over: where ticks are, and how a place is written.
+const AXES = {
+  step: {
+    name: "step",
+    ticks: (low, high, most) => ticks(low, high, most).filter(Number.isInteger),
+    text: count,
+    told: (v) => `step ${count(v)}`,
+    rounded: Math.round,
+  },
+  time: {
+    name: "time",
+    ticks: timeTicks,
+    text: duration,
+    told: (v) => `after ${duration(v)}`,
+    rounded: (v) => v,
+  },
+  epoch: { name: "epoch", ticks, text: num, told: (v) => `epoch ${num(v, 4)}`, rounded: (v) => v },
+};
+
+function timeAxis(pen, width, height, first, last, edge = EDGE, axis = AXES.step) {
+  const x = (at) => edge.left + ((at - first) / (last - first || 1)) * (width - edge.left - edge.right);
   pen.font = FONT;
   pen.fillStyle = ink("soft");
   pen.textAlign = "center";
   pen.textBaseline = "top";
-  for (const step of ticks(first, last, Math.max(2, (width - edge.left) / 110)))
-    if (Number.isInteger(step)) {
-      const text = count(step),
-        half = pen.measureText(text).width / 2;
-      pen.fillText(text, clamp(x(step), half, width - half), height - edge.bottom + 5);
-    }
+  for (const at of axis.ticks(first, last, Math.max(2, (width - edge.left) / 85))) {
+    const text = axis.text(at),
+      half = pen.measureText(text).width / 2;
+    pen.fillText(text, clamp(x(at), half, width - half), height - edge.bottom + 5);
+  }
   return x;
+}
+
+// A moving average that forgets by this share at each point, without the pull towards zero at its beginning.
+function smoothed(values, share) {
+  if (!share) return values;
+  const found = new Float64Array(values.length);
+  let sum = 0,
+    weight = 0;
+  for (let k = 0; k < values.length; k++) {
+    if (!Number.isFinite(values[k])) {
+      found[k] = values[k];
+      continue;
+    }
+    sum = sum * share + values[k] * (1 - share);
+    weight = weight * share + (1 - share);
+    found[k] = sum / weight;
+  }
+  return found;
 }
 
 function chart({
@@ -30,47 +85,46 @@ function chart({
   label,
   cursor,
   pick,
+  zoom,
+  smooth = 0,
+  axis = AXES.step,
 }) {
   let x = () => 0,
     y = () => 0;
-  const board = canvas(height, draw, label);
-  const low = [],
-    high = [];
-  for (const line of [...lines, ...(band ? [band.low, band.high] : [])]) {
-    for (const v of line.values)
-      if (Number.isFinite(v) && (!log || v > 0)) {
-        low.push(v);
-        high.push(v);
-        break;
+  const drawn = lines.map((line) => ({ ...line, raw: line.values, values: smoothed(line.values, smooth) }));
+  const seen = (v) => Number.isFinite(v) && (!log || v > 0);
+  let bottom = Infinity,
+    top = -Infinity;
+  for (const { raw, values, at } of [...drawn, ...(band ? [band.low, band.high] : [])])
+    for (const each of raw && raw !== values ? [raw, values] : [values])
+      for (let k = 0; k < each.length; k++) {
+        if (!seen(each[k]) || at(k) > last || (k + 1 < each.length && at(k + 1) < first)) continue;
+        if (each[k] < bottom) bottom = each[k];
+        if (each[k] > top) top = each[k];
       }
-    for (const v of line.values) {
-      if (!Number.isFinite(v) || (log && v <= 0)) continue;
-      if (v < low[low.length - 1]) low[low.length - 1] = v;
-      if (v > high[high.length - 1]) high[high.length - 1] = v;
-    }
-  }
-  let bottom = Math.min(...low),
-    top = Math.max(...high);
-  const nothing = !low.length;
+  const nothing = bottom > top;
   if (bottom === top) {
     bottom = log ? bottom / 2 : bottom - (Math.abs(bottom) || 1) / 2;
     top = log ? top * 2 : top + (Math.abs(top) || 1) / 2;
   }
+  const board = canvas(height, draw, label);
 
   function draw(pen, width) {
     pen.clearRect(0, 0, width, height);
-    x = timeAxis(pen, width, height, first, last, edge);
+    x = timeAxis(pen, width, height, first, last, edge, axis);
     const room = height - edge.top - edge.bottom;
     const place = log ? (v) => Math.log(v / bottom) / Math.log(top / bottom) : (v) => (v - bottom) / (top - bottom);
     y = (v) => edge.top + room * (1 - place(v));
     if (nothing) {
       pen.textAlign = "left";
-      pen.fillText("no finite number", edge.left, height / 2);
+      pen.fillText(log ? "no number above 0" : "no finite number", edge.left, height / 2);
       return;
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const v of log ? logTicks(bottom, top, room / 26) : ticks(bottom, top, room / 24)) {
+    const marks = log ? logTicks(bottom, top, room / 22) : ticks(bottom, top, room / 24),
+      close = new Set(marks.map((v) => show(v))).size < marks.length;
+    for (const v of marks) {
       pen.strokeStyle = ink("grid");
       pen.lineWidth = 1;
       pen.beginPath();
@@ -78,14 +132,21 @@ function chart({
       pen.lineTo(width - edge.right, Math.round(y(v)) + 0.5);
       pen.stroke();
       pen.fillStyle = ink("soft");
-      pen.fillText(show(v), edge.left - 8, y(v));
+      pen.fillText(close ? show(v, 4) : show(v), edge.left - 8, y(v));
     }
     pen.save();
     pen.beginPath();
     pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height);
     pen.clip();
     if (band) area(pen, band);
-    for (const line of lines) stroke(pen, line);
+    for (const line of drawn) {
+      if (line.raw !== line.values) {
+        pen.globalAlpha = 0.25;
+        stroke(pen, { ...line, values: line.raw });
+        pen.globalAlpha = 1;
+      }
+      stroke(pen, line);
+    }
     pen.restore();
     if (nonfinite) {
       pen.fillStyle = ink("nonfinite");
@@ -102,17 +163,30 @@ function chart({
         k = end;
       }
     }
+    if (board.dragged) {
+      const [from, to] = board.dragged.map(x).sort((a, b) => a - b);
+      pen.fillStyle = ink("ink");
+      pen.globalAlpha = 0.12;
+      pen.fillRect(from, edge.top, to - from, room);
+      pen.globalAlpha = 1;
+    }
     if (cursor.step !== null && cursor.step >= first && cursor.step <= last) {
       pen.strokeStyle = ink("ink");
       pen.globalAlpha = 0.55;
+      pen.lineWidth = 1;
       pen.beginPath();
       pen.moveTo(Math.round(x(cursor.step)) + 0.5, edge.top);
       pen.lineTo(Math.round(x(cursor.step)) + 0.5, height - edge.bottom);
       pen.stroke();
       pen.globalAlpha = 1;
+      for (const line of drawn) {
+        const k = nearest(line, cursor.step);
+        if (k < 0 || !seen(line.values[k]) || line.at(k) < first) continue;
+        pen.fillStyle = ink(line.color);
+        pen.fillRect(x(line.at(k)) - 2.5, y(line.values[k]) - 2.5, 5, 5);
+      }
     }
   }
-  const seen = (v) => Number.isFinite(v) && (!log || v > 0);
   function area(pen, { low: under, high: over, color: name }) {
     pen.fillStyle = ink(name);
     pen.globalAlpha = 0.2;
@@ -130,51 +204,84 @@ function chart({
     }
     pen.globalAlpha = 1;
   }
-  function stroke(pen, { values, at, color: name }) {
+  function stroke(pen, { values, at, color: name, dash = [] }) {
     pen.strokeStyle = pen.fillStyle = ink(name);
     pen.lineWidth = 1.6;
     pen.lineJoin = "round";
+    pen.setLineDash(dash);
     pen.beginPath();
-    let drawn = false;
+    let joined = false;
     for (let k = 0; k < values.length; k++) {
       if (!seen(values[k])) {
-        drawn = false;
+        joined = false;
         continue;
       }
-      const alone = !drawn && !(k + 1 < values.length && seen(values[k + 1]));
+      const alone = !joined && !(k + 1 < values.length && seen(values[k + 1]));
       if (alone) pen.fillRect(x(at(k)) - 1.5, y(values[k]) - 1.5, 3, 3);
-      drawn ? pen.lineTo(x(at(k)), y(values[k])) : pen.moveTo(x(at(k)), y(values[k]));
-      drawn = true;
+      joined ? pen.lineTo(x(at(k)), y(values[k])) : pen.moveTo(x(at(k)), y(values[k]));
+      joined = true;
     }
     pen.stroke();
+    pen.setLineDash([]);
   }
-  const stepAt = (event) => {
+  const placeAt = (event) => {
     const box = board.getBoundingClientRect(),
       share = (event.clientX - box.left - edge.left) / (box.width - edge.left - edge.right);
-    return Math.round(clamp(first + share * (last - first), first, last));
+    return axis.rounded(clamp(first + share * (last - first), first, last));
   };
+  let pressed = null;
   board.addEventListener("mousemove", (event) => {
-    cursor.move(stepAt(event));
-    const told = lines.map((line) => {
+    cursor.move(placeAt(event));
+    if (pressed !== null && zoom && Math.abs(event.clientX - pressed.x) > 4) {
+      board.dragged = [pressed.at, cursor.step];
+      hush();
+      board.again();
+      return;
+    }
+    const told = drawn.map((line) => {
       const k = nearest(line, cursor.step);
-      return k < 0 ? null : `${line.name}: ${show(line.values[k])}`;
+      if (k < 0) return null;
+      const raw = line.raw === line.values ? "" : ` (${show(line.raw[k])})`;
+      return `${line.name}: ${show(line.values[k])}${raw}`;
     });
     if (band) {
       const k = nearest(band.low, cursor.step);
       if (k >= 0) told.push(`from ${show(band.low.values[k])} to ${show(band.high.values[k])}`);
     }
-    tell(event, `step ${count(cursor.step)}`, ...told);
+    tell(event, axis.told(cursor.step), ...told.slice(0, 14), told.length > 14 ? `and ${told.length - 14} more` : null);
   });
+  board.addEventListener("mousedown", (event) => {
+    if (event.button) return;
+    event.preventDefault();
+    pressed = { x: event.clientX, at: placeAt(event) };
+    // The pointer may be let go anywhere.
+    addEventListener(
+      "mouseup",
+      (up) => {
+        const dragged = board.dragged,
+          inside = pressed !== null && board.contains(up.target);
+        board.dragged = pressed = null;
+        if (dragged && dragged[0] !== dragged[1]) zoom(...dragged.sort((a, b) => a - b));
+        else if (inside && !dragged && pick) pick(placeAt(up));
+        else board.again();
+      },
+      { once: true },
+    );
+  });
+  if (zoom) board.addEventListener("dblclick", () => zoom(null));
   board.addEventListener("mouseleave", () => {
     hush();
-    cursor.move(cursor.fixed);
+    if (pressed === null) cursor.move(cursor.fixed);
   });
-  board.addEventListener("click", (event) => pick && pick(stepAt(event)));
   cursor.boards.push(board);
+  board.lines = lines;
+  board.axis = axis;
+  board.drawn = draw;
+  board.tall = height;
   return board;
 }
 
-// The last point of a line that is not after a step.
+// The last point of a line that is not after a place.
 function nearest(line, step) {
   let low = 0,
     high = line.values.length - 1;
@@ -205,13 +312,34 @@ function newCursor(step) {
 const even = (answer, values) => ({ values, at: (k) => answer.first + k * answer.stretch });
 const uneven = (steps, values) => ({ values, at: (k) => (k < steps.length ? steps[k] : steps[steps.length - 1]) });
 
+// The loss that stands beside other pictures; where none is known, what was tagged first.
+const lossOf = (marks) => (marks.losses || [])[0] ?? Object.keys(marks.lines)[0];
+
+const dotOf = (line) => {
+  const dot = h("i", {});
+  dot.style.background = line.dash?.length
+    ? `repeating-linear-gradient(90deg, var(--${line.color}) 0 4px, transparent 4px 6px)`
+    : `var(--${line.color})`;
+  return dot;
+};
 const names = (lines) =>
   h(
     "div",
     { class: "names" },
-    lines.map((line) => {
-      const dot = h("i", {});
-      dot.style.background = `var(--${line.color})`;
-      return h("span", {}, dot, line.name);
-    }),
+    lines.map((line) => h("span", {}, dotOf(line), line.name)),
+  );
+
+const panel = (title, board, legend_, note) =>
+  h(
+    "figure",
+    { class: "panel" },
+    h(
+      "figcaption",
+      {},
+      h("h3", { title }, title),
+      legend_,
+      note ? h("span", { class: "soft" }, note) : null,
+      board.drawn ? exporting(title, board) : null,
+    ),
+    board,
   );

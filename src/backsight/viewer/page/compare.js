@@ -1,45 +1,372 @@
-// Two runs: where they part first, to the bit and then by more than rounding.
+// Several runs: their numbers overlaid, a tensor of each, where they part, and which of their settings differ.
+const others = (state) => (state.with || "").split(",").filter(Boolean).map(decodeURIComponent);
+const beside = (names_) => names_.map(encodeURIComponent).join(",") || undefined;
+const MOST_PARTINGS = 8;
+
 function comparePage(state, info, app) {
-  const place = h("div", {}, busy("reading"));
-  const page = h("section", { class: "page narrow" }, place);
+  const place = h("div", { class: "compared" }, busy("reading"));
+  const page = h("section", { class: "page" }, place);
+  const go = (change) => app.go({ ...state, ...change });
   askRuns(app.signal)
     .then(async (answer) => {
-      const others = answer.runs.map((run) => run.name).filter((name) => name !== state.run);
+      const there = answer.runs.map((run) => run.name).filter((name) => name !== state.run);
+      const chosen = others(state).filter((name) => there.includes(name));
+      const left = there.filter((name) => !chosen.includes(name));
       const chooser = h(
         "div",
         { class: "bar" },
-        h("h2", {}, state.run),
-        others.length
-          ? select("beside", [["", "choose a run"], ...others.map((n) => [n, n])], state.with || "", (name) =>
-              app.go({ ...state, with: name || undefined }),
+        h("h2", {}, chosen.length ? plural(chosen.length + 1, "run") : state.run),
+        left.length
+          ? select(
+              "add a run",
+              [["", "choose"], ...left.map((n) => [n, n])],
+              "",
+              (name) => name && go({ with: beside([...chosen, name]) }),
             )
           : null,
       );
-      const found = h("div", {});
-      fill(place, chooser, found);
-      if (!others.length) {
-        fill(found, empty("There is no other run in this folder"));
+      if (!there.length) {
+        fill(place, chooser, empty("There is no other run in this folder"));
         return;
       }
-      if (!state.with) {
+      if (!chosen.length) {
         fill(
-          found,
+          place,
+          chooser,
           empty(
-            "Choose the run to compare with",
-            "The first step and tensor at which two runs part tells what made them different.",
+            "Choose the runs to compare with",
+            "Their curves are laid over one another, and the first step and tensor at which two part tells what made them different.",
           ),
         );
         return;
       }
-      fill(found, busy("comparing"));
-      fill(found, drawComparison(await ask(state.run, "compare", { with: state.with }, app.signal), state));
+      await compareRuns(place, chooser, [state.run, ...chosen], { state, info, app, go });
     })
     .catch((error) => error.name === "AbortError" || fill(place, failed(error)));
+  app.keys = (event) => event.key === "Escape" && app.go(unzoomed(state));
   return page;
 }
 
-function drawComparison(answer, state) {
-  const parting = (title, found, none) =>
+async function compareRuns(place, chooser, runs, { state, info, app, go }) {
+  const given = { first: state.first, last: state.last, columns: 600 };
+  const missing = [];
+  const sets = (
+    await Promise.all(
+      runs.map(async (name, k) => {
+        try {
+          return { name, answer: await ask(name, "metrics", given, app.signal), ...lookOf(k) };
+        } catch (error) {
+          if (error.name === "AbortError") throw error;
+          missing.push(`${name}: ${error.message}`);
+          return null;
+        }
+      }),
+    )
+  ).filter(Boolean);
+  const off = () => new Set((state.off || "").split(",").filter(Boolean).map(decodeURIComponent));
+  const body = h("div", { class: "stack cards" }),
+    legend_ = h("div", {}),
+    tensor = h("div", {}),
+    partings = h("div", {}),
+    settings = h("div", {}, busy("reading settings"));
+  const cursor = newCursor(null);
+  let drawTensors = () => {};
+  const draw = () => {
+    const hidden = off();
+    for (const set of sets) set.off = hidden.has(set.name);
+    fill(
+      legend_,
+      runLegend(
+        sets,
+        (set) => {
+          hidden.has(set.name) ? hidden.delete(set.name) : hidden.add(set.name);
+          state.off = beside([...hidden]);
+          app.note(state);
+          draw();
+        },
+        (set) => {
+          const rest = runs.filter((name) => name !== set.name);
+          app.go({ ...state, run: rest[0], with: beside(rest.slice(1)) });
+        },
+      ),
+    );
+    cursor.boards = [];
+    const { wanted, any } = finder(state.find),
+      charts = curveCharts(sets, { state, app, cursor, wanted });
+    if (charts.length || !any) fill(body, charts.length ? charts : empty("These runs hold no numbers yet"));
+    else
+      fill(
+        body,
+        noMatch(state.find, metricNames(sets), "the numbers of these runs", (name) => go({ find: name })),
+      );
+    drawTensors();
+  };
+  fill(
+    place,
+    chooser,
+    missing.map((why) => h("p", { class: "bad" }, why)),
+    legend_,
+    h("div", { class: "bar" }, curveControls({ state, app, sets: () => sets, again: draw, find: "a metric" })),
+    body,
+    tensor,
+    settings,
+    partings,
+  );
+  draw();
+  drawTensors = await overlaidTensors(tensor, sets, { state, info, app, go, cursor });
+  drawTensors();
+  settingsOf(settings, sets, app).catch((error) => error.name === "AbortError" || fill(settings, failed(error)));
+  for (const name of runs.slice(1, 1 + MOST_PARTINGS)) {
+    const one = h("section", { class: "two" }, busy(`comparing ${name} with ${state.run}`));
+    partings.append(one);
+    try {
+      const answer = await ask(state.run, "compare", { with: name }, app.signal);
+      fill(one, drawComparison(answer, { ...state, with: name }, runs));
+      await partingCurves(one, answer, name, sets, app);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      fill(one, failed(error));
+    }
+  }
+  if (runs.length > 1 + MOST_PARTINGS)
+    partings.append(h("p", { class: "soft" }, `Where they part is looked for in the first ${MOST_PARTINGS} alone.`));
+}
+
+// One statistic of one tensor, of each of the runs.
+async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
+  const tensors = info.modules.flatMap((m) => m.tensors),
+    kinds = info.kinds;
+  if (!tensors.length) return () => {};
+  const kind = kinds.includes(state.kind) ? state.kind : kinds[0],
+    named = tensors.filter(([, k]) => k === kind).map(([name]) => name),
+    stat = info.stats.includes(state.stat) ? state.stat : "l2",
+    known = named.includes(state.tensor),
+    name = known ? state.tensor : state.tensor ? null : named[0];
+  const list = h(
+    "datalist",
+    { id: "tensors" },
+    named.slice(0, 2000).map((each) => h("option", { value: each })),
+  );
+  const box = h("input", {
+    type: "search",
+    list: "tensors",
+    class: "wide",
+    "aria-label": "tensor",
+    placeholder: "tensor",
+    value: state.tensor || name || "",
+    onchange: () => {
+      const { wanted, any } = finder(box.value),
+        found = any ? named.filter(wanted) : [];
+      go({ kind, stat, tensor: named.includes(box.value) ? box.value : found.length === 1 ? found[0] : box.value });
+    },
+  });
+  const board = h("div", {}, busy("reading"));
+  fill(
+    place,
+    h(
+      "div",
+      { class: "bar apart" },
+      h("h2", {}, "A tensor of each"),
+      select(
+        "kind",
+        kinds.map((k) => [k, KIND_NAMES[k] || k]),
+        kind,
+        (k) => go({ kind: k, stat, tensor: state.tensor }),
+      ),
+      select(
+        "statistic",
+        [...HEAT_STATS.filter((s) => info.stats.includes(s))].map((s) => [s, STAT_NAMES[s] || s]),
+        stat,
+        (s) => go({ kind, stat: s, tensor: state.tensor }),
+      ),
+      box,
+      list,
+    ),
+    board,
+  );
+  if (name === null) {
+    const { wanted } = finder(state.tensor),
+      found = named.filter(wanted).slice(0, 12);
+    fill(
+      board,
+      found.length
+        ? h(
+            "p",
+            {},
+            `${plural(named.filter(wanted).length, "tensor")} match: `,
+            found.map((each) => h("button", { class: "way", onclick: () => go({ kind, stat, tensor: each }) }, each)),
+          )
+        : noMatch(state.tensor, named, KIND_NAMES[kind] || kind, (each) => go({ kind, stat, tensor: each })),
+    );
+    return () => {};
+  }
+  const given = { tensor: name, kind, stat, first: state.first, last: state.last, columns: 600, optional: 1 };
+  const answers = await Promise.all(sets.map((set) => ask(set.name, "lines", given, app.signal)));
+  const axis = state.axis in AXES ? state.axis : "step";
+  return () => {
+    const placed = sets.map((set, k) => ({ ...set, lines: answers[k], place: placing(set.answer, axis) })),
+      shown = placed.filter((set) => !set.off && set.lines.columns),
+      without = placed.filter((set) => !set.lines.columns).map((set) => set.name);
+    const [first, last] = spanOf(
+      state,
+      placed.filter((set) => !set.off),
+      axis,
+    );
+    const lines = shown.map((set) => ({
+      name: set.name,
+      color: set.color,
+      dash: set.dash,
+      values: unpacked(set.lines.lines[stat]),
+      at: (k) => set.place(set.lines.first + k * set.lines.stretch),
+    }));
+    if (!lines.length) {
+      fill(board, h("p", { class: "soft" }, "None of the runs that are shown has this tensor."));
+      return;
+    }
+    const even_ = ["mean", "min", "max", "zero_fraction", "nonfinite"].includes(stat);
+    fill(
+      board,
+      panel(
+        `${name}: ${STAT_NAMES[stat] || stat} of ${KIND_NAMES[kind] || kind}`,
+        chart({
+          height: 240,
+          first,
+          last,
+          lines,
+          log: (Boolean(state.log) || !even_) && lines.some((line) => line.values.some((v) => v > 0)),
+          show: showing(stat),
+          label: `${name} of each run`,
+          cursor,
+          smooth: Number(state.smooth || 0) / 100,
+          axis: AXES[axis],
+          zoom: (from, to) =>
+            app.go(
+              from === null
+                ? unzoomed(state)
+                : { ...state, ...(axis === "step" ? { first: from, last: to } : { from, to }) },
+            ),
+        }),
+        null,
+        without.length ? `not in ${without.join(", ")}` : null,
+      ),
+    );
+  };
+}
+
+// What differs between the runs, a column each; the rest on demand.
+async function settingsOf(place, sets, app) {
+  const answers = await Promise.all(sets.map((set) => ask(set.name, "settings", {}, app.signal)));
+  const rows = new Map();
+  answers.forEach(({ settings }, column) => {
+    for (const [group, name, value] of settings) {
+      const key = `${group}\n${name}`;
+      if (!rows.has(key)) rows.set(key, { group, name, values: new Array(sets.length).fill(undefined) });
+      rows.get(key).values[column] = value;
+    }
+  });
+  const all = [...rows.values()],
+    differs = ({ values }) => new Set(values.map((v) => JSON.stringify(v ?? null))).size > 1;
+  const apart = all.filter(differs);
+  let whole = false;
+  const draw = () => {
+    const shown = whole ? all : apart;
+    fill(
+      place,
+      h(
+        "article",
+        { class: "parting" },
+        h(
+          "div",
+          { class: "bar" },
+          h("h2", {}, whole ? "All settings" : "Settings that differ"),
+          h(
+            "button",
+            {
+              onclick: () => {
+                whole = !whole;
+                draw();
+              },
+            },
+            whole ? "only what differs" : `all ${count(all.length)}`,
+          ),
+        ),
+        shown.length
+          ? h(
+              "div",
+              { class: "table" },
+              h(
+                "table",
+                { class: "settings" },
+                h(
+                  "thead",
+                  {},
+                  h(
+                    "tr",
+                    {},
+                    h("th", {}, ""),
+                    h("th", {}, ""),
+                    sets.map((set) => h("th", {}, dotOf(set), set.name)),
+                  ),
+                ),
+                h(
+                  "tbody",
+                  {},
+                  shown.map((row, k) =>
+                    h(
+                      "tr",
+                      {},
+                      h("td", { class: "soft" }, k && shown[k - 1].group === row.group ? "" : row.group),
+                      h("td", {}, row.name),
+                      row.values.map((v) => h("td", { class: whole && differs(row) ? "differs" : "" }, said(v))),
+                    ),
+                  ),
+                ),
+              ),
+            )
+          : h("p", { class: "soft" }, "None: arguments, optimizers, seed, commit and versions are the same."),
+      ),
+    );
+  };
+  draw();
+}
+
+// The tensor at which two runs part, around the step at which they do.
+async function partingCurves(place, answer, name, sets, app) {
+  const found = answer.near || answer.exact,
+    slot = place.querySelector(".curves"),
+    pair = [sets[0], sets.find((set) => set.name === name)];
+  if (!found || !slot || pair.includes(undefined)) return;
+  const reach = 40,
+    first = Math.max(0, found.step - reach),
+    last = found.step + reach;
+  const given = { tensor: found.tensor, kind: found.kind, stat: "l2", first, last, columns: 600 };
+  const answers = await Promise.all(pair.map((set) => ask(set.name, "lines", given, app.signal)));
+  const lines = answers
+    .map((each, k) => ({ ...pair[k], ...even(each, unpacked(each.lines.l2)), columns: each.columns }))
+    .filter((line) => line.columns);
+  if (!lines.length) return;
+  const cursor = newCursor(found.step);
+  const ends = lines.map((line) => line.at(line.columns - 1));
+  fill(
+    slot,
+    panel(
+      `Norm of ${found.tensor}`,
+      chart({
+        height: 150,
+        first: Math.min(...lines.map((line) => line.at(0))),
+        last: Math.max(...ends, found.step + 1),
+        lines,
+        label: `norm of ${found.tensor} around step ${found.step}`,
+        cursor,
+      }),
+      names(lines),
+      `the mark is at step ${count(found.step)}`,
+    ),
+  );
+}
+
+function drawComparison(answer, state, runs) {
+  const parting = (title, found, none, curves) =>
     h(
       "article",
       { class: "parting" },
@@ -56,31 +383,37 @@ function drawComparison(answer, state) {
               ),
               ` (${KIND_NAMES[found.kind] || found.kind}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "row")} of that step ${found.rows === 1 ? "differs" : "differ"} within the steps read.`,
             ),
+            curves ? h("div", { class: "curves" }) : null,
             h(
-              "div",
-              { class: "table" },
+              "details",
+              {},
+              h("summary", {}, "Its numbers"),
               h(
-                "table",
-                {},
+                "div",
+                { class: "table" },
                 h(
-                  "thead",
+                  "table",
                   {},
                   h(
-                    "tr",
+                    "thead",
                     {},
-                    ["", state.run, state.with].map((t) => h("th", {}, t)),
-                  ),
-                ),
-                h(
-                  "tbody",
-                  {},
-                  found.values.map(([name, a, b]) =>
                     h(
                       "tr",
-                      { class: a === b ? "soft" : "" },
-                      h("td", {}, STAT_NAMES[name] || name),
-                      h("td", {}, num(a, 9)),
-                      h("td", { class: a === b ? "" : "bad" }, num(b, 9)),
+                      {},
+                      ["", state.run, state.with].map((t) => h("th", {}, t)),
+                    ),
+                  ),
+                  h(
+                    "tbody",
+                    {},
+                    found.values.map(([name, a, b]) =>
+                      h(
+                        "tr",
+                        { class: a === b ? "soft" : "" },
+                        h("td", {}, STAT_NAMES[name] || name),
+                        h("td", {}, num(a, 9)),
+                        h("td", { class: a === b ? "" : "bad" }, num(b, 9)),
+                      ),
                     ),
                   ),
                 ),
@@ -102,14 +435,21 @@ function drawComparison(answer, state) {
           list.length > 12 ? `, and ${list.length - 12} more` : "",
         )
       : null;
+  const same = alike(answer.exact, answer.near);
   return [
+    h("h2", {}, runs.length > 2 ? `Where ${state.with} parts from ${state.run}` : "Where they part"),
     h(
       "p",
       { class: "soft" },
       `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.`,
     ),
-    parting("First difference, to the bit", answer.exact, "There is none: every number of both is the same."),
-    alike(answer.exact, answer.near)
+    parting(
+      "First difference, to the bit",
+      answer.exact,
+      "There is none: every number of both is the same.",
+      same || !answer.near,
+    ),
+    same
       ? h(
           "p",
           { class: "parting" },
@@ -119,38 +459,8 @@ function drawComparison(answer, state) {
           `First difference of a norm by more than ${num(100 * answer.tolerance)} %`,
           answer.near,
           answer.exact ? "There is none: the runs differ by rounding only." : "There is none.",
+          true,
         ),
-    answer.settings.length
-      ? h(
-          "article",
-          { class: "parting" },
-          h("h3", {}, "Settings and surroundings that differ"),
-          h(
-            "div",
-            { class: "table" },
-            h(
-              "table",
-              {},
-              h(
-                "thead",
-                {},
-                h(
-                  "tr",
-                  {},
-                  ["", state.run, state.with].map((t) => h("th", {}, t)),
-                ),
-              ),
-              h(
-                "tbody",
-                {},
-                answer.settings.map(([name, a, b]) =>
-                  h("tr", {}, h("td", {}, name), h("td", {}, said(a)), h("td", {}, said(b))),
-                ),
-              ),
-            ),
-          ),
-        )
-      : null,
     only(answer.tensors.only_one, state.run),
     only(answer.tensors.only_other, state.with),
   ];
@@ -158,6 +468,7 @@ function drawComparison(answer, state) {
 const alike = (a, b) => a && b && ["tensor", "kind", "step", "call"].every((key) => a[key] === b[key]);
 const said = (value) => {
   if (value === null || value === undefined || value === "") return "–";
+  if (value === true || value === false) return value ? "yes" : "no";
   if (Array.isArray(value) && value.every((each) => typeof each !== "object"))
     return value.length ? value.join(", ") : "none";
   return typeof value === "object" ? JSON.stringify(value) : String(value);

@@ -453,9 +453,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   new ResizeObserver(size).observe(pane);
   size();
   const under = h("div", { class: "under" });
-  const drawUnder = (lines) => {
+  const drawUnder = (tags) => {
+    const { lines } = tags;
     shared = newCursor(null);
-    const name = Object.keys(lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(lines)[0];
+    const name = lossOf(tags);
     const line = name && wide && { name, color: "line3", ...uneven(lines[name].steps, unpacked(lines[name].values)) };
     const loss =
       line &&
@@ -487,17 +488,17 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     );
   };
   // What has come meanwhile: who stood at the last step goes on with it, who stood at another stays there.
-  const update = (found, { lines }) => {
+  const update = (found, tags) => {
     const last = column >= wide - 1,
       step = stepOf(column);
     take(found);
     slider.max = Math.max(wide - 1, 0);
     slider.disabled = playing.disabled = wide < 2;
-    drawUnder(lines);
+    drawUnder(tags);
     move(last ? wide - 1 : columnOf(step));
   };
   fill(below, h("div", { class: "player" }, playing, slider), under);
-  drawUnder(marks.lines);
+  drawUnder(marks);
   paint();
   const marked = svg.querySelector(".here");
   if (marked)

@@ -1,12 +1,12 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
-const ROW = 18,
+const LEAST_ROW = 18,
+  MOST_ROW = 38, // rows grow to fill the page
   GUTTER = 232,
   AXIS = 26; // as in viewer.css
 
 // The rows to show: a tensor each, under the modules that hold others; a closed module is one row of its largest values.
 function rowsOf(info, kinds, closed, find) {
-  const words = find.toLowerCase().split(/\s+/).filter(Boolean);
-  const wanted = (name) => words.every((word) => name.toLowerCase().includes(word));
+  const { wanted } = finder(find);
   const modules = info.modules.map((m) => ({
     ...m,
     own: m.tensors.filter(([name, kind]) => kinds.includes(kind) && wanted(name)),
@@ -70,16 +70,10 @@ function heatmapPage(state, info, app) {
       : "l2";
   const closed = new Set((state.closed || "").split(",").filter(Boolean).map(decodeURIComponent));
   const go = (change) => app.go({ ...state, kind, stat, ...change });
-  const find = h("input", {
-    type: "search",
-    placeholder: "find a tensor  ( / )",
-    "aria-label": "find a tensor",
-    value: state.find || "",
-    oninput: () => {
-      state.find = find.value || undefined;
-      app.note({ ...state, kind, stat });
-      draw();
-    },
+  const find = searchBox("a tensor", state.find, (text) => {
+    state.find = text;
+    app.note({ ...state, kind, stat });
+    draw();
   });
   const zoomed = state.first !== undefined || state.last !== undefined;
   const given = { kind, stat, first: state.first, last: state.last, columns: LIVE ? 600 : 300, rank: state.rank };
@@ -119,6 +113,15 @@ function heatmapPage(state, info, app) {
             (r) => go({ rank: r || undefined }),
           )
         : null,
+      select(
+        "scale",
+        [
+          ["", "one for all"],
+          ["row", "each row its own"],
+        ],
+        state.scale || "",
+        (scale) => go({ scale: scale || undefined }),
+      ),
       find,
       zoomed
         ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps")
@@ -144,6 +147,7 @@ function heatmapPage(state, info, app) {
   return page;
 }
 
+const UNDER = 190; // what stands below the rows: the legend and the loss
 const HEAT_STATS = ["l2", "std", "mean", "absmax", "min", "max", "zero_fraction", "nonfinite"];
 const STAT_NAMES = {
   l2: "norm",
@@ -183,15 +187,16 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     return;
   }
   if (!rows.length) {
+    const all = info.modules.flatMap((m) => m.tensors.filter(([, k]) => k === kind).map(([name]) => name));
+    place.style.maxHeight = "";
     fill(
       place,
-      empty("No tensor is called so", `Nothing among the ${KIND_NAMES[kind] || kind} matches “${state.find}”.`),
+      noMatch(state.find, all, `the ${KIND_NAMES[kind] || kind}`, (name) => go({ find: name })),
     );
     fill(below);
     return;
   }
-  const scale = scaleOf(values, stat),
-    show = showing(stat),
+  const show = showing(stat),
     last = answer.first + wide * answer.stretch - 1;
   const lastSeen = Math.min(last, info.steps.last);
   const members = rows.map((row) =>
@@ -208,7 +213,6 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     found = new Float32Array(rows.length * wide),
     marked = new Uint8Array(rows.length * wide);
   const pixels = new Uint32Array(image.data.buffer),
-    shades = pixelsOf(scale.kind),
     zero = pixel(...channels(ink("zero")));
   members.forEach((inside, row) => {
     for (let c = 0; c < wide; c++) {
@@ -222,12 +226,26 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       const k = row * wide + c;
       found[k] = v;
       marked[k] = wrong ? 1 : 0;
-      if (Number.isNaN(v)) continue;
-      pixels[k] = v === 0 && scale.log ? zero : shades[Math.round(scale.share(v) * 255)];
     }
   });
+  // What is shown tells the scale: of the rows that were found, in the steps that were zoomed into.
+  const whole = scaleOf(found, stat),
+    own = state.scale === "row";
+  for (let row = 0; row < rows.length; row++) {
+    const inside = found.subarray(row * wide, (row + 1) * wide),
+      scale = own ? scaleOf(inside, stat, true) : whole,
+      shades = pixelsOf(scale.kind);
+    for (let c = 0; c < wide; c++) {
+      const v = inside[c];
+      if (!Number.isNaN(v))
+        pixels[row * wide + c] = v === 0 && (scale.log || own) ? zero : shades[Math.round(scale.share(v) * 255)];
+    }
+  }
   painter.putImageData(image, 0, 0);
 
+  const above = place.getBoundingClientRect().top + scrollY,
+    ROW = clamp(Math.floor((innerHeight - above - AXIS - UNDER) / rows.length), LEAST_ROW, MOST_ROW);
+  place.style.setProperty("--row", `${ROW}px`);
   const cursor = { row: -1, column: -1, from: null };
   const scroll = h("div", { class: "scroll" });
   const labels = h(
@@ -252,7 +270,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     for (let row = from; row < to; row++) {
       const y = row * ROW - scroll.scrollTop;
       if (!members[row].length) continue;
-      const [top, high] = rows[row].group !== undefined && !rows[row].closed ? [y + 7, 4] : [y, ROW - 1];
+      const [top, high] = rows[row].group !== undefined && !rows[row].closed ? [y + (ROW >> 1) - 2, 4] : [y, ROW - 1];
       pen.drawImage(off, 0, row, wide, 1, 0, top, width, high);
       pen.fillStyle = strange;
       for (let c = 0; c < wide; c++) {
@@ -400,7 +418,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       go({ first: undefined, last: undefined });
   });
   const shared = newCursor(null);
-  const name = Object.keys(marks.lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(marks.lines)[0];
+  const name = lossOf(marks);
   const line = name && { name, color: "line3", ...uneven(marks.lines[name].steps, unpacked(marks.lines[name].values)) };
   const axis = canvas(
     22,
@@ -449,7 +467,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     h(
       "div",
       { class: "notes" },
-      legend(scale, STAT_NAMES[stat] || stat, show),
+      legend(own ? { ...whole, own } : whole, STAT_NAMES[stat] || stat, show),
       h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`),
       said,
     ),

@@ -10,7 +10,7 @@ function memoryAmount(n) {
   }
   return `${n.toFixed(n < 9.995 ? 2 : n < 99.95 ? 1 : 0)} ${unit}`;
 }
-const duration = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${Number(ms.toPrecision(3))} ms`);
+const lasting = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${Number(ms.toPrecision(3))} ms`);
 
 function memoryPage(state, info, app) {
   const place = h("section", { class: "page" }, busy("reading"));
@@ -184,7 +184,7 @@ function drawMemory(answer) {
     const ms = times[moment],
       span = answer.spans.filter((s) => s[1] <= ms).pop(),
       all = kinds.reduce((sum, k) => sum + k.bytes[moment], 0);
-    title.textContent = `${moment === peak ? "At the peak, " : ""}${duration(Math.max(ms, 0))}${span ? `, ${span[0]}` : ""}: ${memoryAmount(all)}`;
+    title.textContent = `${moment === peak ? "At the peak, " : ""}${lasting(Math.max(ms, 0))}${span ? `, ${span[0]}` : ""}: ${memoryAmount(all)}`;
     fill(
       keys,
       [...kinds].reverse().map((kind) => {
@@ -251,7 +251,7 @@ function drawMemory(answer) {
               h(
                 "td",
                 { class: "right soft" },
-                `${born < 0 ? "before" : duration(born)} – ${died === null ? "after" : duration(died)}`,
+                `${born < 0 ? "before" : lasting(born)} – ${died === null ? "after" : lasting(died)}`,
               ),
             );
           }),

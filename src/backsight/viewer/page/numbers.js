@@ -28,14 +28,14 @@ const count = (v) => (v === null || v === undefined ? "–" : v.toLocaleString("
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const percent = (v) => (Number.isFinite(v) ? `${num(100 * v)} %` : num(v));
 const shaped = (shape) => (shape === null || shape === undefined ? "" : shape.length ? shape.join(" × ") : "scalar");
-function bytes(n) {
+function bytes(n, digits) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let k = 0;
   while (n >= 999.5 && k < units.length - 1) {
     n /= 1024;
     k++;
   }
-  return `${k ? num(n) : n} ${units[k]}`;
+  return `${k ? num(n, digits) : n} ${units[k]}`;
 }
 function moment(seconds) {
   const date = new Date(seconds * 1000),
@@ -62,11 +62,20 @@ function ticks(low, high, most) {
   return found;
 }
 function logTicks(low, high, most) {
-  const from = Math.ceil(Math.log10(low) - 1e-9),
+  const from = Math.floor(Math.log10(low) - 1e-9),
     to = Math.floor(Math.log10(high) + 1e-9);
-  if (to - from < 1) return ticks(low, high, most).filter((v) => v > 0);
-  const stride = Math.max(1, Math.ceil((to - from + 1) / Math.max(most, 1)));
+  for (const within of [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1, 3], [1]]) {
+    const found = [];
+    for (let k = from; k <= to && found.length <= most; k++)
+      for (const m of within) {
+        const v = Number(`${m}e${k}`);
+        if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) found.push(v);
+      }
+    if (found.length <= Math.max(most, 2))
+      return found.length > 1 ? found : ticks(low, high, most).filter((v) => v > 0);
+  }
+  const stride = Math.ceil((to - from + 1) / Math.max(most, 1));
   const found = [];
-  for (let k = from; k <= to; k += stride) found.push(10 ** k);
+  for (let k = to; k > from; k -= stride) found.unshift(Number(`1e${k}`));
   return found;
 }

@@ -30,7 +30,7 @@ const SIGNED_STATS = new Set(["mean", "min", "max"]);
 const EVEN_STATS = new Set(["zero_fraction"]);
 
 // The scale of many values: the middle 99 % of them, so that one outlier does not wash out the rest.
-function scaleOf(values, stat) {
+function scaleOf(values, stat, tight = false) {
   const finite = [];
   const stride = Math.max(1, Math.floor(values.length / 20000));
   for (let k = 0; k < values.length; k += stride) if (Number.isFinite(values[k])) finite.push(values[k]);
@@ -46,7 +46,7 @@ function scaleOf(values, stat) {
   if (positive.length > 1) {
     const low = positive[Math.floor(0.005 * (positive.length - 1))],
       high = positive[Math.ceil(0.995 * (positive.length - 1))];
-    if (high / low > 4) {
+    if (high / low > (tight ? 1.0001 : 4)) {
       const from = Math.log(low),
         span = Math.log(high) - from;
       return {
@@ -73,12 +73,14 @@ function legend(scale, name, show = num) {
     h("span", { class: "soft" }, name),
     scale.none
       ? null
-      : [
-          h("span", {}, show(scale.low)),
-          bar,
-          h("span", {}, show(scale.high)),
-          h("span", { class: "soft" }, scale.log ? "log scale" : "even scale"),
-        ],
+      : scale.own
+        ? [h("span", {}, "low"), bar, h("span", {}, "high"), h("span", { class: "soft" }, "each row has its own scale")]
+        : [
+            h("span", {}, show(scale.low)),
+            bar,
+            h("span", {}, show(scale.high)),
+            h("span", { class: "soft" }, scale.log ? "log scale" : "even scale"),
+          ],
     [
       ["nonfinite", "NaN or ∞"],
       ["zero", "exactly zero"],

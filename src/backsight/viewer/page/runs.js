@@ -1,4 +1,4 @@
-// The runs of a folder: what each is, how it goes, and which two to compare.
+// The runs of a folder: what each is, how it goes, and which to compare.
 function runsPage(state, app) {
   const title = h("h2", {}),
     folder = h("span", { class: "soft path" }),
@@ -9,7 +9,7 @@ function runsPage(state, app) {
     signal = app.signal;
   let answer = null,
     looking = false;
-  const draw = () => answer && drawRuns({ title, folder, list, compare, places, found }, answer, state, chosen);
+  const draw = () => answer && drawRuns({ title, folder, list, find, compare, places, found }, answer, state, chosen);
   // What was found in each run, one run after the other; for those that take long, its own page asks.
   const look = async () => {
     if (looking) return;
@@ -28,27 +28,21 @@ function runsPage(state, app) {
     }
     looking = false;
   };
-  const find = h("input", {
-    type: "search",
-    placeholder: "find a run ( / )",
-    "aria-label": "find a run",
-    value: state.find || "",
-    oninput: () => {
-      state.find = find.value || undefined;
-      app.note(state);
-      draw();
-    },
+  const find = searchBox("a run", state.find, (text) => {
+    state.find = text;
+    app.note(state);
+    draw();
   });
   const compare = h(
     "button",
     {
       disabled: true,
       onclick: () => {
-        const [a, b] = [...chosen];
-        app.go({ page: "compare", run: a, with: b });
+        const [first, ...rest] = [...chosen];
+        app.go({ page: "compare", run: first, with: beside(rest) });
       },
     },
-    "compare two",
+    "compare",
   );
   app.refreshed = async () => {
     const before = answer;
@@ -77,15 +71,15 @@ function foundIn(run, found) {
     : h("span", { class: "soft" }, "none");
 }
 const stateOf = (run) => (run.state === "finished" ? "done" : run.state === "recording" ? "live" : "silent");
-function drawRuns({ title, folder, list, compare, places, found }, answer, state, chosen) {
-  const words = (state.find || "").toLowerCase().split(/\s+/).filter(Boolean);
-  const runs = answer.runs.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
+function drawRuns({ title, folder, list, find, compare, places, found }, answer, state, chosen) {
+  const { wanted } = finder(state.find);
+  const runs = answer.runs.filter((run) => wanted(run.name));
   title.textContent = plural(runs.length, "run");
   folder.textContent = folder.title = answer.folder;
   const counted = () => {
-    compare.disabled = chosen.size !== 2;
-    compare.textContent =
-      chosen.size > 2 ? `${chosen.size} chosen: two can be compared` : chosen.size === 2 ? "compare" : "compare two";
+    compare.disabled = chosen.size < 2;
+    compare.textContent = chosen.size < 2 ? "compare" : `compare ${chosen.size}`;
+    compare.title = chosen.size < 2 ? "tick two runs or more" : "";
   };
   const choose = (name, on) => {
     on ? chosen.add(name) : chosen.delete(name);
@@ -99,9 +93,16 @@ function drawRuns({ title, folder, list, compare, places, found }, answer, state
     );
     return;
   }
-  const broken = answer.unreadable.filter((run) => words.every((word) => run.name.toLowerCase().includes(word)));
+  const broken = answer.unreadable.filter((run) => wanted(run.name));
   if (!runs.length && !broken.length) {
-    fill(list, empty("No run is called so"));
+    const all = answer.runs.map((run) => run.name);
+    fill(
+      list,
+      noMatch(state.find, all, "these runs", (name) => {
+        find.value = name;
+        find.dispatchEvent(new Event("input"));
+      }),
+    );
     return;
   }
   const placeOf = (run) => {

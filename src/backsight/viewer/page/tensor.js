@@ -125,13 +125,6 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ...even(answer, values[name]),
   });
   const common = { first, last, cursor, pick };
-  const panel = (title, board, legend_, note) =>
-    h(
-      "figure",
-      { class: "panel" },
-      h("figcaption", {}, h("h3", {}, title), legend_, note ? h("span", { class: "soft" }, note) : null),
-      board,
-    );
   const spread = { low: even(answer, values.min), high: even(answer, values.max), color: "line1" };
   const meanLine = line("mean", "line1"),
     panels = [];
@@ -177,7 +170,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
       ),
     );
   }
-  const loss = Object.keys(marks.lines).find((n) => n.toLowerCase().includes("loss")) || Object.keys(marks.lines)[0];
+  const loss = lossOf(marks);
   if (loss) {
     const each = { name: loss, color: "line3", ...uneven(marks.lines[loss].steps, unpacked(marks.lines[loss].values)) };
     panels.push(panel(loss, chart({ ...common, height: 110, lines: [each], label: loss }), null));

@@ -1,0 +1,94 @@
+"""The numbers of a step that are about no tensor: its losses, and what its optimizers are set to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from backsight.recording.groups import Groups
+from backsight.recording.losses import Losses, Number
+from backsight.recording.moved import Moved
+from backsight.recording.notebook import Notebook
+from backsight.recording.page import Page
+from backsight.recording.taps.tap import Tap
+
+Scalars = dict[int, dict[str, list[Number]]]
+"""By step and name the values that make one number, their mean."""
+
+MOVES = 16
+"""How far the weights move is looked at in one recorded step of so many."""
+
+
+class ScalarTap(Tap):
+    """Takes what `backward()` is called on, and the numbers of the parameter groups that step.
+
+    several: whether the program has several optimizers.
+    met: called with what an optimizer is set to, when it first steps.
+    loss: called with the name of a loss, when it first comes.
+    moves: whether to look how far the weights move.
+    """
+
+    name = "scalars"
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        several: Callable[[], bool],
+        met: Callable[[dict[str, Any]], None],
+        loss: Callable[[str], None],
+        *,
+        moves: bool,
+    ):
+        super().__init__(notebook)
+        self._losses, self._groups = Losses(), Groups(several, met)
+        self._loss, self._known = loss, set[str]()
+        self._moved = Moved() if moves else None
+        self._ratios: list[Number] = []
+        self._pages = 0
+        notebook.backward_began = self._began
+
+    def before_update(self, page: Page, optimizer: torch.optim.Optimizer | None) -> None:
+        self._losses.stepped(optimizer)
+        if optimizer is not None:
+            self._groups.stepping(optimizer)
+            if self._moved is not None and self._pages % MOVES == 0:
+                self._moved.before(optimizer)
+
+    def after_update(self, page: Page, optimizer: torch.optim.Optimizer) -> None:
+        self._losses.stepped(optimizer)  # what its closure has called backward on
+        if self._moved is not None and (ratio := self._moved.after()) is not None:
+            self._ratios.append(ratio)
+
+    def taken(self, step: int) -> Scalars:
+        """Return what there is to write down as a step ends, of earlier ones too."""
+        found: Scalars = {step: self._losses.taken()}
+        for name in found[step].keys() - self._known:
+            self._known.add(name)
+            self._loss(name)
+        if self._ratios:
+            found[step]["update_ratio"], self._ratios = self._ratios, []
+        self._pages += 1
+        for at, numbers in self._groups.taken(step).items():
+            found.setdefault(at, {}).update({name: [value] for name, value in numbers.items()})
+        return found
+
+    def last(self) -> Scalars:
+        """Return what is left to write down at the end."""
+        return {step: {name: [value] for name, value in held.items()} for step, held in self._groups.last().items()}
+
+    def forget(self) -> None:
+        """Leave out what has come of a step that is not recorded."""
+        self._losses.forget()
+        self._ratios = []
+        if self._moved is not None:
+            self._moved.forget()
+
+    def detach(self) -> None:
+        super().detach()
+        if self._moved is not None:
+            self._moved.forget()
+
+    def _began(self) -> None:
+        self.guarded(self._losses.began)

@@ -1,0 +1,71 @@
+"""The numbers of a run, a line each: how it went, what it is now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from backsight.runs import Run, Scalar, loss_names
+from backsight.tables.sparkline import sparkline
+from backsight.tables.text import number
+from backsight.text import printable, size
+
+if TYPE_CHECKING:
+    from backsight.text.rich import Table
+
+FIRST = ("grad_norm", "update_ratio")
+LAST = ("step_time", "memory", "device_memory_peak")
+
+LINE = 512
+"""Points that a line of characters is made of, at most."""
+
+NAMES = {
+    "grad_norm": "gradient norm",
+    "update_ratio": "update / weight",
+    "step_time": "time of a step",
+    "memory": "resident memory",
+    "device_memory_peak": "device memory",
+}
+
+
+def told(run: Run) -> list[Scalar]:
+    """Return the numbers that change, those that people look at first first."""
+    found = run.scalars(columns=LINE)
+    losses = loss_names(run, found)
+    moving = [name for name, each in found.items() if len(each) and (name in losses or np.ptp(each.values) != 0)]
+    ahead = [*losses, *FIRST]
+    middle = [name for name in moving if name not in (*ahead, *LAST)]
+    return [found[name] for name in (*ahead, *middle, *LAST) if name in moving]
+
+
+def spelt(scalar: Scalar, value: float) -> str:
+    """Return a value with its unit."""
+    if scalar.unit == "B":
+        return size(int(value))
+    if scalar.unit == "s":
+        return f"{number(value * 1e3)} ms" if abs(value) < 1 else f"{number(value)} s"
+    return number(value)
+
+
+def label(scalar: Scalar) -> str:
+    return NAMES.get(scalar.name, printable(scalar.name))
+
+
+def lines(scalars: list[Scalar], width: int) -> Table:
+    """Return a table of numbers: now, the least and the greatest, and a line over the steps."""
+    from backsight.text.rich import Table, Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    room = max(10, width - 18 - 3 * 12)
+    for heading, side in (("", "left"), ("now", "right"), ("min", "right"), ("max", "right")):
+        grid.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", max_width=16)  # type: ignore[arg-type]  # one of rich's words
+    grid.add_column("", no_wrap=True)
+    for each in scalars:
+        finite = each.values[np.isfinite(each.values)]
+        ends = (spelt(each, finite.min()), spelt(each, finite.max())) if len(finite) else ("–", "–")
+        now = each.values[-1]
+        style = "" if np.isfinite(now) else "bold red"
+        text = spelt(each, now) if np.isfinite(now) else str(now)
+        grid.add_row(label(each), Text(text, style), *ends, Text(sparkline(each.values.tolist(), room), "cyan"))
+    return grid

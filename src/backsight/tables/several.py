@@ -1,0 +1,84 @@
+"""Several runs side by side: what their numbers are now, and what was set otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from backsight.runs import Run, Scalar
+from backsight.tables.listing import listed
+from backsight.tables.scalars import label, spelt, told
+from backsight.tables.settings import settings_of
+from backsight.tables.sparkline import sparkline
+from backsight.text import printable
+
+if TYPE_CHECKING:
+    from backsight.text.rich import Table
+
+_LINE = 12
+"""Characters of the line beside a number."""
+
+_LONGEST = 40
+
+
+def numbers(runs: Sequence[Run], width: int) -> Table:
+    """Return the last value of each number, with a line over the steps, a column for each run."""
+    from backsight.text.rich import Text
+
+    found = [{each.name: each for each in told(run)} for run in runs]
+    names = dict.fromkeys(name for each in found for name in each)
+    drawn = width >= 24 + len(runs) * (_LINE + 14)
+    grid = _grid(runs)
+    grid.add_row("steps", *(Text(f"{len(run.steps):,}") for run in runs))
+    grid.add_row("state", *(Text(listed(run).state) for run in runs))
+    for name in names:
+        heading = next(label(each[name]) for each in found if name in each)
+        grid.add_row(heading, *(_cell(each.get(name), drawn) for each in found))
+    return grid
+
+
+def settings(runs: Sequence[Run]) -> Table | None:
+    """Return the settings that are not the same in all runs; None if there are none."""
+    from backsight.text.rich import Text
+
+    held: list[dict[tuple[str, str], Any]] = [
+        {(group, name): value for group, name, value in settings_of(run)} for run in runs
+    ]
+    keys = dict.fromkeys(key for each in held for key in each)
+    differing = [key for key in keys if len({json.dumps(each.get(key), default=str) for each in held}) > 1]
+    if not differing:
+        return None
+    grid = _grid(runs)
+    for key in differing:
+        grid.add_row(printable(key[1]), *(Text(_short(each.get(key))) for each in held))
+    return grid
+
+
+def _grid(runs: Sequence[Run]) -> Table:
+    from backsight.text.rich import Table, Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    grid.add_column("", overflow="fold")
+    for run in runs:
+        grid.add_column(Text(printable(run.name), "bold"), overflow="fold")
+    return grid
+
+
+def _cell(scalar: Scalar | None, drawn: bool) -> Any:
+    from backsight.text.rich import Text
+
+    if scalar is None:
+        return Text("–", "dim")
+    now = scalar.values[-1]
+    text = spelt(scalar, now) if np.isfinite(now) else str(now)
+    line = f"  {sparkline(scalar.values.tolist(), _LINE)}" if drawn else ""
+    return Text.assemble((f"{text:<9}" if drawn else text, "" if np.isfinite(now) else "bold red"), (line, "cyan"))
+
+
+def _short(value: Any) -> str:
+    text = "–" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = printable(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

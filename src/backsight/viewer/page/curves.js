@@ -1,0 +1,197 @@
+// The numbers of one run or of several, a chart each, with one place of the pointer and one way of looking for all.
+const INKS = 6;
+const lookOf = (k) => ({ color: `line${1 + (k % INKS)}`, dash: [[], [6, 3], [2, 3]][Math.floor(k / INKS) % 3] });
+const UNIT = { s: duration, B: bytes };
+const METRIC_NAMES = {
+  grad_norm: "gradient norm",
+  update_ratio: "update / weight",
+  step_time: "time of a step",
+  memory: "resident memory",
+  device_memory_peak: "peak memory of the device",
+};
+
+// Where a step lies on another axis: between two that are known, in proportion.
+function between(steps, values) {
+  return (step) => {
+    if (!steps.length) return step;
+    let low = 0,
+      high = steps.length - 1;
+    if (step <= steps[0]) return values[0];
+    while (low < high) {
+      const mid = (low + high + 1) >> 1;
+      steps[mid] <= step ? (low = mid) : (high = mid - 1);
+    }
+    if (low === steps.length - 1) return values[low];
+    return values[low] + ((step - steps[low]) / (steps[low + 1] - steps[low])) * (values[low + 1] - values[low]);
+  };
+}
+function placing(answer, axis) {
+  if (axis === "time") return between(answer.clock.steps, unpacked(answer.clock.seconds));
+  if (axis === "epoch") {
+    // An epoch that is told once for each of its steps grows evenly from one to the next.
+    const { steps, values } = answer.epoch ?? { steps: [], values: null };
+    const found = { steps: [], values: [] };
+    (values ? [...unpacked(values)] : []).forEach((v, k, all) => {
+      if (k && all[k - 1] === v) return;
+      found.steps.push(steps[k]);
+      found.values.push(v);
+    });
+    return between(found.steps, found.values);
+  }
+  return (step) => step;
+}
+const ORDER = ["grad_norm", "update_ratio", "lr", "step_time", "memory", "device_memory_peak"];
+function metricNames(sets) {
+  const losses = [...new Set(sets.flatMap((set) => set.answer.losses))];
+  const all = [...new Set(sets.flatMap((set) => Object.keys(set.answer.lines)))];
+  const rank = (name) => {
+    if (losses.includes(name)) return losses.indexOf(name) - 1000;
+    const known = ORDER.findIndex((each) => name === each || (each === "lr" && /(^| )lr( \(|$)/.test(name)));
+    return known < 0 ? 3.5 : known >= 3 ? known + 1 : known; // what the program told comes before time and memory
+  };
+  return all.sort((a, b) => rank(a) - rank(b));
+}
+
+// The controls that all charts of a page share. `again` draws anew what is known, `go` asks anew.
+function curveControls({ state, app, sets, again, find }) {
+  const axes = [
+    ["step", "step"],
+    ["time", "wall time"],
+    ...(sets().some((set) => set.answer.epoch) ? [["epoch", "epoch"]] : []),
+  ];
+  const note = (change) => {
+    Object.assign(state, change);
+    app.note(state);
+    again();
+  };
+  const slider = h("input", {
+    type: "range",
+    min: "0",
+    max: "99",
+    value: state.smooth || "0",
+    "aria-label": "smoothing",
+    oninput: () => {
+      amount.textContent = slider.value === "0" ? "off" : (slider.value / 100).toFixed(2);
+      note({ smooth: slider.value === "0" ? undefined : slider.value });
+    },
+  });
+  const amount = h("span", { class: "amount" }, state.smooth ? (state.smooth / 100).toFixed(2) : "off");
+  const log = h(
+    "button",
+    {
+      class: "toggle",
+      "aria-pressed": String(Boolean(state.log)),
+      onclick: () => {
+        note({ log: state.log ? undefined : "1" });
+        log.setAttribute("aria-pressed", String(Boolean(state.log)));
+      },
+    },
+    "log scale",
+  );
+  return [
+    select("over", axes, state.axis || "step", (axis) =>
+      app.go({
+        ...state,
+        axis: axis === "step" ? undefined : axis,
+        first: undefined,
+        last: undefined,
+        from: undefined,
+        to: undefined,
+      }),
+    ),
+    h("label", { class: "field" }, h("span", {}, "smoothing"), slider, amount),
+    log,
+    find ? searchBox(find, state.find, (text) => note({ find: text })) : null,
+    ["first", "last", "from", "to"].some((key) => state[key] !== undefined)
+      ? h("button", { onclick: () => app.go(unzoomed(state)) }, "reset zoom")
+      : h("span", { class: "hint" }, "drag to zoom"),
+  ];
+}
+const unzoomed = (state) => ({ ...state, first: undefined, last: undefined, from: undefined, to: undefined });
+
+// What part of an axis is shown: what was zoomed into, or all that there is.
+function spanOf(state, sets, axis) {
+  let low = Infinity,
+    high = -Infinity;
+  for (const { answer, place } of sets)
+    for (const { steps } of Object.values(answer.lines)) {
+      if (!steps.length) continue;
+      low = Math.min(low, place(steps[0]));
+      high = Math.max(high, place(steps[steps.length - 1]));
+    }
+  const [from, to] = axis === "step" ? [state.first, state.last] : [state.from, state.to];
+  if (from !== undefined) low = Number(from);
+  if (to !== undefined) high = Number(to);
+  return low <= high ? [low, high > low ? high : low + 1] : [0, 1];
+}
+
+// sets: [{ name, answer, color, dash, off }], a run each.
+function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
+  const axis = state.axis in AXES ? state.axis : "step";
+  const placed = sets.map((set) => ({ ...set, place: placing(set.answer, axis) }));
+  const shown = placed.filter((set) => !set.off),
+    [first, last] = spanOf(state, shown, axis);
+  const zoom = (from, to) =>
+    app.go(
+      from === null ? unzoomed(state) : { ...state, ...(axis === "step" ? { first: from, last: to } : { from, to }) },
+    );
+  const charts = [];
+  for (const name of metricNames(sets).filter((each) => wanted(each) || wanted(METRIC_NAMES[each] || each))) {
+    const lines = shown
+      .filter((set) => name in set.answer.lines)
+      .map((set) => {
+        const { steps, values, last: now } = set.answer.lines[name];
+        return {
+          name: sets.length > 1 ? set.name : name,
+          color: set.color,
+          dash: set.dash,
+          values: unpacked(values),
+          at: (k) => set.place(steps[Math.min(k, steps.length - 1)]),
+          now,
+        };
+      });
+    if (!lines.length) continue;
+    const unit = placed.find((set) => name in set.answer.lines).answer.lines[name].unit,
+      show = UNIT[unit] || num,
+      positive = lines.some((line) => line.values.some((v) => v > 0));
+    const board = chart({
+      height: 190,
+      first,
+      last,
+      lines,
+      log: Boolean(state.log) && positive,
+      show,
+      label: `${name} over the ${AXES[axis].name}s`,
+      cursor,
+      zoom,
+      smooth: Number(state.smooth || 0) / 100,
+      axis: AXES[axis],
+    });
+    const now = lines.length === 1 ? h("span", { class: "now" }, show(asNumber(lines[0].now))) : null;
+    charts.push(panel(METRIC_NAMES[name] || name, board, now, METRIC_NAMES[name] ? name : null));
+  }
+  return charts;
+}
+
+// Several runs by name, each with its colour, to be shown or not.
+function runLegend(sets, toggle, remove) {
+  return h(
+    "div",
+    { class: "kinds", role: "group", "aria-label": "runs" },
+    sets.map((set) =>
+      h(
+        "span",
+        { class: "chip" },
+        h(
+          "button",
+          { "aria-pressed": String(!set.off), title: set.off ? "show" : "hide", onclick: () => toggle(set) },
+          dotOf(set),
+          set.name,
+        ),
+        remove && sets.length > 1
+          ? h("button", { class: "drop", "aria-label": `remove ${set.name}`, onclick: () => remove(set) }, "×")
+          : null,
+      ),
+    ),
+  );
+}

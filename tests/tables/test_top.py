@@ -1,0 +1,133 @@
+"""`backsight top`, and `backsight runs show` of several runs: what stands on the screen, at 80 columns too."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import backsight as bs
+from backsight.cli import main
+from backsight.tables.settings import parsed
+from backsight.tables.top import Top
+from backsight.text.console import Console
+
+
+def trained(folder, *, lr=1e-2, steps=30, nan_at=None, seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(3)), nn.Linear(8, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    with bs.record(model, optimizer, folder):
+        for step in range(steps):
+            x = torch.randn(16, 8)
+            loss = (model(x) - x[:, :1]).square().mean() * (math.nan if step == nan_at else 1)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    trained(folder / "slow", lr=1e-3)
+    trained(folder / "fast", lr=1e-1, seed=1)
+    trained(folder / "broken", nan_at=20)
+    return folder
+
+
+def screen(run, width=80, height=24):
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as held:
+        console.print(*Top(bs.open_run(run)).screen(width, height), sep="\n")
+    return held.get()
+
+
+def test_a_screen_of_80_by_24_holds_numbers_gradients_and_findings(runs):
+    text = screen(runs / "broken")
+    lines = text.rstrip("\n").split("\n")
+    assert all(len(line) <= 80 for line in lines)
+    assert len(lines) <= 24
+    assert re.match(r"broken  finished, step 29, ", lines[0])
+    assert re.search(r"^loss +nan ", text, re.MULTILINE)
+    assert re.search(r"^gradient norm ", text, re.MULTILINE)
+    assert "✗" in text, "what is not finite is marked in the heatmap"
+    assert "BS301" in text
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 16), (200, 60), (80, 10)])
+def test_a_screen_of_any_size_is_filled_and_not_exceeded(runs, width, height):
+    lines = screen(runs / "slow", width, height).rstrip("\n").split("\n")
+    assert all(len(line) <= width for line in lines)
+    assert len(lines) <= max(height, 12)
+
+
+def test_the_heatmap_has_one_scale_for_all_modules(runs):
+    text = screen(runs / "slow", 80, 40)
+    rows = [line for line in text.split("\n") if re.match(r"\S+ +[░▒▓█]", line)]
+    assert [row.split()[0] for row in rows][:2] == ["0.0.weight", "0.0.bias"]
+    assert len(rows) == 8
+    assert set("".join(row.split(maxsplit=1)[1] for row in rows)) - {" "} == set("░▒▓█")
+
+
+def test_a_run_without_a_step_says_so(tmp_path):
+    from backsight.runs import RunWriter
+
+    RunWriter(tmp_path / "empty").close()
+    assert "no step has been recorded yet" in screen(tmp_path / "empty")
+
+
+def test_where_the_output_is_no_terminal_it_is_shown_once(runs, capsys):
+    assert main(["top", str(runs / "slow")]) == 0
+    assert "norm of gradients by module" in capsys.readouterr().out
+
+
+def test_a_run_that_is_not_there_is_said(tmp_path, capsys):
+    assert main(["top", str(tmp_path / "none"), "--once"]) == 2
+    assert "There is no run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", ["0", "nan", "often", "1e9"])
+def test_the_pause_is_a_number_of_seconds(wrong, capsys):
+    with pytest.raises(SystemExit):
+        main(["top", "--every", wrong])
+    assert "from 0.1 to 3600 seconds" in capsys.readouterr().err
+
+
+def test_several_runs_are_laid_side_by_side(runs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["runs", "show", str(runs / "slow"), str(runs / "fast"), str(runs / "broken")]) == 0
+    text = capsys.readouterr().out
+    head, differing = text.split("settings that differ")
+    assert head.split("\n")[0].split() == ["slow", "fast", "broken"]
+    assert re.search(r"^steps +30 +30 +30$", head, re.MULTILINE)
+    assert re.search(r"^loss +\S+ +\S+ +nan", head, re.MULTILINE)
+    assert re.search(r"^lr +0.001 +0.1 +0.01$", differing, re.MULTILINE)
+    assert re.search(r"^seed +0 +1 +0$", differing, re.MULTILINE)
+    assert "weight_decay" not in differing
+
+
+def test_options_of_one_run_are_refused_for_several(runs, capsys):
+    with pytest.raises(SystemExit):
+        main(["runs", "show", str(runs / "slow"), str(runs / "fast"), "--step", "3"])
+    assert "are about one recording" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {}),
+        (["--lr", "0.1", "--fast"], {"lr": "0.1", "fast": True}),
+        (["--lr=0.1", "-k", "-3"], {"lr": "0.1", "k": "-3"}),
+        (["model.width=64", "fit"], {"model.width": "64", "argument 1": "fit"}),
+        (["--layers", "64", "32"], {"layers": "64 32"}),
+        (["-"], {"argument 1": "-"}),
+        (["--expression", "a=b"], {"expression": "a=b"}),
+    ],
+)
+def test_a_command_line_is_read_as_arguments(words, expected):
+    assert parsed(words) == expected

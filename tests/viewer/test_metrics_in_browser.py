@@ -1,0 +1,243 @@
+"""Curves, of one run and of several: what is shown, zoomed into, smoothed, switched off and saved."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+
+import pytest
+from looking import at, drawn, expect, shades
+
+import backsight as bs
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def titles(page):
+    return page.locator(".panel h3").all_inner_texts()
+
+
+def chart(page, name):
+    return page.locator("figure.panel", has=page.locator("h3", has_text=name)).first
+
+
+def saved(page, name, way):
+    menu = chart(page, name).locator(".export")
+    menu.locator("summary").click()
+    with page.expect_download() as waiting:
+        menu.get_by_role("button", name=way).click()
+    return waiting.value
+
+
+def drag(page, board, start, end):
+    board.scroll_into_view_if_needed()
+    box = board.bounding_box()
+    inner, y = box["width"] - 64 - 14, box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 64 + start * inner, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 64 + (start + end) / 2 * inner, y, steps=3)
+    page.mouse.move(box["x"] + 64 + end * inner, y, steps=3)
+    page.mouse.up()
+
+
+def test_every_number_of_a_run_has_a_chart(look):
+    page = look("#/first/metrics")
+    assert titles(page)[:3] == ["loss", "gradient norm", "update / weight"]
+    assert {"time of a step", "resident memory"} <= set(titles(page))
+    assert all(shades(page, f"figure:nth-of-type({k + 1}) canvas") > 3 for k in range(3))
+    said = page.locator(".under").inner_text()
+    assert "lr\n0.003" in said
+    assert "train from step 5" in said
+
+
+def test_the_pointer_is_in_all_charts_at_one_step(look):
+    page = look("#/first/metrics")
+    board = chart(page, "loss").locator("canvas")
+    box = board.bounding_box()
+    before = chart(page, "gradient norm").locator("canvas").evaluate("(board) => board.toDataURL()")
+    page.mouse.move(box["x"] + 64 + (box["width"] - 78) / 2, box["y"] + 40)
+    expect(page.locator(".bubble")).to_contain_text(re.compile("step (29|30)"))
+    page.wait_for_timeout(100)
+    assert chart(page, "gradient norm").locator("canvas").evaluate("(board) => board.toDataURL()") != before
+
+
+def test_dragging_zooms_into_all_charts_and_the_link_holds_it(look):
+    page = look("#/first/metrics")
+    drag(page, chart(page, "loss").locator("canvas"), 0.25, 0.5)
+    drawn(page)
+    assert "first=15&last=30" in at(page) or "first=15&last=29" in at(page)
+    rows = list(csv.reader(io.StringIO(saved(page, "loss", "CSV").path().read_text())))
+    assert rows[0] == ["step", "loss"]
+    assert (int(rows[1][0]), int(rows[-1][0])) in ((15, 30), (15, 29))
+    page.get_by_role("button", name="reset zoom").click()
+    drawn(page)
+    assert "first=" not in at(page)
+
+
+def test_numbers_are_saved_as_they_were_recorded(look, runs):
+    page = look("#/first/metrics")
+    download = saved(page, "loss", "CSV")
+    assert download.suggested_filename == "loss.csv"
+    _, *rows = csv.reader(io.StringIO(download.path().read_text()))
+    known = bs.open_run(runs / "first").scalars()["loss"]
+    assert [int(step) for step, _ in rows] == known.steps.tolist()
+    assert [float(value) for _, value in rows] == pytest.approx(known.values.tolist(), rel=1e-6)
+
+
+def test_pictures_are_saved(look):
+    import xml.etree.ElementTree as ET
+
+    page = look("#/first/metrics")
+    assert saved(page, "loss", "PNG").path().read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    tree = ET.fromstring(saved(page, "gradient norm", "SVG").path().read_text())
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+    texts = [each.text for each in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert "gradient norm" in texts
+    assert "nan" not in " ".join(each.get("d", "") for each in tree.iter()).lower()
+
+
+def test_smoothing_keeps_the_line_as_it_is_behind_the_smooth_one(look):
+    page = look("#/first/metrics")
+    page.get_by_label("smoothing").fill("90")
+    page.wait_for_timeout(200)
+    assert "smooth=90" in at(page)
+    board = chart(page, "loss").locator("canvas")
+    box = board.bounding_box()
+    page.mouse.move(box["x"] + 64 + (box["width"] - 78) / 2, box["y"] + 40)
+    expect(page.locator(".bubble")).to_contain_text("(")
+    page.get_by_label("smoothing").fill("0")
+    assert "smooth" not in at(page)
+
+
+def test_wall_time_and_epochs_are_axes_too(look, runs):
+    page = look("#/first/metrics")
+    assert page.get_by_label("over", exact=True).locator("option").all_inner_texts() == ["step", "wall time"]
+    page.get_by_label("over", exact=True).select_option("time")
+    drawn(page)
+    rows = list(csv.reader(io.StringIO(saved(page, "loss", "CSV").path().read_text())))
+    assert rows[0][0] == "time"
+    times = bs.open_run(runs / "first").times()[1]
+    assert float(rows[-1][0]) == pytest.approx(times[-1] - times[0], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.1, 7, ["0.1", "0.3", "1", "3"]),
+        (2, 9, ["2", "3", "4", "5", "6", "7", "8", "9"]),
+        (1e-7, 1, ["0.0001", "0.01", "1", "1e-06"]),
+        (3.1, 3.4, ["3.1", "3.2", "3.3", "3.4"]),
+    ],
+)
+def test_logarithmic_axes_have_ticks_at_round_numbers_of_all_decades(low, high, expected, visit):
+    from backsight.viewer.page import script
+
+    start = script().index("function ticks(")
+    code = script()[start : script().index("const RAMP")]
+    most = 8 if high == 9 else 4.5
+    page = visit(f"<!doctype html><title>ticks</title><script>{code}</script>")
+    found = page.evaluate(f"logTicks({low}, {high}, {most})")
+    assert sorted(f"{round(value, 10):g}" for value in found) == sorted(expected)
+
+
+def test_a_metric_is_found_and_what_is_alike_is_offered(look):
+    page = look("#/first/metrics")
+    page.keyboard.press("/")
+    page.keyboard.type("grad*")
+    expect(page.locator(".panel h3")).to_have_text(["gradient norm"])
+    page.get_by_label("find a metric").fill("/^lo+s$/")
+    expect(page.locator(".panel h3")).to_have_count(0)
+    page.get_by_label("find a metric").fill("losss")
+    page.get_by_text("No match").wait_for()
+    page.get_by_role("button", name="loss", exact=True).click()
+    drawn(page)
+    expect(page.locator(".panel h3")).to_have_text(["loss"])
+    page.get_by_label("find a metric").fill("/(/")
+    page.get_by_text("/(/ is not a valid expression.").wait_for()
+
+
+def test_any_number_of_runs_is_ticked_and_overlaid(look):
+    page = look()
+    for name in ("first", "other", "again"):
+        page.get_by_label(f"choose {name}").check()
+    page.get_by_role("button", name="compare 3").click()
+    drawn(page)
+    assert at(page) == "#/first/compare?with=other%2Cagain"
+    rows = list(csv.reader(io.StringIO(saved(page, "loss", "CSV").path().read_text())))
+    assert rows[0] == ["step", "first", "other", "again"]
+    assert rows[1][1] == rows[1][3] != rows[1][2]
+    assert rows[-1][2] == rows[-1][3] == "", "two of them are shorter"
+
+
+def test_a_run_is_switched_off_by_its_legend(look):
+    page = look("#/first/compare?with=other,again")
+    chip = page.get_by_role("group", name="runs").get_by_role("button", name="other", exact=True)
+    assert chip.get_attribute("aria-pressed") == "true"
+    chip.click()
+    expect(page.get_by_role("button", name="other", exact=True)).to_have_attribute("aria-pressed", "false")
+    rows = list(csv.reader(io.StringIO(saved(page, "loss", "CSV").path().read_text())))
+    assert rows[0] == ["step", "first", "again"]
+    assert "off=other" in at(page)
+    page.get_by_label("remove again").click()
+    drawn(page)
+    assert at(page).startswith("#/first/compare?with=other")
+
+
+def test_a_tensor_of_each_run_is_overlaid(look):
+    page = look("#/first/compare?with=other,again")
+    page.get_by_label("kind").select_option("weight")
+    drawn(page)
+    page.get_by_label("tensor", exact=True).fill("head.bias")
+    page.get_by_label("tensor", exact=True).press("Enter")
+    drawn(page)
+    assert "tensor=head.bias" in at(page)
+    rows = list(csv.reader(io.StringIO(saved(page, "head.bias: norm of weights", "CSV").path().read_text())))
+    assert rows[0] == ["step", "first", "other", "again"]
+    assert len(rows) == 61
+    assert not math.isclose(float(rows[40][1]), float(rows[40][2]))
+    page.get_by_label("tensor", exact=True).fill("haed.bias")
+    page.get_by_label("tensor", exact=True).press("Enter")
+    drawn(page)
+    page.get_by_role("button", name="head.bias", exact=True).click()
+    drawn(page)
+    assert "tensor=head.bias" in at(page)
+
+
+def test_settings_are_laid_side_by_side_where_they_differ(look):
+    page = look("#/first/compare?with=other")
+    table = page.locator("table.settings")
+    assert table.locator("tr", has_text="seed").inner_text().split("\t")[1:] == ["seed", "0", "1"]
+    assert table.get_by_text("weight_decay").count() == 0
+    page.get_by_role("button", name="all ").click()
+    assert table.get_by_text("weight_decay", exact=True).count() == 1
+
+
+def test_where_two_part_is_shown_as_curves_before_digits(look):
+    page = look("#/first/compare?with=other")
+    assert "Step 0, stem.weight (weights)" in page.locator("main").inner_text()
+    assert shades(page, ".curves canvas") > 3
+    assert not page.locator(".two table").first.is_visible()
+    page.get_by_text("Its numbers").first.click()
+    assert page.locator(".two table").first.is_visible()
+
+
+def test_a_report_holds_its_numbers(runs, visit):
+    page = visit(bs.view(runs / "first").html())
+    page.get_by_role("link", name="Metrics").click()
+    drawn(page)
+    assert titles(page)[0] == "loss"
+    board = chart(page, "loss").locator("canvas")
+    drag(page, board, 0.2, 0.6)
+    drawn(page)
+    assert "first=" in at(page)
+    assert titles(page)[0] == "loss", "what was zoomed into is drawn of what the report holds"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_pages_of_curves_fit_their_screen(look, scheme, size):
+    for view in ("#/first/metrics", "#/first/compare?with=other,again,broken"):
+        page = look(view, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
