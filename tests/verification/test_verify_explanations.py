@@ -32,7 +32,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS404",
         (wrong.Square, x),
         "Square.backward returns half the right gradient for `x`.",
-        "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten.",
+        "That is one over the exponent of the power in `return x**2`, which is 2.",
         "Multiply the gradient of `x` by 2.",
     ),
     (
@@ -146,7 +146,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS411",
         (misbehaving.Noisy, torch.zeros(3)),
         "Noisy.backward is not deterministic.",
-        "Random numbers that belong to the derivative must be drawn in forward and saved: drawn anew in backward they "
+        "Random numbers that belong to the derivative must be drawn in forward and saved: drawn again in backward they "
         "are others.",
         "Draw them in forward and save them with ctx.save_for_backward.",
     ),

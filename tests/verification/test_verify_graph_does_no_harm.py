@@ -141,7 +141,7 @@ def test_what_was_modified_in_place_says_so() -> None:
     with torch.no_grad():
         y.mul_(2)
     (skipped,) = bs.verify_graph(loss).skipped
-    assert skipped.why == "what it saved was changed in place since: backward() will raise"
+    assert skipped.why == "what it saved was modified in place since: backward() will raise"
 
 
 def test_a_backward_that_raises_is_reported_and_the_others_tested() -> None:

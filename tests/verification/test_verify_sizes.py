@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from test_verify_steps import made, normal
@@ -54,7 +57,7 @@ FACTORS: list[tuple[Any, tuple[Any, ...], str]] = [
     (
         made(lambda x: (x**2).sum(-1), lambda g, x: g[:, None] * x),
         (normal(3, 2),),
-        "Half is what remains when the 2 of d(x²)/dx = 2x is forgotten.",
+        "That is one over the exponent of the power in `lambda x: (x**2).sum(-1)`, which is 2.",
     ),
     (
         made(lambda x: 0.5 * x.square().sum(), lambda g, x: g * 2 * x),
@@ -115,3 +118,36 @@ def test_sizes_that_a_function_refuses_are_said_to_be_equal_only() -> None:
     assert finding.evidence[-1] == (
         "2 is also the number of entries along dimension 1 of the input; whether that is the reason could not be tried."
     )
+
+
+UNCHECKED = """
+import torch
+import backsight as bs
+
+class Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        statistics = torch.zeros(5, dtype=x.dtype), torch.ones(5, dtype=x.dtype)
+        y, mean, inverse = torch.native_batch_norm(x, scale, None, *statistics, True, 0.1, 1e-5)
+        print("ran", *x.shape)
+        ctx.save_for_backward(x, scale, mean, inverse)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, scale, mean, inverse = ctx.saved_tensors
+        rest = None, None, mean, inverse, True, 1e-5, [True, True, False]
+        found = torch.ops.aten.native_batch_norm_backward(g, x, scale, *rest)
+        return 2 * found[0], found[1]
+
+print(bs.verify(Norm, torch.randn(4, 5, 3), torch.randn(5)).findings[0].code)
+"""
+
+
+def test_sizes_that_a_kernel_does_not_check_are_not_tried(tmp_path: Path) -> None:
+    done = fresh.run([sys.executable, "-c", UNCHECKED], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *ran, told = done.stdout.splitlines()
+    assert told == "BS404"
+    assert {line.split()[2] for line in ran} == {"5"}, "statistics of 5 channels, and more channels"
+    assert {"ran 4 5 3", "ran 8 5 3", "ran 4 5 6"} <= set(ran)

@@ -139,7 +139,7 @@ def not_deterministic(conduct: Conduct) -> Iterator[Explanation]:
             (
                 f"With the same grad_output and the same saved tensors, two calls differ by up to "
                 f"{number(conduct.differs)}.",
-                "Random numbers that belong to the derivative must be drawn in forward and saved: drawn anew in "
+                "Random numbers that belong to the derivative must be drawn in forward and saved: drawn again in "
                 "backward they are others.",
             ),
             "Draw them in forward and save them with ctx.save_for_backward.",
@@ -174,7 +174,7 @@ def of_error(operation: Operation, error: Exception) -> tuple[str, Explanation]:
         title = f"{operation.backward} returns {counted[2]} gradients for {counted[1]} arguments."
         fix = "Return one for each argument of forward, None for those that need none."
     elif "modified by an inplace operation" in text:
-        title = f"{operation.backward} needs a tensor that was changed in place after it was saved."
+        title = f"{operation.backward} needs a tensor that was modified in place after it was saved."
         fix = "Save a clone, or do not change it in place."
         return "BS412", Explanation(title, evidence, fix)
     return "BS414", Explanation(title, evidence, fix)

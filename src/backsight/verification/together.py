@@ -67,12 +67,12 @@ def _of_all(group: list[WrongGradient]) -> WrongGradient:
     if all(_is_same(first, each) for each in others):
         return replace(first, input=", ".join(each.input for each in group))
     name, names = f"`{first.input}`", listed([each.input for each in group])
-    known = {_plain(first, line) for line in first.evidence}
-    same = [each.input for each in others if {_plain(each, line) for line in each.evidence} == known]
+    known = {_plain(first, str(line)) for line in first.evidence}
+    same = [each.input for each in others if {_plain(each, str(line)) for line in each.evidence} == known]
     added = [f"It is the same for {listed(same)}."] if same else []
     for each in others:
         if each.input not in same:
-            added += [f"For `{each.input}`: {line}" for line in each.evidence if _plain(each, line) not in known]
+            added += [f"For `{each.input}`: {line}" for line in each.evidence if _plain(each, str(line)) not in known]
     return replace(
         first,
         title=first.title.replace(name, names),

@@ -57,7 +57,7 @@ class Written:
         return self.end
 
     def in_place(self) -> Place | None:
-        """The first statement that changes grad_output in place: by `+=`, by assigning to its entries, by `mul_`."""
+        """The first statement that modifies grad_output in place: by `+=`, by assigning to its entries, by `mul_`."""
         for statement in statements(self.body.node):
             targets = statement.targets if isinstance(statement, ast.Assign) else []
             written = [t.value for t in targets if isinstance(t, ast.Subscript)]

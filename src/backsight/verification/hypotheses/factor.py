@@ -98,11 +98,10 @@ def of_forward(case: Case, factor: float, measured: Factor) -> Named | None:
             if _is(factor, value, power) and _is(there, elsewhere.get(name, value), power)
         ]
         names = [text.format(name) for text, name, _, _ in found]
-        if len(names) == 1 and names[0].startswith("one over the exponent") and found[0][2] == 2:
-            return Named("Half is what remains when the 2 of d(x²)/dx = 2x is forgotten.", _undone(case, "2", -1))
         if len(names) == 1:
             _, name, value, power = found[0]
-            return Named(f"That is {names[0]}, which is {number(value)}.", _undone(case, name, power))
+            by = number(value) if elsewhere.get(name, value) == value else name
+            return Named(f"That is {names[0]}, which is {number(value)}.", _undone(case, by, power))
         if names:
             which = times(factor, words=False).removesuffix(" times")
             changing = [(name, power) for _, name, value, power in found if elsewhere.get(name, value) != value]

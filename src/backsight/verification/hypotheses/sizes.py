@@ -20,6 +20,7 @@ from backsight.verification.case import Case, Known
 from backsight.verification.differences import central, step_for
 from backsight.verification.directions import drawn, size_of
 from backsight.verification.documented import direction_of
+from backsight.verification.fitting import Fitting, get_ready
 from backsight.verification.operation import Kept
 from backsight.verification.point import Point
 from backsight.verification.trial import pulled
@@ -182,6 +183,7 @@ def _integer(number: int, point: Point) -> int:
 
 
 def _tried(case: Case, measured: Factor) -> Iterator[Tried]:
+    get_ready()
     end = time.perf_counter() + SECONDS
     for of, old, new, values in islice(_others(case), MOST):
         if time.perf_counter() > end:
@@ -226,8 +228,9 @@ def _at(case: Case, measured: Factor, values: list[Any]) -> tuple[Point, float] 
     try:
         pairs = zip(point.operation.arguments, values, strict=True)
         arguments = tuple(replace(kept, value=value) if type(kept) is Kept else value for kept, value in pairs)
-        there = Point(replace(point.operation, arguments=arguments), values, point.clock, point.way)
-        factor = measured(there)
+        with Fitting():
+            there = Point(replace(point.operation, arguments=arguments), values, point.clock, point.way)
+            factor = measured(there)
     except Exception:  # the user's function; or the time is over, and what is said has to do without
         return None
     return None if factor is None else (there, factor)

@@ -37,7 +37,7 @@ def unexplained(case: Case) -> Explanation:
     return Explanation(
         f"{case.subject} returns a wrong gradient for `{case.argument}`.",
         tuple(evidence),
-        f"Derive it anew from forward: the gradient of an input is the sum over outputs of {case.grad_output} times "
+        f"Derive it again from forward: the gradient of an input is the sum over outputs of {case.grad_output} times "
         "the derivative of that output with respect to the input.",
     )
 

@@ -308,7 +308,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         squared,
         "with the derivative of {step} squared",
         "With the square of the derivative of {step}, the returned gradient is reproduced.",
-        "Derive {step} anew: a power is one too high.",
+        "Derive {step} again: a power is one too high.",
     ),
     Alteration(
         "BS416",
