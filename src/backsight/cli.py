@@ -1,9 +1,11 @@
 """The command line: `backsight run`, `backsight runs`, `backsight forecast`, `backsight verify`, `backsight demo`."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,8 +22,12 @@ _RUNS = "List the recordings in a folder and the folders in it."
 
 _SHOW = """\
 Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
-it. A run is named by its folder; those in ./runs by their names, or how only one of these begins; without a name it is
-the newest of them."""
+it. Of several recordings, their numbers side by side, and the settings that differ. A run is named by its folder; those
+in ./runs by their names, or how only one of these begins; without a name it is the newest of them."""
+
+_TOP = """\
+Show a recording in the terminal while it is written: losses and other numbers, gradients by depth, findings. Ctrl-C
+ends it. Where the output is no terminal it is shown once."""
 
 _AUDIT = """\
 Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
@@ -51,14 +57,19 @@ what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient i
 tested."""
 
 
+_DEMO = """\
+Show in a minute what backsight is for: a healthy training, an error that is explained, a script that learns nothing,
+and the first of them recorded. The scripts come with backsight; nothing is fetched."""
+
 _EXPLAIN = "Print the page of a code: what is wrong, what PyTorch says of it, and the same program as it should be."
 
 _EXAMPLES = """\
 examples:
-  backsight run train.py              run a script; its errors are explained, its first steps audited
-  backsight run --record train.py     record every tensor of its models as well; then: backsight view
-  backsight verify layers.py          test every torch.autograd.Function in a file
-  backsight explain BS201             what a code means, with the program put right
+  backsight run train.py            explain its errors, audit its first steps
+  backsight run --record train.py   record every tensor of its models as well
+  backsight view                    look at the recordings in a browser
+  backsight verify layers.py        test every torch.autograd.Function in a file
+  backsight explain BS201           what a code means, and the program put right
 
 `backsight COMMAND --help` has the options of a command.
 """
@@ -67,8 +78,11 @@ examples:
 class _Parser(argparse.ArgumentParser):
     """Spells out what a word on the command line would do to the terminal that it is told on."""
 
-    commands: Mapping[str, object] = {}
+    commands: Mapping[str, _Parser] = {}
     """The commands by name, of the parser that has them."""
+
+    def options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
         super().error(inert(message))
@@ -91,12 +105,16 @@ def command_line() -> _Parser:
     _add_forecast(commands)
     _add_verify(commands)
     _add_view(commands)
+    top = commands.add_parser("top", help="watch a recording in the terminal", description=_TOP)
+    top.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    top.add_argument("--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often it is read anew; 2")
+    top.add_argument("--once", action="store_true", help="show it once")
     doctor = commands.add_parser("doctor", help="say what is installed, and what is broken", description=_DOCTOR)
     doctor.add_argument("--json", action="store_true", help="print plain data")
     doctor.add_argument("--imports", action="store_true", help="import each optional package too, and say which fails")
     explain = commands.add_parser("explain", help="say what a code means", description=_EXPLAIN)
     explain.add_argument("code", nargs="?", metavar="CODE", help="such as BS201; all codes if not given")
-    demo = commands.add_parser("demo", help="see in a minute what backsight is for")
+    demo = commands.add_parser("demo", help="see in a minute what backsight is for", description=_DEMO)
     demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
     return parser
 
@@ -105,7 +123,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; `arguments` are those after the program's name. Return the exit status."""
     words, parser = _words(sys.argv[1:] if arguments is None else arguments), command_line()
     _meant(words, parser)
-    options = parser.parse_args(words)
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        _unknown(unknown[0], parser.commands[options.command])
     if options.command == "run":  # a program sees what it would see without us
         return _run(options)
     _open_closed_streams()
@@ -136,6 +156,10 @@ def _other(options: argparse.Namespace) -> int:
         return _verify(options)
     if options.command == "view":
         return _view(options)
+    if options.command == "top":
+        from backsight import tables
+
+        return tables.top(options.run, seconds=options.every, once=options.once)
     return _runs(options)
 
 
@@ -158,21 +182,37 @@ def _words(arguments: list[str]) -> list[str]:
 
 def _meant(words: list[str], parser: _Parser) -> None:
     """End with the command that was meant, if the first word is none."""
-    if not words or words[0].startswith("-") or words[0] in parser.commands:
+    if not words or words[0].startswith("-"):
         return
-    near = get_close_matches(words[0], [each for each in parser.commands if " " not in each], 1)
-    if words[0].endswith(".py"):
-        parser.error(f"{words[0]!r} is no command; to run a script: backsight run {words[0]}")
-    parser.error(f"there is no command {words[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    word, commands = words[0], [each for each in parser.commands if " " not in each]
+    if word == "runs" and words[1:] and not Path(words[1]).exists():  # `runs shw`, and not a folder
+        word, commands = " ".join(words[:2]), [each for each in parser.commands if " " in each]
+        if near := get_close_matches(word, commands, 1, 0.8):
+            parser.error(f"there is no folder {words[1]!r}; did you mean '{near[0]}'?")
+    elif word.endswith(".py"):
+        parser.error(f"{word!r} is not a command; to run a script: backsight run {word}")
+    elif word not in parser.commands:
+        parser.error(f"there is no command {word!r}" + _instead(word, commands))
 
 
-def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _unknown(word: str, parser: _Parser) -> NoReturn:
+    """End with the option of a command that was meant."""
+    if not word.startswith("-"):
+        parser.error(f"one argument too many: {word!r}")
+    parser.error(f"there is no option {word!r}" + _instead(word.partition("=")[0], parser.options()))
+
+
+def _instead(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
     run = commands.add_parser(
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
     run.usage = (
-        "backsight run [-h] [--quiet] [--notes] [--watch LEVEL] [--leaks] [--nonfinite] [--json] "
-        "[--json-to FILE] [--record [--run FOLDER] [--every N]] [--report FILE] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+        "backsight run [OPTION ...] SCRIPT [ARGUMENT ...]\n       backsight run [OPTION ...] -m MODULE [ARGUMENT ...]"
     )
     run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
     run.add_argument(
@@ -189,7 +229,11 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "2 µs each), the lines that run (of several ranks, if not given), or only modules and optimizers",
     )
     run.add_argument("--leaks", action="store_true", help="look for graphs that pile up, and for what holds them")
-    run.add_argument("--nonfinite", action="store_true", help="find where NaN or infinity is born: reads every result")
+    run.add_argument(
+        "--nonfinite",
+        action="store_true",
+        help="find the operation that first produced NaN or infinity: reads every result",
+    )
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
     run.add_argument(
         "--run",
@@ -212,18 +256,19 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
     run.set_defaults(parser=run)
 
 
-def _add_runs(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     runs = commands.add_parser("runs", help="list recordings", description=_RUNS, allow_abbrev=False)
     runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
     runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; ./runs if not given")
     show = commands.add_parser(
         "runs show", help="show the latest step of a recording", description=_SHOW, allow_abbrev=False
     )
-    show.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    show.add_argument("run", nargs="*", metavar="RUN", help="a recording; the newest in ./runs if not given")
     show.add_argument("--step", type=int, metavar="N", help="this step instead of the latest")
     show.add_argument("--kind", action="append", metavar="KIND", help="only these: input,output,weight,grad,state,...")
     show.add_argument("--stat", action="append", metavar="STAT", help="only these: mean,std,min,max,absmax,norm,...")
     show.add_argument("--all", action="store_true", help="every module, also where many are alike")
+    show.set_defaults(parser=show)
     audit = commands.add_parser(
         "runs audit", help="find what goes wrong in a recording", description=_AUDIT, allow_abbrev=False
     )
@@ -237,7 +282,7 @@ def _add_runs(commands: "argparse._SubParsersAction[_Parser]") -> None:
     export.add_argument("--by-rank", action="store_true", help="rows of each rank by itself, instead of merged")
 
 
-def _add_view(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_view(commands: argparse._SubParsersAction[_Parser]) -> None:
     view = commands.add_parser("view", help="show recordings in a browser", description=_VIEW, allow_abbrev=False)
     view.add_argument(
         "path", nargs="?", default="runs", metavar="FOLDER", help="a recording, or where they are; ./runs"
@@ -247,7 +292,7 @@ def _add_view(commands: "argparse._SubParsersAction[_Parser]") -> None:
     view.add_argument("--report", metavar="FILE", help="write a recording into one HTML file instead")
 
 
-def _add_forecast(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     forecast = commands.add_parser(
         "forecast", help="say how much memory a training step will need", description=_FORECAST, allow_abbrev=False
     )
@@ -262,7 +307,7 @@ def _add_forecast(commands: "argparse._SubParsersAction[_Parser]") -> None:
     forecast.add_argument("--autocast", metavar="TYPE", type=_floating, help="of mixed precision, such as bfloat16")
 
 
-def _add_verify(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify = commands.add_parser(
         "verify", help="prove that gradients are right", description=_VERIFY, allow_abbrev=False
     )
@@ -323,8 +368,15 @@ def _runs(options: argparse.Namespace) -> int:
         return tables.audit_run(options.run, as_json=options.json)
     if options.command == "runs export":
         return tables.export_run(options.run, options.file, by_rank=options.by_rank)
+    if len(options.run) > 1:
+        if options.step is not None or options.kind or options.stat or options.all:
+            options.parser.error(
+                "--step, --kind, --stat and --all are about one recording; several are laid side by side"
+            )
+        return tables.show_runs(options.run)
+    one = options.run[0] if options.run else None
     return tables.show_run(
-        options.run, step=options.step, kinds=_split(options.kind), stats=_split(options.stat), everything=options.all
+        one, step=options.step, kinds=_split(options.kind), stats=_split(options.stat), everything=options.all
     )
 
 
@@ -362,6 +414,16 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
     return port
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"has to be from 0.1 to 3600 seconds, and it is {text!r}")
+    return seconds
 
 
 def _folder(text: str) -> str:

@@ -35,6 +35,7 @@ FEATURES = {
     "calls of backward": "audits and explanations do not know which tensor backward was called on",
     "refused parameters": "an optimizer's error about a non-leaf is explained without the variable",
     "unused parameters under DDP": "DDP's error about unused parameters is explained without their names",
+    "functions under vmap": "errors of a function under vmap are explained without the call that maps it",
     "deep graphs": "freeing a graph of more than 40,000 operations in a row can crash the process",
     "tensor subclasses": "a tensor subclass or a mode of the program can see backsight read tensors",
     "compiled functions": "torch.compile may compile a function once more while it is watched",

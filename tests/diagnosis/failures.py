@@ -46,4 +46,4 @@ def at(source: str, text: str = "# here") -> str:
 
 
 def evidence(finding: bs.Finding) -> str:
-    return "\n".join(finding.evidence)
+    return "\n".join(map(str, finding.evidence))

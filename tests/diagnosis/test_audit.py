@@ -52,7 +52,7 @@ def test_the_gravest_finding_comes_first() -> None:
     report = bs.audit(model[2](hidden).mean())
     assert [(f.severity, f.code) for f in report] == [("error", "BS104"), ("warning", "BS101"), ("note", "BS109")]
     assert len(report) == 3
-    with pytest.raises(AuditFailed, match=r"^3 findings\nerror BS104  hidden was changed in place"):
+    with pytest.raises(AuditFailed, match=r"^3 findings\nerror BS104  hidden was modified in place"):
         report.raise_if("error")
     del optimizer
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from audits import codes, one
 from births_in import BACKWARD, BEGIN, FORWARD, HEALTHY
+from columns import needs_columns
 from failures import at, evidence, written
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,7 @@ def born(program: str) -> bs.Finding:
 
 
 @pytest.mark.parametrize("case", CASES)
+@needs_columns
 def test_a_birth_is_told_with_its_line_its_cause_and_the_fix_for_it(case: str) -> None:
     program, title, fix = CASES[case]
     finding = born(program)
@@ -79,6 +81,7 @@ def test_the_expression_that_a_fix_proposes_has_a_finite_value(case: str) -> Non
     assert bool(variables["loss"].isfinite())
 
 
+@needs_columns
 def test_the_values_and_what_the_mask_does_are_told() -> None:
     finding = born(BACKWARD["sqrt behind torch.where"][0])
     assert evidence(finding) == (
@@ -89,6 +92,7 @@ def test_the_values_and_what_the_mask_does_are_told() -> None:
     ).replace("  # here", "")
 
 
+@needs_columns
 def test_an_infinity_is_followed_to_where_it_became_nan() -> None:
     finding = born(FORWARD["inf - inf"][0])
     assert evidence(finding) == (
@@ -99,6 +103,7 @@ def test_an_infinity_is_followed_to_where_it_became_nan() -> None:
     )
 
 
+@needs_columns
 def test_of_several_births_it_is_the_one_that_no_where_drops() -> None:
     program = """
     x = torch.tensor([0.0, 100.0], requires_grad=True)
@@ -193,6 +198,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("case", HIDDEN)
+@needs_columns
 def test_births_where_they_are_hard_to_see(case: str) -> None:
     program, title, fix = HIDDEN[case]
     finding = born(program)
@@ -202,6 +208,7 @@ def test_births_where_they_are_hard_to_see(case: str) -> None:
 
 
 class TestAudit:
+    @needs_columns
     def test_an_audit_under_the_watch_tells_it_before_backward(self) -> None:
         with bs.watch(nonfinite=True):
             p = torch.tensor([0.5, 0.0], requires_grad=True)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ class TestChains:
 
         finding = bs.explain(caught(program))
         assert finding.code == "BS212"
-        assert "exp().backward()" in "".join(finding.evidence)
+        assert "exp().backward()" in "".join(map(str, finding.evidence))
 
     def test_a_known_error_in_the_handler_of_another_is_the_one_that_ended_the_program(self):
         def program():
@@ -221,7 +222,8 @@ class TestRegistry:
             def another(failure, match): ...
 
     def test_the_codes_are_those_of_the_documentation(self):
-        assert sorted({entry.code for entry in ERRORS}) == [f"BS{number}" for number in range(201, 222)]
+        pages = sorted(page.stem for page in (Path(__file__).parents[2] / "docs" / "codes").glob("BS2*.md"))
+        assert sorted({"BS200", *(entry.code for entry in ERRORS)}) == pages
 
     def test_every_explanation_says_in_a_sentence_what_it_does(self):
         for entry in ERRORS:
@@ -243,7 +245,7 @@ def test_every_error_is_explained_from_its_text_alone_too():
         finding = bs.explain(RuntimeError(text))
         assert finding.code == code
         assert not finding.exact
-        assert "could not look closer" not in "".join(finding.evidence)
+        assert "could not look closer" not in "".join(map(str, finding.evidence))
         assert finding.title and finding.fix
 
 

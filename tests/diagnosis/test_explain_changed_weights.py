@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from failures import at, evidence, explained
 
@@ -145,6 +146,82 @@ class TestWeightsThatChanged:
         assert finding.source == at(source, "h = update(h, x)")
         assert "h = h.detach()" in finding.fix
 
+    @pytest.mark.parametrize("level", ["calls", "exact"])
+    def test_an_attribute_that_only_methods_which_have_returned_read_and_assign(self, level):
+        source = """
+            class Filter(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.mix = torch.nn.Linear(6, 3)
+                    self.memory = torch.zeros(3)
+                def forward(self, x):
+                    before = self.memory
+                    after = torch.tanh(self.mix(torch.cat([x, before])))
+                    self.memory = after
+                    return after.square().mean()
+            smooth = Filter()
+            adam = torch.optim.Adam(smooth.parameters())
+            for x in torch.randn(4, 3):
+                cost = smooth(x)
+                adam.zero_grad()
+                cost.backward(retain_graph=True)
+                adam.step()
+            """
+        with bs.watch(level=level):
+            finding = explained(source)
+        assert finding.title == (
+            "smooth.memory leads this backward into an earlier iteration, whose weights adam.step() has changed since."
+        )
+        assert finding.source == at(source, "self.memory = after")
+        assert f"{finding.source}  self.memory = after\n    assigns it for the next call." in evidence(finding)
+        assert "before = self.memory\n    reads self.memory from the previous call, still" in evidence(finding)
+        assert finding.fix == (
+            "Detach after each step: self.memory = self.memory.detach(). Then backward needs no retain_graph=True "
+            "either."
+        )
+        assert finding.exact
+
+    def test_what_one_statement_passes_on_in_a_dict_is_named_under_a_watch(self):
+        source = """
+            cell, notes = torch.nn.GRUCell(3, 4), {"h": torch.zeros(1, 4)}
+            sgd = torch.optim.SGD(cell.parameters(), lr=0.1)
+            def advance(x):
+                notes["h"] = cell(x, notes["h"])
+                return notes["h"].sum()
+            def update(x):
+                advance(x).backward(retain_graph=True)
+                sgd.step()
+            for x in torch.randn(4, 1, 3):
+                update(x)
+            """
+        with bs.watch(level="exact"):
+            finding = explained(source)
+        assert finding.title.startswith('notes["h"] leads this backward into an earlier iteration, whose weights sgd.')
+        assert finding.source == at(source, 'notes["h"] = cell')
+        assert finding.fix.startswith('Detach after each step: notes["h"] = notes["h"].detach(). ')
+
+    def test_what_a_list_keeps_is_named_under_a_watch(self):
+        source = """
+            cell, path = torch.nn.GRUCell(3, 4), [torch.zeros(1, 4)]
+            sgd = torch.optim.SGD(cell.parameters(), lr=0.1)
+            def advance(x):
+                path.append(cell(x, path[-1]))
+                return path[-1].sum()
+            def update(x):
+                loss = advance(x)
+                loss.backward(retain_graph=True)
+                sgd.step()
+            for x in torch.randn(4, 1, 3):
+                update(x)
+            """
+        with bs.watch(level="exact"):
+            finding = explained(source)
+        assert finding.title.startswith("path[2] leads this backward into an earlier iteration, whose weights sgd.")
+        assert f"{at(source, 'path.append')}  path.append(cell(x, path[-1]))\n    made path[2] in an earlier" in (
+            evidence(finding)
+        )
+        assert finding.fix.startswith("Recompute path[2] in each iteration, or detach after each step what path")
+
     def test_a_running_watch_makes_that_exact(self):
         with bs.watch():
             finding = explained(RNN)
@@ -161,7 +238,7 @@ class TestWeightsThatChanged:
                 loss.backward()
             """
         finding = explained(source)
-        assert finding.title == "w was changed in place after a power had saved it for backward."
+        assert finding.title == "w was modified in place after a power had saved it for backward."
         assert finding.source == at(source, "w -= 0.1")
         assert finding.fix == "Move line 5, w -= 0.1, below every backward() that needs the original w."
 
@@ -176,9 +253,9 @@ class TestWeightsThatChanged:
             loss.backward()
             """
         finding = explained(source)
-        assert finding.title == "d.weight was changed in place after a matrix product had saved it for backward."
+        assert finding.title == "d.weight was modified in place after a matrix product had saved it for backward."
         assert finding.source == at(source, "p.clamp_")
-        assert "changes p, which runs over the parameters, in place." in evidence(finding)
+        assert "modifies p, which runs over the parameters, in place." in evidence(finding)
 
     def test_a_moving_average_updated_by_a_function(self):
         source = """
@@ -195,7 +272,7 @@ class TestWeightsThatChanged:
             loss.backward()
             """
         finding = explained(source)
-        assert finding.title.startswith("ema.weight was changed in place")
+        assert finding.title.startswith("ema.weight was modified in place")
         assert finding.source == at(source, "p.lerp_(q, 0.1)")
         assert finding.fix.startswith("Move line 9, update(), below every backward()")
         assert "under torch.no_grad()" in finding.fix

@@ -50,7 +50,7 @@ for _ in range(100):
     assert finding.code == "BS210"
     assert finding.title == "block did not compute the same when checkpoint ran it again for backward."
     assert finding.source == at(source)
-    assert f"{draw} draws another number when it runs again." in evidence(finding)
+    assert f"{draw} draws a different number when it runs again." in evidence(finding)
     assert f"{DRAWS[draw]} in place of {draw}" in finding.fix
     assert not finding.exact
 
@@ -98,7 +98,7 @@ checkpoint(block, x, use_reentrant=False).sum().backward()
 def test_a_counter_that_the_first_run_changes():
     finding = explained(COUNTER)
     assert finding.source == at(COUNTER)
-    assert "changes self.calls, so that the second run finds another value" in evidence(finding)
+    assert "changes self.calls, so that the second run finds a different value" in evidence(finding)
     assert finding.fix.startswith("Change self.calls outside of what is checkpointed")
 
 
@@ -130,8 +130,8 @@ y.sum().backward()
 def test_a_tensor_of_another_dtype():
     finding = explained(OTHER_DTYPE)
     assert (
-        "The two runs part, at tensor 0: the first saved float32 of shape 3, `self` of SinBackward0; the second saved "
-        "float64 of shape 3." in finding.evidence
+        "The two runs diverge at tensor 0: the first saved float32 of shape 3, `self` of SinBackward0; the second "
+        "saved float64 of shape 3." in finding.evidence
     )
     assert finding.source == at(OTHER_DTYPE)
 

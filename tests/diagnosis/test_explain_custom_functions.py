@@ -248,7 +248,7 @@ class TestInPlaceAroundThem:
             main()
             """
         finding = explained(source)
-        assert finding.title == "w was changed in place after Mul had saved it for backward."
+        assert finding.title == "w was modified in place after Mul had saved it for backward."
         assert finding.source == at(source, "w.zero_()")
         assert "y = Mul.apply(x, w)\n    saves w" in evidence(finding)
         assert "y.sum().backward()\n    needs the original value" in evidence(finding)
@@ -271,7 +271,7 @@ class TestInPlaceAroundThem:
             """
         finding = explained(source)
         assert finding.code == "BS209"
-        assert finding.title == "flat is a view that Flat's forward returned, and this statement changes it in place."
+        assert finding.title == "flat is a view that Flat's forward returned, and this statement modifies it in place."
         assert finding.source == at(source, "flat.mul_(2)")
         assert f"return {result}\n    makes what Flat returns: its input, or a view of it." in evidence(finding)
         assert finding.fix.startswith("Let forward return a new tensor, with .clone().")

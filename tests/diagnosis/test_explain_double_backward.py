@@ -19,7 +19,7 @@ def test_attention_is_named_with_the_implementation_that_can():
     finding = explained(ATTENTION)
     assert finding.code == "BS215"
     assert finding.title == (
-        "scaled_dot_product_attention can be differentiated once only, and this is the second time."
+        "scaled_dot_product_attention can be differentiated only once, and this is the second time."
     )
     assert finding.source == at(ATTENTION)
     assert "differentiates once, and keeps a graph of that." in evidence(finding)
@@ -59,7 +59,7 @@ d = torch.cdist(x, x + 1)  # here
 g.square().sum().backward()
 """
     finding = explained(source)
-    assert finding.title == "cdist can be differentiated once only, and this is the second time."
+    assert finding.title == "cdist can be differentiated only once, and this is the second time."
     assert finding.source == at(source)
     assert ".norm(dim=-1)" in finding.fix
 
@@ -73,7 +73,7 @@ g.square().sum().backward()
 """
     finding = explained(source)
     assert finding.code == "BS215"
-    assert finding.title == "scatter_reduce can be differentiated once only, and this is the second time."
+    assert finding.title == "scatter_reduce can be differentiated only once, and this is the second time."
     assert finding.source == at(source)
 
 
@@ -87,7 +87,7 @@ g.square().sum().backward()  # here
 """
     finding = explained(source)
     assert finding.code == "BS215"
-    assert finding.title == "A compiled function can be differentiated once only, and this is the second time."
+    assert finding.title == "A compiled function can be differentiated only once, and this is the second time."
     assert at(source, "# first") in evidence(finding)
     assert finding.source == at(source)
     assert "without torch.compile" in finding.fix
@@ -113,7 +113,7 @@ g.sum().backward()
 """
     finding = explained(source)
     assert finding.title == (
-        "Cube's backward is marked @once_differentiable, and here its gradient is to be differentiated."
+        "Cube's backward is marked @once_differentiable, and here its gradient is differentiated again."
     )
     assert finding.source == at(source)
 

@@ -39,7 +39,7 @@ SAID = {
     "07_no_grad_argmax.py": (
         "BS203",
         "predicted = logits.argmax(dim=1)",
-        "logits.argmax(dim=1) cut it off",
+        "logits.argmax(dim=1) detached it from the graph",
         "Compute the loss from logits itself",
     ),
     "08_no_grad_item.py": (
@@ -118,6 +118,7 @@ def test_names_the_variable_the_line_and_the_fix(name):
     assert statement in lines[int(line) - 1]
 
 
+@pytest.mark.skipif(not hasattr(BaseException, "add_note"), reason="Python prints notes of exceptions from 3.11 on")
 def test_names_them_for_the_program_with_processes_too():
     name = "17_ddp_unused.py"
     code, statement, title, fix = SAID[name]
@@ -141,7 +142,7 @@ def test_every_program_that_raises_is_in_the_table():
 def test_every_line_of_evidence_quotes_the_program(name):
     finding = finding_of(name)
     lines = (BROKEN / name).read_text().splitlines()
-    quoted = [each.partition("  ") for each in finding.evidence if each.startswith(name)]
+    quoted = [each.partition("  ") for each in map(str, finding.evidence) if each.startswith(name)]
     assert quoted
     for place, _, rest in quoted:
         assert rest.splitlines()[0] in lines[int(place.rpartition(":")[2]) - 1]

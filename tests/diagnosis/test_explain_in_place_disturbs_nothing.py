@@ -1,4 +1,4 @@
-"""What was changed in place is explained without asking anything of the program, and without keeping it alive."""
+"""What was modified in place is explained without asking anything of the program, and without keeping it alive."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """BS214: tensors made under inference mode that meet autograd."""
 
+import pytest
 from failures import at, evidence, explained
+
+import backsight as bs
 
 SETUP = """
 from torch import nn
@@ -24,7 +27,7 @@ head(features).sum()
     assert finding.source == at(source)
     assert finding.fix == (
         "Use torch.no_grad() in place of torch.inference_mode() in line 5: what that makes can take part in autograd "
-        "as a constant. Or go on with a copy, made outside: features = features.clone()."
+        "as a constant. Or use a copy, made outside: features = features.clone()."
     )
     assert finding.exact
 
@@ -52,7 +55,7 @@ average.mul_(0.9)
 """
     finding = explained(source)
     assert finding.title == (
-        "average was made under torch.inference_mode(), and it can be changed in place in that mode only."
+        "average was made under torch.inference_mode(), and it can be modified in place in that mode only."
     )
     assert finding.source == at(source)
 
@@ -73,7 +76,7 @@ net(torch.randn(5, 4, requires_grad=True)).sum()
     finding = explained(source)
     assert finding.title.startswith("net.0.weight was made under torch.inference_mode()")
     assert finding.source == at(source)
-    assert finding.fix == ("Make net outside of torch.inference_mode(): what is to be trained cannot come from it.")
+    assert finding.fix == ("Make net outside of torch.inference_mode(): what should be trained cannot come from it.")
 
 
 def test_where_it_was_made_is_not_found_the_failing_statement_is_named():
@@ -84,3 +87,40 @@ def test_where_it_was_made_is_not_found_the_failing_statement_is_named():
     assert finding.code == "BS214"
     assert finding.source == "train.py:1"
     assert not finding.exact
+
+
+CACHED = f"""{SETUP}
+class Store:
+    def __init__(self):
+        self.rows = []
+    def add(self, batch):
+        self.rows.append(scaled(batch))
+    MODE
+    def fill(self, batches):
+        for batch in batches:
+            self.add(batch)
+def scaled(batch):
+    return model(batch).mul(2)  # makes
+store = Store()
+FILL
+row = store.rows[-1][:3]
+head(row).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "fill"),
+    [
+        ("@torch.inference_mode()  # here", "store.fill(x.split(2))"),
+        ("# no decorator", "with torch.inference_mode():  # here\n    store.fill(x.split(2))"),
+    ],
+)
+def test_a_watch_has_seen_where_what_was_kept_was_made(mode, fill):
+    source = CACHED.replace("MODE", mode).replace("FILL", fill)
+    with bs.watch(level="exact"):
+        finding = explained(source)
+    assert finding.source == at(source)
+    assert f"{at(source, '# makes')}  return model(batch).mul(2)\n    makes it there." in evidence(finding)
+    line = at(source).partition(":")[2]
+    assert finding.fix.startswith(f"Use torch.no_grad() in place of torch.inference_mode() in line {line}: ")
+    assert finding.exact

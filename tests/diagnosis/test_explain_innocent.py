@@ -4,6 +4,7 @@ import linecache
 
 import pytest
 import torch
+from columns import COLUMNS
 from failures import at, evidence, explained, failing
 
 import backsight as bs
@@ -22,7 +23,8 @@ class TestOfSeveralStatementsOnOneLine:
         said = explained(self.PROGRAM)
         assert said.title.startswith("first.backward() has freed the part of the graph behind out")
         assert "train.py:5  first.backward()\n    frees" in evidence(said)
-        assert "train.py:5  second.backward()\n    needs them again." in evidence(said)
+        failed = "second.backward()\n    " if COLUMNS else ""  # where only the line is known, that alone is shown
+        assert f"train.py:5  {failed}needs them again." in evidence(said)
 
     def test_a_step_between_two_backwards_is_seen(self):
         said = explained("""
@@ -110,7 +112,7 @@ def test_gradients_switched_off_by_a_function_that_has_returned():
     error = failing(source)
     with torch.set_grad_enabled(False):
         said = bs.explain(error)
-    assert "gradients are switched off in the whole program" in said.title
+    assert "gradients are disabled in the whole program" in said.title
     assert said.source == at(source)
 
 
@@ -165,7 +167,7 @@ class TestACarriedState:
         said = explained(source)
         assert said.title.startswith("criterion.previous, a tensor of shape 4×1, carries the graph of one call")
         assert said.source == at(source)
-        assert f"{at(source, '# read')}  smooth" in said.evidence[0]
+        assert f"{at(source, '# read')}  smooth" in str(said.evidence[0])
 
 
 def test_weights_that_a_function_of_the_users_clips_are_not_blamed_on_the_optimizer():

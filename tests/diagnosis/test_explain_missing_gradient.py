@@ -1,5 +1,7 @@
 """BS213: a gradient that is None where it is used, and the errors about None that are none of our business."""
 
+from contextlib import nullcontext
+
 import pytest
 from failures import at, evidence, explained, failing
 
@@ -34,6 +36,60 @@ w.grad.norm()
     def test_what_has_to_be_computed_is_told_to_keep_its_gradient(self):
         finding = explained(f"{SETUP}h = model[0](x)\nmodel[1](h).sum().backward()\nh.grad.norm()\n")
         assert finding.fix.startswith("Call h.retain_grad() right after it is computed, before backward().")
+
+    SEARCHED = """
+def begun(size):
+    return bounded(torch.rand(size)).requires_grad_()
+def bounded(noise):
+    return noise.clamp(0.1, 0.9)
+def search(goal, aside=0.0):
+    noise = begun(4)
+    for k in COUNTED:
+        loss = (noise - goal).pow(2).sum()
+        loss.backward()
+        READ
+        noise = bounded(noise - 0.1 * slope)  # here
+    return noise
+search(0.5)
+"""
+
+    @pytest.mark.parametrize("level", [None, "lines", "exact"])
+    @pytest.mark.parametrize("counted", ["range(3)", "[3, 2, 1]"])
+    def test_what_a_loop_makes_anew_of_itself_was_made_there(self, counted, level):
+        source = self.SEARCHED.replace("COUNTED", counted).replace("READ", "slope = noise.grad.sign()")
+        with bs.watch(level=level) if level else nullcontext():
+            finding = explained(source)
+        assert finding.source == at(source)
+        assert finding.fix == (
+            "Make it a leaf, by asking for the gradient last: "
+            "noise = bounded(noise - 0.1 * slope).detach().requires_grad_()."
+        )
+
+    def test_what_failed_in_the_first_iteration_was_made_before_it(self):
+        source = self.SEARCHED.replace("COUNTED", "range(3)").replace("READ", "slope = noise.grad.sign()")
+        source = source.replace("  # here", "").replace("noise = begun(4)", "noise = begun(4) * 2  # here")
+        assert explained(source).source == at(source)
+
+    def test_what_was_left_out_in_the_first_iteration_proves_nothing(self):
+        source = self.SEARCHED.replace("COUNTED", "range(3)").replace("READ", "slope = aside = noise.grad.sign()")
+        source = source.replace("loss = (", "if k == 0: continue\n        loss = (")
+        source = source.replace("  # here", "").replace("noise = begun(4)", "noise = begun(4) * 2  # here")
+        assert explained(source).source == at(source)
+
+    def test_the_value_of_the_iteration_before_keeps_its_gradient(self):
+        source = """
+def run(w):
+    last = w
+    for k in range(3):
+        h = w * (k + 1)
+        (h * 2).sum().backward()
+        size = last.grad.norm()
+        last = h  # here
+run(torch.ones(3, requires_grad=True))
+"""
+        finding = explained(source)
+        assert finding.source == at(source)
+        assert finding.fix.startswith("Call last.retain_grad() right after it is computed")
 
 
 class TestWhatDoesNotRequireGrad:

@@ -1,11 +1,14 @@
 """BS203: which statement left a loss without a history, in programs as people write them."""
 
+import ast
+
 import pytest
 import torch
 from failures import at, evidence, explained
 from setups import CLASSIFIER as SETUP
 
 import backsight as bs
+from backsight.tracing import sites
 
 # The statement that cuts, what the title must name, and what the fix must.
 CUTS = {
@@ -41,7 +44,7 @@ class TestExpressionsThatCut:
         source = f"{SETUP}logits = model(x)\n{lines}\nloss.backward()\n"
         finding = explained(source)
         assert finding.code == "BS203"
-        assert finding.title == f"loss does not require grad: {named} cut it off from what is to be trained."
+        assert finding.title == f"loss does not require grad: {named} detached it from the graph."
         assert finding.source == at(source, named)
         assert fix in finding.fix
         assert finding.exact
@@ -90,7 +93,7 @@ loss.backward()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "out.argmax(dim=1) cut it off" in finding.title
+        assert "out.argmax(dim=1) detached it from the graph" in finding.title
         assert not finding.exact
 
     def test_a_module_of_the_users_that_cuts(self):
@@ -124,6 +127,34 @@ loss.backward()
         assert "losses.append(row.sum().item())\n    .item() returns a Python number" in evidence(finding)
         assert "put torch.stack(losses) in place of torch.tensor(losses)" in finding.fix
 
+    @pytest.mark.parametrize(
+        ("kept", "gathered", "joined"),
+        [
+            ("row.sum().item()", "torch.tensor([each for each in sums])", "torch.stack(sums)"),
+            (
+                "row.sum().item()",
+                "torch.tensor([2 * each for each in sums])",
+                "torch.stack([2 * each for each in sums])",
+            ),
+            ("row.sum()", "torch.tensor([k * each for k, each in enumerate(sums)])", None),
+            ("row.sum()", "torch.tensor([each for each in sums if each is not None])", None),
+        ],
+    )
+    def test_what_gathers_them_is_kept(self, kept, gathered, joined):
+        source = f"""{SETUP}
+def average(logits):
+    sums = []
+    for row in logits:
+        sums.append({kept})
+    return {gathered}.mean()
+
+loss = average(model(x))
+loss.backward()
+"""
+        joined = ast.unparse(ast.parse(joined or gathered.replace("torch.tensor", "torch.stack")))
+        fix = explained(source).fix
+        assert f"ut {joined} in place of {gathered}" in fix or f"Write {joined} there" in fix
+
     def test_in_a_method_of_the_model_that_has_returned(self):
         source = """
 from torch import nn
@@ -147,7 +178,7 @@ loss.backward()
         assert finding.source == at(source)
         assert "self.net(x).data" in finding.title
         assert not finding.exact
-        assert "(Read from the source text of forward(), which has returned.)" in finding.evidence
+        assert [each.certainty for each in finding.evidence] == ["read", "held"]
 
     def test_an_argument_is_not_taken_for_a_global_of_the_same_name(self):
         source = f"""{SETUP}
@@ -296,6 +327,23 @@ total.backward()
         assert finding.source == at(source)
         assert finding.exact
 
+    @pytest.mark.parametrize("cut", ["detach()", "data"])
+    def test_a_watch_that_knows_the_line_alone_names_the_operation(self, monkeypatch, cut):
+        known = sites.positions
+        monkeypatch.setattr(sites, "positions", lambda site: (known(site)[0], known(site)[0], -1, -1))  # Python 3.10
+        source = f"""{SETUP}
+class Metric:
+    def __call__(self, prediction, target):
+        return F.mse_loss(prediction.{cut}, target)
+
+metrics = {{"mse": Metric()}}
+loss = sum(metrics[name](model(x).sum(-1), labels.float()) for name in ["mse"])
+loss.backward()
+"""
+        with bs.watch(level="exact"):
+            finding = explained(source)
+        assert finding.fix.startswith(f"Use the values without .{cut} here; keep that for logging")
+
 
 class TestWhereTheCauseIsNotFound:
     def test_code_without_source(self):
@@ -333,7 +381,7 @@ with torch.no_grad(): next(steps)
 """
     finding = explained(source)
     assert finding.source == at(source, "with torch.no_grad()")
-    assert "stands inside" not in evidence(finding) and "Compute the loss outside of" in finding.fix
+    assert "is inside" not in evidence(finding) and "Compute the loss outside of" in finding.fix
 
 
 def test_a_function_that_fails_on_what_it_returned_before_is_looked_at_as_it_returned():

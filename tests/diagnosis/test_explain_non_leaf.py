@@ -18,7 +18,7 @@ def test_the_fix_is_the_same_statement_with_the_gradient_asked_for_last(statemen
     source = f"{statement}  # here\noptimizer = torch.optim.SGD([w], lr=0.1)\n"
     finding = explained(source)
     assert finding.code == "BS206"
-    assert finding.title == "w is the result of a computation, and an optimizer can train leaves only."
+    assert finding.title == "w is the result of a computation, and an optimizer can only train leaves."
     assert finding.source == at(source)
     assert finding.fix == f"Compute first, and ask for the gradient last: {REWRITTEN[statement]}."
     assert finding.exact

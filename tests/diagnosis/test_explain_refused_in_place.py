@@ -40,7 +40,7 @@ class TestLeaves:
             """
         finding = explained(source)
         assert finding.code == "BS205"
-        assert finding.title == "model.weight is a leaf that requires grad, and this statement changes it in place."
+        assert finding.title == "model.weight is a leaf that requires grad, and this statement modifies it in place."
         assert finding.source == at(source, update)
         assert "updates p by its gradient." in evidence(finding)
         assert finding.fix.startswith(f"Do not record the update: `with torch.no_grad(): {update}`.")
@@ -55,7 +55,7 @@ class TestLeaves:
                 {update}
             """
         finding = explained(source)
-        assert finding.title == "target.weight is a leaf that requires grad, and this statement changes it in place."
+        assert finding.title == "target.weight is a leaf that requires grad, and this statement modifies it in place."
         line = at(source, "# loop").partition(":")[2]
         assert finding.fix == (
             f"Do not record the update: put the loop of line {line} inside `with torch.no_grad():`. "
@@ -79,7 +79,7 @@ class TestLeaves:
             net.weight.mul_(net.bias)
             """
         )
-        assert "as a part of the computation" in evidence(finding)
+        assert "as part of the computation" in evidence(finding)
         assert finding.fix.startswith("Make a new tensor: new_weight = net.weight.mul(net.bias).")
 
     def test_an_update_is_known_by_what_its_step_was_computed_from(self):
@@ -145,7 +145,7 @@ class TestLeaves:
             Scaled()
             """
         finding = explained(source)
-        assert finding.title == "self.scale is a leaf that requires grad, and this statement changes it in place."
+        assert finding.title == "self.scale is a leaf that requires grad, and this statement modifies it in place."
         assert "self.scale = torch.nn.Parameter(torch.ones(3))\n    makes self.scale, a leaf" in evidence(finding)
         assert finding.fix == "Put line 5 inside `with torch.no_grad():`, as the functions of torch.nn.init do."
 
@@ -175,8 +175,8 @@ class TestLeaves:
 
     def test_a_view_of_a_leaf(self):
         finding = explained("w = torch.randn(3, 3, requires_grad=True)\nrow = w[0]\nrow *= 2\n")
-        assert finding.title == "w is a leaf that requires grad, and this statement changes part of it in place."
-        assert "changes row, a view of w, in place" in evidence(finding)
+        assert finding.title == "w is a leaf that requires grad, and this statement modifies part of it in place."
+        assert "modifies row, a view of w, in place" in evidence(finding)
         assert finding.fix.startswith("Make a new tensor: new_row = row * 2.")
 
     def test_a_module_that_works_in_place_is_given_a_leaf(self):
@@ -209,7 +209,7 @@ class TestLeaves:
 
     def test_without_source_nothing_is_guessed(self):
         finding = bs.explain(failing("w = torch.ones(3, requires_grad=True)\nw += 1\n", readable=False))
-        assert finding.title == "A leaf that requires grad was changed in place while autograd was recording."
+        assert finding.title == "A leaf that requires grad was modified in place while autograd was recording."
         assert finding.source == "train.py:2"
         assert not finding.exact
 
@@ -248,7 +248,7 @@ class TestOneOfSeveralViews:
     def test_the_call_is_named_as_the_text_has_it(self):
         finding = explained(VIEWS.format(change="a += 1"))
         assert finding.title == (
-            "a is one of several views that chunk made at once, and this statement changes it in place."
+            "a is one of several views that chunk made at once, and this statement modifies it in place."
         )
         assert "a, b = h.chunk(2, dim=1)\n    makes a: one of several views of the same tensor." in evidence(finding)
 
@@ -281,10 +281,10 @@ class TestOneOfSeveralViews:
             """
         finding = explained(source)
         assert finding.title == (
-            "row is one of the views that the loop takes of x, and this statement changes it in place."
+            "row is one of the views that the loop takes of x, and this statement modifies it in place."
         )
         assert finding.source == at(source, "row += 1")
-        assert "To assign row anew would not write into it." in finding.fix
+        assert "Assigning to row would not write into it." in finding.fix
 
     def test_the_whole_was_changed_and_the_view_is_used_after_that(self):
         source = """
@@ -297,7 +297,7 @@ class TestOneOfSeveralViews:
             """
         finding = explained(source)
         assert finding.code == "BS209"
-        assert finding.title == "a is one of several views of x, which was changed in place since they were made."
+        assert finding.title == "a is one of several views of x, which was modified in place since they were made."
         assert finding.source == at(source, "x += 1")
         assert finding.fix == "Take the views after the change; or write x = x + 1, which leaves them as they are."
 
@@ -313,7 +313,7 @@ class TestViewsMadeWithoutHistory:
             f(torch.randn(3, 4))
             """
         finding = explained(source)
-        assert finding.title.startswith("features is a view made under torch.no_grad(), and this statement changes it")
+        assert finding.title.startswith("features is a view made under torch.no_grad(), and this statement modifies it")
         assert finding.source == at(source, "features += bias")
         assert "makes features as a view, inside the block of line 3." in evidence(finding)
         assert "write features = features + bias, which makes a new tensor." in finding.fix
@@ -359,7 +359,7 @@ class TestViewsMadeWithoutHistory:
 def test_a_message_without_traceback_is_explained_too():
     error = failing(VIEWS.format(change="a += 1")).with_traceback(None)
     finding = bs.explain(error)
-    assert finding.title == "A view made by split was changed in place, which autograd cannot follow."
+    assert finding.title == "A view made by split was modified in place, which autograd cannot follow."
     assert not finding.exact
 
 

@@ -1,5 +1,6 @@
 """BS201: which variable joins a loss to a graph that was freed, in programs as people write them."""
 
+import contextlib
 import threading
 
 import pytest
@@ -112,7 +113,7 @@ class TestTwoLosses:
         )
         finding = explained(source)
         assert finding.title.startswith("d_loss.backward() has freed the part of the graph behind out, which g_loss")
-        assert finding.evidence[2] == (
+        assert str(finding.evidence[2]) == (
             "d_optimizer.step() in between trains only a part of what they share: each loss is for an optimizer of its "
             "own."
         )
@@ -305,3 +306,102 @@ class TestWhatAWatchKnowsToBeOld:
             """)
         assert finding.title.startswith("net.state carries the graph of one call into the next")
         assert finding.exact
+
+
+NUDGED = f"""{SETUP}
+class Nudge:
+    def __init__(self, held):
+        self.held = list(held)
+    def _push(self):
+        for w in self.held:
+            w.mul_(0.99)
+    @torch.no_grad()
+    def apply(self):
+        self._push()
+nudge = Nudge([*rnn.parameters(), *head.parameters()])
+def update(scores):
+    plain = scores.square().mean()
+    plain.backward()
+    nudge.apply()
+    moved = scores.abs().mean()
+    moved.backward()  # here
+def train():
+    out = head(rnn(x))
+    update(out)
+train()
+"""
+
+STEPPED = f"""{SETUP}
+adam = torch.optim.Adam([*rnn.parameters(), *head.parameters()])
+scores = head(rnn(x))
+plain = scores.square().mean()
+plain.backward()
+adam.step()
+again = scores.abs().mean()
+again.backward()  # here
+"""
+
+
+class TestWeightsThatChangedBetweenTwoLosses:
+    def test_the_second_needs_a_forward_pass_of_its_own(self):
+        with bs.watch(level="exact"):
+            finding = explained(NUDGED)
+        line, made = (at(NUDGED, text).partition(":")[2] for text in ("nudge.apply()", "out = head"))
+        assert finding.title.startswith("plain.backward() has freed the part of the graph behind scores, which moved")
+        assert f"{at(NUDGED, 'nudge.apply()')}  nudge.apply()\n    changes rnn." in evidence(finding)
+        assert f"in {at(NUDGED, 'w.mul_')}, w.mul_(0.99): the graph behind scores is that of the old weights." in (
+            evidence(finding)
+        )
+        assert finding.source == at(NUDGED, "moved = scores.abs")
+        assert finding.fix == (
+            f"Compute scores again below line {line}, nudge.apply(), as line {made} does, out = head(rnn(x)), and "
+            "compute moved from that. Adding the losses would backpropagate both through the old weights."
+        )
+
+    def test_so_it_does_where_data_is_changed_of_which_no_version_tells(self):
+        assert _watched(NUDGED.replace("w.mul_", "w.data.mul_")).fix.startswith("Compute scores again below line ")
+
+    def test_without_a_watch_it_is_only_said_to_be_possible(self):
+        line = at(NUDGED, "nudge.apply()").partition(":")[2]
+        assert explained(NUDGED).fix == (
+            f"Add the losses and call backward once: (plain + moved).backward(). If line {line}, nudge.apply(), "
+            "changes weights, do not add them but compute scores again below it."
+        )
+
+    @pytest.mark.parametrize("level", [None, "calls", "exact"])
+    def test_a_step_of_all_of_them_is_known_from_the_text_too(self, level):
+        with bs.watch(level=level) if level else contextlib.nullcontext():
+            finding = explained(STEPPED)
+        line = at(STEPPED, "adam.step()").partition(":")[2]
+        assert finding.fix.startswith(f"Compute scores again below line {line}, adam.step(), as line")
+        assert "Or, if one step is to follow both losses, add them, (plain + again).backward(), and" in finding.fix
+
+    def test_it_belongs_below_the_loop_that_changes_them(self):
+        source = f"""{SETUP}
+scores = head(rnn(x))
+plain, again = scores.square().mean(), scores.abs().mean()
+plain.backward()
+with torch.no_grad():
+    for p in rnn.parameters():
+        p.clamp_(-0.1, 0.1)
+        p.mul_(0.9)  # end
+again.backward()
+"""
+        finding = _watched(source)
+        assert finding.fix.startswith(f"Compute scores again below line {at(source, '# end').partition(':')[2]}, as ")
+        assert "computes again from scores." in str(finding.evidence[0])
+        assert f"{at(source, 'p.clamp_')}  p.clamp_(-0.1, 0.1)\n    changes rnn." in evidence(finding)
+
+    def test_what_is_counted_or_zeroed_in_between_is_no_change_of_weights(self):
+        source = NUDGED.replace("w.mul_(0.99)", "w.grad.zero_()")
+        for found in (explained(source), _watched(source)):
+            assert found.fix == "Add the losses and call backward once: (plain + moved).backward()."
+
+    def test_a_change_before_both_losses_does_not_count(self):
+        source = NUDGED.replace("    nudge.apply()\n", "").replace("    out =", "    nudge.apply()\n    out =")
+        assert _watched(source).fix == "Add the losses and call backward once: (plain + moved).backward()."
+
+
+def _watched(source):
+    with bs.watch(level="exact"):
+        return explained(source)

@@ -20,7 +20,7 @@ loss.backward()
         finding = explained(source)
         assert finding.source == at(source)
         assert "computed under torch.no_grad()" in finding.title
-        assert "uses model, which is to be trained." in evidence(finding)
+        assert "uses model, which should be trained." in evidence(finding)
         assert "backbone" not in evidence(finding)
         assert f"End the block before line {at(source, 'logits = model').split(':')[1]}" in finding.fix
         assert "`logits = model(features)` belongs after it" in finding.fix
@@ -147,4 +147,4 @@ except RuntimeError as error:
 
         (finding,) = failing(source, explain=bs.explain, Done=Done).args
         assert finding.source == at(source)
-        assert finding.title == "loss does not require grad: gradients are switched off in the whole program."
+        assert finding.title == "loss does not require grad: gradients are disabled in the whole program."

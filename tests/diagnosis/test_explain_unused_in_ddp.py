@@ -43,7 +43,7 @@ def said(tmp_path):
             "try:\n    runpy.run_path('train.py', run_name='__main__')\n"
             "except RuntimeError as error:\n    finding = backsight.explain(error)\n"
             "print(repr({name: getattr(finding, name) for name in ('code', 'title', 'source', 'fix', 'exact')}))\n"
-            "print('\\n'.join(finding.evidence))\n"
+            "print('\\n'.join(map(str, finding.evidence)))\n"
         )
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         environment.pop("TORCH_DISTRIBUTED_DEBUG", None)
@@ -67,7 +67,7 @@ for step in range(3):
 """
     found = said(source)
     assert found["code"] == "BS211"
-    assert found["title"].startswith("spare (4 parameters) got no gradient in the step before")
+    assert found["title"].startswith("spare (4 parameters) got no gradient in the previous step")
     assert found["source"] == at(source)
     assert "takes the result as extra, which loss is not computed from." in found["evidence"]
     assert at(source, "# used") in found["evidence"]
@@ -111,7 +111,7 @@ Trainer().fit()
     found = said(source)
     assert found["source"] == at(source)
     assert "decides whether self.spare takes part." in found["evidence"]
-    assert "find_unused_parameters=True is made for that" in found["fix"]
+    assert "use find_unused_parameters=True" in found["fix"]
 
 
 def test_with_the_search_for_unused_parameters_on():

@@ -1,4 +1,4 @@
-"""BS216, BS217, BS218: PyTorch's warnings about autograd, explained as they are given."""
+"""BS216, BS217, BS218, BS227: PyTorch's warnings about autograd, explained as they are given."""
 
 import io
 import sys
@@ -216,3 +216,41 @@ def test_without_a_stderr_nothing_is_printed_elsewhere(capsys, monkeypatch):
         run(RESULT)
     assert [finding.code for finding in explaining.findings] == ["BS216"]
     assert capsys.readouterr().out == ""
+
+
+CHECKPOINT = """
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+block = nn.Linear(3, 3)
+x = torch.ones(2, 3)
+"""
+
+
+class TestReentrantCheckpoints:
+    """BS227: none of the inputs requires grad."""
+
+    def test_the_call_is_told_with_its_fix(self):
+        findings, _ = told(CHECKPOINT + "checkpoint(block, x, use_reentrant=True)")
+        assert [each.code for each in findings] == ["BS227"]
+        assert findings[0].title.startswith("The 2 parameters of block get no gradient")
+        assert findings[0].fix == "checkpoint(block, x, use_reentrant=False)."
+        assert findings[0].severity == "warning"
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "with torch.no_grad():\n    checkpoint(block, x, use_reentrant=True)",
+            "@torch.no_grad()\ndef evaluate():\n    checkpoint(block, x, use_reentrant=True)\nevaluate()",
+            "block.requires_grad_(False)\ncheckpoint(block, x, use_reentrant=True)",
+        ],
+    )
+    def test_where_nothing_is_to_be_trained_nothing_is_lost(self, call):
+        findings, _ = told(CHECKPOINT + call)
+        assert [(each.code, each.severity) for each in findings] == [("BS227", "note")]
+        assert findings[0].fix.startswith("Nothing is lost")
+
+    def test_nothing_is_counted_of_a_function_that_may_use_any_part(self):
+        source = "checkpoint(lambda x: block(x), x, use_reentrant=True)"
+        findings, _ = told(CHECKPOINT + source)
+        assert findings[0].title.startswith("What runs in this checkpoint gets no gradient")
+        assert not findings[0].exact

@@ -1,6 +1,7 @@
 """What a watch makes exact: the same explanations, where the text alone could not have told."""
 
 import pytest
+from columns import needs_columns
 from failures import at, evidence, failing
 
 import backsight as bs
@@ -41,12 +42,12 @@ for _ in range(2):
         )
         assert finding.source == at(self.HELD)
         assert finding.exact
-        assert [line.partition("\n")[0] for line in finding.evidence] == [
+        assert [str(line).partition("\n")[0] for line in finding.evidence] == [
             'train.py:10  cache["codes"] = torch.tanh(model(x))  # here'.removesuffix("  # here"),
             "train.py:13  loss = head(encoded()).sum()",
             "train.py:14  loss.backward()",
         ]
-        assert finding.fix.startswith("Compute cache['codes'] anew in each iteration, inside the loop that uses it.")
+        assert finding.fix.startswith("Recompute cache['codes'] in each iteration, inside the loop that uses it.")
 
     def test_a_cache_for_each_stream_is_carried_by_its_element(self):
         source = f"""{SETUP}
@@ -79,7 +80,7 @@ for again in (False, True):
         regularize(h)
     head(h).sum().backward()
 """
-        assert f"{at(source)}  features.mean().backward()\n    freed that graph." in watched(source).evidence
+        assert f"{at(source)}  features.mean().backward()\n    freed that graph." in evidence(watched(source))
 
     @pytest.mark.parametrize(("condition", "loop"), [("again", "for again in (False, True):"), ("True", "if True:")])
     def test_what_the_same_pass_has_made_is_not_said_to_need_computing_in_each_iteration(self, condition, loop):
@@ -115,8 +116,8 @@ for _ in range(2):
         finding = watched(source)
         assert finding.source == at(source)
         assert finding.fix == (
-            "If memory is to hold the results of one step only, empty it after each step. If it is to keep older ones, "
-            "put them into it detached: memory.append(h.detach())."
+            "If memory should hold the results of one step only, empty it after each step. If it should keep older "
+            "ones, put them into it detached: memory.append(h.detach())."
         )
 
     def test_an_item_that_is_read_and_assigned(self):
@@ -174,7 +175,7 @@ loss_of(x).backward()
         finding = watched(source)
         assert finding.code == "BS202"
         assert finding.source == at(source)
-        assert "changes part in place, 5 times; clip was called at line 15." in evidence(finding)
+        assert "modifies part in place, 5 times; clip was called at line 15." in evidence(finding)
         assert finding.exact
 
     def test_by_way_of_a_librarys_function(self):
@@ -185,7 +186,7 @@ torch.nn.init.zeros_(head.weight)  # here
 loss.backward()
 """
         finding = watched(source)
-        assert finding.title == "head.weight was changed in place after a matrix product had saved it for backward."
+        assert finding.title == "head.weight was modified in place after a matrix product had saved it for backward."
         assert finding.source == at(source)
         assert finding.fix.startswith("Move line 9, torch.nn.init.zeros_(head.weight), below every backward()")
 
@@ -201,7 +202,8 @@ forward(x).sum().backward()
         assert (read.title, read.source, read.fix) == (seen.title, seen.source, seen.fix)
         assert not read.exact
         assert seen.exact
-        assert not any("Read from the source text" in line for line in seen.evidence)
+        assert [each.certainty for each in seen.evidence] == ["seen", "seen", "held"]
+        assert [each.certainty for each in read.evidence] == ["read", "read", "held"]
 
     @pytest.mark.parametrize(
         ("line", "name"),
@@ -224,10 +226,11 @@ forward(x).sum().backward()
 """
         finding = watched(source)
         assert finding.source == at(source)
-        assert finding.title.startswith(f"{name} was changed in place")
+        assert finding.title.startswith(f"{name} was modified in place")
 
 
 class TestNoGradient:
+    @needs_columns
     def test_a_cast_that_the_text_does_not_lead_to(self):
         source = f"""{SETUP}
 def look_up(x):
@@ -236,9 +239,7 @@ def look_up(x):
 look_up(x).sum().backward()
 """
         finding = watched(source)
-        assert finding.title == (
-            "look_up(x).sum() does not require grad: offset.long() cut it off from what is to be trained."
-        )
+        assert finding.title == ("look_up(x).sum() does not require grad: offset.long() detached it from the graph.")
         assert finding.source == at(source)
         assert finding.fix.startswith("Keep offset in floating point here; integers are for labels and indices.")
         assert finding.exact
@@ -260,6 +261,94 @@ loss.backward()
 """
         assert watched(source).source == at(source)
 
+    CALLED = f"""{SETUP}
+def encode(x):
+    return model(x)
+DECORATOR
+def score(x):
+    return encode(x).sum()  # scores
+losses = {{"score": score}}  # which the text does not lead to
+def evaluate():
+    with torch.no_grad():
+        return encode(x)
+evaluate()
+CALL
+(-loss).backward()
+"""
+
+    def test_the_decorator_of_a_caller_is_named(self):
+        source = self.CALLED.replace("DECORATOR", "@torch.no_grad()  # here").replace(
+            "CALL", 'loss = losses["score"](x)'
+        )
+        finding = watched(source)
+        assert finding.source == at(source)
+        assert finding.fix.startswith("Remove @torch.no_grad() from score; it belongs on what only evaluates.")
+        assert f"{at(source, '# scores')}  return encode(x).sum()\n    is inside the block." in evidence(finding)
+        assert finding.exact
+
+    def test_the_block_two_callers_up_is_named(self):
+        block = 'with torch.set_grad_enabled(False):  # here\n    loss = losses["score"](x)'
+        source = self.CALLED.replace("DECORATOR", "").replace("CALL", block)
+        finding = watched(source)
+        assert finding.source == at(source)
+        assert finding.fix.startswith(
+            'Compute `loss = losses["score"](x)` outside of that block, `with torch.set_grad_enabled(False)`, wherever '
+            "it should be trained."
+        )
+
+    def test_a_block_that_enables_them_ends_the_search(self):
+        calls = """
+def silent(x):
+    torch.set_grad_enabled(False)
+    out = encode(x)  # here
+    torch.set_grad_enabled(True)
+    return out
+with torch.no_grad():
+    with torch.enable_grad():
+        loss = silent(x).sum()
+"""
+        source = self.CALLED.replace("DECORATOR", "").replace("CALL", calls)
+        finding = watched(source)
+        assert "ran while gradients were disabled" in finding.title
+        assert "with torch.no_grad()" not in evidence(finding)
+
+    def test_a_lambda_is_not_within_the_block_in_which_it_stands(self):
+        calls = """
+with torch.no_grad():
+    late = lambda x: head(x)
+    late(x)
+def run():
+    with torch.no_grad():  # here
+        return late(x)
+loss = run().sum()
+"""
+        source = self.CALLED.replace("DECORATOR", "").replace("CALL", calls)
+        assert watched(source).source == at(source)
+
+    KEPT = f"""{SETUP}
+class Row:
+    def __init__(self, error, size):
+        self.error, self.size = error, size
+rows = []
+for k in range(3):
+    h = model(x)
+    rows.append(Row((h - k).pow(2).mean().item(), h.abs().mean().item()))  # here
+def column(name):
+    return GATHERED
+(column("error").sum() + column("size").sum()).backward()
+"""
+
+    @needs_columns
+    def test_every_number_of_a_statement_is_told_and_what_gathers_them_is_kept(self):
+        gathered = "torch.tensor([getattr(r, name) for r in rows])"
+        source = self.KEPT.replace("GATHERED", gathered)
+        finding = watched(source)
+        assert "(h - k).pow(2).mean().item() and h.abs().mean().item() detached it from the graph" in finding.title
+        assert finding.source == at(source)
+        assert finding.fix.startswith("Use (h - k).pow(2).mean() and h.abs().mean() without .item() here; ")
+        assert f"Put torch.stack([getattr(r, name) for r in rows]) in place of {gathered}." in finding.fix
+        assert finding.exact
+
 
 class TestCheckpoints:
     def test_the_operation_and_the_line_where_two_runs_part(self):
@@ -277,10 +366,10 @@ loss.backward()
 """
         finding = watched(source)
         assert (
-            "is where the two runs part, at tensor 1: the first saved float32 of shape 5×4, `result` of ExpBackward0; "
-            "the second saved float32 of shape 5×4."
+            "is where the two runs diverge at tensor 1: the first saved float32 of shape 5×4, `result` of "
+            "ExpBackward0; the second saved float32 of shape 5×4."
         ) not in evidence(finding)  # they are alike in shape: what can be told apart is what counts
-        assert "is where the two runs part" in evidence(finding)
+        assert "is where the two runs diverge" in evidence(finding)
 
 
 def test_a_watch_that_ended_before_is_not_asked():
@@ -291,6 +380,7 @@ def test_a_watch_that_ended_before_is_not_asked():
 
 
 class TestChangedByAModule:
+    @needs_columns
     def test_of_a_model_that_is_an_attribute_of_a_trainer(self):
         source = """
 from torch import nn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 import threading
@@ -34,7 +35,7 @@ class TestHolders:
             loss.backward()
             history.append(loss)
         found = held("history")
-        assert found.name.startswith("history[29] (local of TestHolders.test_the_losses")
+        assert re.match(r"history\[29\] \(local of (TestHolders\.)?test_the_losses", found.name)  # 3.11 tells the class
         assert (len(found.graphs), found.nodes, found.bytes) == (30, 30 * 6, 0)
         assert all(graph.freed and graph.op == "MeanBackward0" and graph.shape == () for graph in found.graphs)
         assert [graph.name.partition(" ")[0] for graph in found.graphs] == [f"history[{n}]" for n in range(29, -1, -1)]
@@ -248,7 +249,7 @@ def test_the_table_of_a_process() -> None:
         1 live graph, 61 operations, 64 KB kept for backward
         held by                               graphs   operations   pinned   newest result
         ────────────────────────────────────────────────────────────────────────────────────────
-        log['best'] (local of train), total        1           61    64 KB   ExpBackward0 64×256
+        total (local of train), log['best']        1           61    64 KB   ExpBackward0 64×256
         """
     ), ended.stderr
 

@@ -11,8 +11,11 @@ from failures import explained
 from rich.console import Console
 
 import backsight as bs
-from backsight.findings.located import Located
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Evidence, doubt
 from backsight.findings.printing.excerpt import excerpts
+from backsight.source import Place
+from backsight.tracing import Line
 
 CARRIED = """
     model = torch.nn.RNN(2, 2)
@@ -68,8 +71,8 @@ def rows(tmp_path, source: str, *story: tuple[int, int, str], at: int | None = N
     file = tmp_path / "made.py"
     file.write_text(source)
     lines = source.splitlines()
-    located = [Located(str(file), first, lines[first - 1].strip(), says, last) for first, last, says in story]
-    (excerpt,) = excerpts(located, f"made.py:{at}" if at else None)
+    told = [(Place(str(file), first, lines[first - 1].strip(), end=last), says) for first, last, says in story]
+    (excerpt,) = excerpts(told, f"made.py:{at}" if at else None)
     signs = {"culprit": "❱", "involved": "•", "context": " "}
     out = []
     for row in excerpt.rows:
@@ -86,14 +89,47 @@ class TestText:
         assert "\n".join(line.rstrip() for line in file.getvalue().splitlines()).startswith(PLAIN)
 
     def test_evidence_that_knows_its_place_is_text_all_the_same(self):
-        line = Located("/home/you/train.py", 41, "loss.backward()", "frees the graph.")
-        assert line == "train.py:41  loss.backward()\n    frees the graph."
-        assert f"{line}".splitlines()[0] == "train.py:41  loss.backward()"
+        line = Evidence("frees the graph.", Place("/home/you/train.py", 41, "loss.backward()"))
+        assert str(line) == "train.py:41  loss.backward()\n    frees the graph."
+        assert str(Evidence("It was freed.")) == "It was freed."
 
     def test_and_survives_a_copy_and_a_pickle(self):
-        line = Located("train.py", 41, "f(\na)", "is a call.", end=42)
+        line = Evidence("is a call.", Place("train.py", 41, "f(\na)", end=42), "read")
         for other in (copy.deepcopy(line), pickle.loads(pickle.dumps(line))):
-            assert (type(other), other, vars(other)) == (Located, line, vars(line))
+            assert (other, other.place.last, other.certainty) == (line, 42, "read")
+
+
+HERE, THERE = Place("train.py", 4, "counts += 1"), Place("train.py", 9, "loss.backward()")
+
+
+class TestDoubt:
+    """What was only read is said once, by whoever shows the finding, and by nobody where nothing was."""
+
+    def finding(self, *evidence: Evidence | str) -> bs.Finding:
+        return bs.Finding("BS1", "error", "Something.", evidence, "Do it.", exact=False)
+
+    def test_names_the_lines_where_others_are_certain(self):
+        said = self.finding(Evidence("counts.", HERE, "read"), Evidence("fails.", THERE))
+        for text in (str(said), on_terminal(said), said._repr_html_()):
+            assert text.count("(Read from the source text: line 4.)") == 1
+
+    def test_says_it_of_all_where_all_is_read(self):
+        said = self.finding(Evidence("counts.", HERE, "read"), "It fails.")
+        assert str(said).count("(Read from the source text.)") == 1
+
+    def test_names_the_files_where_there_are_several(self):
+        other = Place("/home/you/model.py", 2, "x += 1")
+        told = (Evidence("counts.", HERE, "read"), Evidence("adds.", other, "read"), Evidence("fails.", THERE))
+        assert doubt(told) == "(Read from the source text: train.py:4 and model.py:2.)"
+
+    def test_is_silent_about_what_was_seen_and_what_is_proven(self):
+        said = self.finding(Evidence("counts.", HERE, "seen"), Evidence("fails.", THERE, "held"), "It fails.")
+        assert "Read from" not in f"{said}{on_terminal(said)}{said._repr_html_()}"
+
+    def test_a_line_that_a_watch_has_noted_was_seen(self):
+        line = Line("train.py", 4, 4, "step", text="counts += 1")
+        assert shown(line, "counts.").certainty == shown(line.place, "counts.").certainty == "seen"
+        assert (shown(HERE, "counts.").certainty, shown(line, "counts.", "read").certainty) == ("held", "read")
 
 
 class TestTerminal:
@@ -162,11 +198,11 @@ class TestExcerpts:
 
     def test_a_file_that_was_edited_since_shows_the_statement_alone(self, tmp_path):
         (tmp_path / "made.py").write_text("something\nelse\n")
-        (excerpt,) = excerpts([Located(str(tmp_path / "made.py"), 2, "loss.backward()", "ran.")], None)
+        (excerpt,) = excerpts([(Place(str(tmp_path / "made.py"), 2, "loss.backward()"), "ran.")], None)
         assert [(row.number, row.text) for row in excerpt.rows] == [(2, "loss.backward()")]
 
     def test_a_file_that_is_gone_likewise(self):
-        (excerpt,) = excerpts([Located("gone.py", 7, "loss.backward()", "ran.")], "gone.py:7")
+        (excerpt,) = excerpts([(Place("gone.py", 7, "loss.backward()"), "ran.")], "gone.py:7")
         assert [(row.number, row.text, row.part) for row in excerpt.rows] == [(7, "loss.backward()", "culprit")]
 
     def test_control_characters_do_not_reach_the_terminal(self, tmp_path):
@@ -187,7 +223,7 @@ class TestHtml:
 
     def test_nothing_of_the_users_becomes_a_tag(self):
         nasty = "<script>alert(1)</script>"
-        where = Located(f"{nasty}.py", 1, nasty, nasty)
+        where = Evidence(nasty, Place(f"{nasty}.py", 1, nasty))
         html = bs.Finding("BS1", "error", nasty, (where, nasty), nasty, nasty)._repr_html_()
         assert "<script" not in html and html.count("&lt;script&gt;") >= 6
 
@@ -199,12 +235,12 @@ class TestHtml:
 class TestData:
     def test_has_every_field_and_where_it_is(self, finding):
         data = json.loads(json.dumps(finding.to_dict()))
-        assert list(data) == ["code", "severity", "title", "fix", "cure", "exact", "source", "evidence"]
+        assert list(data) == ["code", "severity", "title", "fix", "cure", "exact", "since", "source", "evidence"]
         assert data["source"].pop("file").endswith("/train.py")
         assert data["source"] == {"text": "train.py:6", "line": 6, "end_line": 6}
         assert data["evidence"][1]["says"].startswith("backpropagates through this iteration")
         assert (data["evidence"][1]["line"], data["evidence"][1]["code"]) == (8, "loss.backward()")
-        assert set(data["evidence"][-1]) == {"text"}
+        assert set(data["evidence"][-1]) == {"text", "certainty"}
 
     def test_a_source_that_no_evidence_tells_has_its_text_only(self):
         data = bs.Finding("BS1", "note", "Something.", source="other.py:3").to_dict()
@@ -237,7 +273,7 @@ def test_every_colour_of_the_html_can_be_read_on_what_it_stands_on(theme):
 
 
 def test_text_stays_together_and_code_stands_apart():
-    where = Located("gone.py", 2, "loss.backward()", "frees it.")
+    where = Evidence("frees it.", Place("gone.py", 2, "loss.backward()"))
     finding = bs.Finding("BS1", "note", "Something.", ("One.", "Two.", where, "Three.", "Four."), "Do it.", "gone.py:2")
     assert on_terminal(finding).splitlines() == [
         "note BS1  Something.",

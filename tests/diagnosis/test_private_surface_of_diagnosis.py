@@ -168,3 +168,11 @@ def test_warnings_go_through_showwarning():
         (torch.ones(3, requires_grad=True) * 2).grad
     assert len(shown) == 1
     assert shown[0].startswith("The .grad attribute of a Tensor that is not a leaf")
+
+
+def test_vmap_stands_between_its_caller_and_the_function_that_it_maps():
+    def mapped(x):
+        raise ValueError
+
+    found = [level.frame.f_code for level in levels(lambda: torch.vmap(mapped)(torch.ones(3)))]
+    assert 0 < found.index(_torch.VMAP) < found.index(mapped.__code__)

@@ -11,6 +11,8 @@ from recorded import EVERYTHING, batch, layers, train
 from torch import nn
 
 import backsight as bs
+from backsight.diagnosis.recordings.architecture import Architecture
+from backsight.diagnosis.recordings.recording import Recording
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +66,43 @@ class TestVanishing:
         finding = one(train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=1e-6)), "BS302")
         assert finding.title.startswith("Activations vanish through 11 layers: a factor of 0.")
         assert finding.evidence[1] == "The last layers hardly see the data."
+
+    def test_the_fix_of_plain_layers_is_what_they_lack(self, tmp_path: Path) -> None:
+        model = layers(10, nn.Sigmoid)
+        finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS302")
+        assert finding.fix == (
+            "Use ReLU or GELU instead of Sigmoid; or initialize weights for the activation "
+            "(torch.nn.init.kaiming_normal_) and add normalization layers; or add residual connections."
+        )
+
+    def test_a_model_with_normalization_and_residuals_is_not_told_to_add_them(self, tmp_path: Path) -> None:
+        class Block(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.linear, self.norm = nn.Linear(32, 32), nn.LayerNorm(32)
+                self.linear.bias.data = torch.tensor([2.0, -2.0] * 16)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                normal: torch.Tensor = self.norm(0.2 * x + self.linear(x).tanh())
+                return normal
+
+        model = nn.Sequential(nn.Linear(8, 32), *(Block() for _ in range(24)), nn.Linear(32, 1))
+        finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS302")
+        assert finding.fix == (
+            "Normalize what goes into each block instead of what comes out of it, or warm up the learning rate."
+        )
+
+    @pytest.mark.parametrize("first", [False, True])
+    def test_the_blocks_of_a_transformer_are_known(self, tmp_path: Path, first: bool) -> None:
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=first)
+        model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with bs.record(model, optimizer, tmp_path / "run"):
+            model(torch.randn(2, 5, 16)).square().mean().backward()
+            optimizer.step()
+        recording = Recording(bs.open_run(tmp_path / "run"))
+        found = Architecture.of(recording, [(tensor.name, 0.0, 0) for tensor in recording.kinds["grad"]])
+        assert found == Architecture((), 8, normalizes_after=not first, has_norm_first=not first, residual=True)
 
     def test_residual_connections_are_in_order(self, tmp_path: Path) -> None:
         class Block(nn.Module):

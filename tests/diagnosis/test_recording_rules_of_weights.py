@@ -28,7 +28,7 @@ class TestNeverMoves:
         assert (finding.severity, finding.title) == ("warning", "2 of 4 weights get gradients and never move.")
         assert finding.evidence[0] == "2.weight and 2.bias: bit-identical in 20 steps."
         assert finding.evidence[1].startswith("Norm of the gradient of 2.weight, median of these steps: ")
-        assert finding.evidence[2] == "The optimizer has no state for them, so it probably does not hold them."
+        assert finding.evidence[2] == "The optimizer has no state for them, as for what it does not hold."
         assert finding.fix == "Put them into the optimizer, or freeze them with requires_grad_(False)."
 
     def test_a_learning_rate_of_zero_is_told_from_that(self, tmp_path: Path) -> None:

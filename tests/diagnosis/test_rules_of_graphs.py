@@ -16,7 +16,7 @@ INPLACE_FIX = (
     "it, call step() after the last backward() that needs the old weights."
 )
 TWICE_FIX = (
-    "Compute the loss anew for each backward(). What is carried from step to step must be cut: hidden = "
+    "Recompute the loss for each backward(). What is carried from step to step must be detached: hidden = "
     "hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward()."
 )
 ORIGIN_FIX = (
@@ -34,7 +34,7 @@ class TestModifiedSaved:
         finding = one(bs.audit(loss), "BS104")
         assert (finding.severity, finding.title) == (
             "error",
-            "hidden was changed in place after ExpBackward0 had saved it: backward will raise.",
+            "hidden was modified in place after ExpBackward0 had saved it: backward will raise.",
         )
         assert finding.evidence == (
             "ExpBackward0 saved it as `result` (shape 3×8) at version 0; it is at version 1 now: 1 change since.",
@@ -52,7 +52,7 @@ class TestModifiedSaved:
         optimizer.step()
         finding = one(bs.audit(loss), "BS104")
         assert finding.title == (
-            "model.2.weight was changed in place after AddmmBackward0 had saved it: backward will raise."
+            "model.2.weight was modified in place after AddmmBackward0 had saved it: backward will raise."
         )
         assert finding.evidence[0].endswith("2 changes since.")
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -80,7 +80,7 @@ class TestModifiedSaved:
         weight, x = torch.ones(3, requires_grad=True), torch.ones(3)
         loss = (weight * x).sum() + (weight.sin() * x).sum()
         x.add_(1)
-        assert one(bs.audit(loss), "BS104").title.startswith("x was changed in place after MulBackward0")
+        assert one(bs.audit(loss), "BS104").title.startswith("x was modified in place after MulBackward0")
 
     def test_a_batch_norm_that_runs_twice_is_in_order(self) -> None:
         model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
@@ -102,7 +102,7 @@ class TestModifiedSaved:
 
         model = Scaled()
         loss = model(torch.randn(3, 4)).mean()
-        assert one(bs.audit(loss), "BS104").title.startswith("model.scale was changed in place after MulBackward0")
+        assert one(bs.audit(loss), "BS104").title.startswith("model.scale was modified in place after MulBackward0")
 
 
 class TestFreedGraph:
@@ -255,3 +255,35 @@ class TestNonFinite:
         weight = torch.ones(3, dtype=dtype, requires_grad=True)
         assert not bs.audit((weight * weight).sum()).findings
         assert codes(bs.audit((weight * weight / 0 * weight).sum())) == ["BS108"]
+
+
+class TestSoftmaxOverTheBatch:
+    """BS136, by what the graph has saved alone: no watch, no lines."""
+
+    def pooled(self, dim: int, rows: int = 16) -> torch.Tensor:
+        score, out = nn.Linear(8, 1), nn.Linear(8, 3)
+        words = torch.randn(rows, 20, 8)
+        weights = torch.softmax(score(words).squeeze(-1), dim)
+        return F.cross_entropy(out((weights.unsqueeze(-1) * words).sum(1)), torch.zeros(rows, dtype=torch.long))
+
+    def test_weights_of_sums_by_sample_that_compete_across_samples(self) -> None:
+        finding = one(bs.audit(self.pooled(0)), "BS136")
+        assert (finding.severity, finding.title) == ("warning", "softmax is taken over the 16 samples of the batch.")
+
+    def test_weights_of_each_sample(self) -> None:
+        assert "BS136" not in codes(bs.audit(self.pooled(1)))
+
+    def test_a_batch_as_large_as_the_sequence_is_long_tells_nothing(self) -> None:
+        assert "BS136" not in codes(bs.audit(self.pooled(0, rows=20)))
+
+    def test_log_probabilities_that_a_loss_takes_by_row(self) -> None:
+        logits, target = nn.Linear(4, 3)(torch.randn(8, 4)), torch.zeros(8, dtype=torch.long)
+        assert "BS136" in codes(bs.audit(F.nll_loss(F.log_softmax(logits, 0), target)))
+        assert "BS136" not in codes(bs.audit(F.nll_loss(F.log_softmax(logits, 1), target)))
+        assert "BS136" not in codes(bs.audit(-F.log_softmax(logits @ torch.randn(3, 8), 0).diagonal().mean()))
+
+    def test_the_one_output_of_a_layer(self) -> None:
+        finding = one(bs.audit(F.softmax(nn.Linear(4, 1)(torch.randn(8, 4)), 1).square().mean()), "BS136")
+        assert (
+            finding.title == "softmax is taken over a dimension that has one entry: its result does not depend on it."
+        )

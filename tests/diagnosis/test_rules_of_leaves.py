@@ -8,6 +8,8 @@ from audits import codes, mlp, of, one
 from torch import nn
 
 import backsight as bs
+from backsight.findings import Finding
+from backsight.findings.evidence import evidence_of
 
 
 class TestLeafWithoutOptimizer:
@@ -20,12 +22,50 @@ class TestLeafWithoutOptimizer:
             "warning",
             "delta requires a gradient, but no optimizer will update it.",
         )
-        assert finding.evidence == (
-            "It is a leaf of this loss (shape 1), reached by 1 edge, and not among the parameters of optimizer.",
+        assert finding.evidence[0] == (
+            "It is a leaf of this loss (shape 1), reached by 1 edge, and not among the parameters of optimizer."
         )
-        assert finding.fix == (
-            "Add it to optimizer if it is to be learnt, or disable its gradient with requires_grad_(False)."
+        assert finding.fix.endswith(" if you want to train it, or disable its gradient with requires_grad_(False).")
+        del optimizer
+
+    def test_where_it_and_the_optimizer_are_made_is_shown_and_what_to_write(self) -> None:
+        model = mlp()
+        delta = torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-1)
+        finding = one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101")
+        leaf, made = [each for each in map(evidence_of, finding.evidence) if each.place is not None]
+        assert (leaf.place.text, leaf.text) == (
+            "delta = torch.zeros(1, requires_grad=True)",
+            "assigns delta, which requires a gradient.",
         )
+        assert (made.text, str(made.place)) == ("leaves out delta.", finding.source)
+        assert finding.fix.startswith("Write optimizer = torch.optim.SGD([*model.parameters(), delta], lr=1e-1) if you")
+        del optimizer
+
+    def test_a_list_of_parameters_gets_one_more(self) -> None:
+        model = mlp()
+        scale = torch.ones(1, requires_grad=True)
+        delta = torch.zeros(1, requires_grad=True)
+        optimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)
+        finding = one(bs.audit((model(torch.randn(3, 4)) * scale + delta).mean()), "BS101")
+        assert "Write optimizer = torch.optim.SGD([*model.parameters(), scale, delta], lr=0.1) if you" in finding.fix
+        del optimizer
+
+    def test_a_name_that_an_argument_or_a_second_statement_may_have_given_is_not_shown(self) -> None:
+        model = mlp()
+
+        def audited(delta: torch.Tensor | None = None) -> Finding:
+            if delta is None:
+                delta = torch.zeros(1, requires_grad=True)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            finding = one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101")
+            del optimizer
+            return finding
+
+        assert audited(torch.zeros(1, requires_grad=True)).source is None
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        delta = torch.zeros(1, requires_grad=True)  # too late to be given to it
+        assert one(bs.audit((model(torch.randn(3, 4)) + delta).mean()), "BS101").source is None
         del optimizer
 
     def test_modules_in_a_plain_list_are_to_be_registered(self) -> None:
@@ -45,6 +85,18 @@ class TestLeafWithoutOptimizer:
             "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: of a plain list or dict, "
             "net.parameters() does not see what is inside."
         )
+        del optimizer
+
+    @pytest.mark.parametrize("of_program", [False, True], ids=["library", "program"])
+    def test_a_buffer_is_the_affair_of_the_library_whose_module_holds_it(self, of_program: bool) -> None:
+        class Quantizer(nn.Module):
+            pass
+
+        quantizer, model = Quantizer() if of_program else nn.Identity(), mlp()
+        quantizer.register_buffer("zero", torch.zeros((), requires_grad=True))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = quantizer.zero + model(torch.randn(3, 4)).mean()
+        assert codes(bs.audit(loss)) == (["BS101"] if of_program else [])
         del optimizer
 
     def test_a_leaf_in_a_group_of_its_own_is_in_order(self) -> None:
@@ -93,8 +145,8 @@ class TestLeafWithoutOptimizer:
         assert finding.severity == "note"
         assert finding.evidence[1] == "Only image is optimised here, and no parameter of model."
         assert finding.fix == (
-            "Nothing to do if model is to stay as it is: requires_grad_(False) on it saves the time and memory for its "
-            "gradients."
+            "Nothing to do if model should stay as it is: requires_grad_(False) on it saves the time and memory for "
+            "its gradients."
         )
         del optimizer
 
@@ -112,7 +164,7 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.severity == "warning"
         assert finding.fix == (
-            "Make optimizer after the last module is replaced: it holds 2 parameters that nothing else holds any more, "
+            "Make optimizer after the last module is replaced: it holds 2 parameters that nothing else holds anymore, "
             "and not these."
         )
         del optimizer
@@ -188,14 +240,13 @@ class TestOverwrittenLeaf:
         delta = delta / 2
         finding = one(bs.audit((model(torch.randn(3, 4)) * delta).mean()), "BS107")
         assert (finding.severity, finding.exact) == ("warning", False)
-        assert finding.title == "delta (overwritten) is a leaf that no variable holds any more."
-        assert finding.evidence[0].startswith("It is an operand of `delta = delta / 2`, ")
-        assert finding.evidence[1:] == (
-            "Its gradient cannot be read any more, and no optimizer updates it.",
-            "(Which variable held it is an inference from the graph and the source.)",
-        )
+        assert finding.title == "delta (overwritten) is a leaf that no variable holds anymore."
+        assert finding.evidence[0].place.text == "delta = delta / 2"
+        assert finding.evidence[0].text == "replaces delta, the leaf, with a result computed from it."
+        assert finding.evidence[0].certainty == "read" and finding.source == str(finding.evidence[0].place)
+        assert finding.evidence[1:] == ("Its gradient cannot be read anymore, and no optimizer updates it.",)
         assert finding.fix == (
-            "Give the result another name and keep the leaf's, computing the result anew in each step."
+            "Give the result another name and keep the leaf's, and recompute the result in each step."
         )
         del optimizer
 
@@ -204,7 +255,7 @@ class TestOverwrittenLeaf:
         optimizer = torch.optim.SGD([delta], lr=0.1)
         delta = delta + 1
         assert one(bs.audit(delta.mean()), "BS107").evidence[1] == (
-            "Its gradient cannot be read any more, and optimizer still updates it, unseen."
+            "Its gradient cannot be read anymore, and optimizer still updates it, unseen."
         )
         del optimizer
 

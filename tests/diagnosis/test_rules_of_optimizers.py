@@ -51,15 +51,15 @@ class TestParameterNotReached:
         finding = one(bs.audit(model(torch.randn(2, 4))), "BS102")
         assert (finding.severity, finding.title) == (
             "warning",
-            "optimizer holds parameters that are cut off from this loss.",
+            "optimizer holds parameters that are detached from this loss.",
         )
         assert finding.evidence == (
             "No path leads from the loss to model.right.weight and model.right.bias: 2 of its 4 trainable parameters.",
-            "Their result ends at `F.normalize(self.right(x)).detach()`: detach cuts the tensor off from the graph "
-            "that made it.",
+            "Their result ends at `F.normalize(self.right(x)).detach()`: detach returns a tensor that is "
+            "detached from the graph.",
         )
         assert finding.fix == (
-            "Remove .detach() if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+            "Remove .detach() if they should learn from this loss; else freeze them with requires_grad_(False) and "
             "leave them out of the optimizer."
         )
         line = Towers.forward.__code__.co_firstlineno + 2
@@ -163,12 +163,12 @@ class TestTheGivenOptimizerIsNotReached:
         finding = one(report, "BS102")
         assert (finding.severity, finding.title) == (
             "warning",
-            "optimizer holds parameters that are cut off from this loss.",
+            "optimizer holds parameters that are detached from this loss.",
         )
         assert finding.evidence == (
             "No path leads from the loss to generator.weight and generator.bias: 2 of its 2 trainable parameters.",
-            "Their result ends at `generator(torch.randn(3, 2)).detach()`: detach cuts the tensor off from the graph "
-            "that made it.",
+            "Their result ends at `generator(torch.randn(3, 2)).detach()`: detach returns a tensor that is "
+            "detached from the graph.",
         )
         assert not bs.audit(critic(fake).mean(), optimizer={"optimizer": optimizer, "other": other}).findings
 

@@ -149,7 +149,7 @@ class TestGraphGrows:
             "4, 8, 12 operations in the last three audits here; 8 of the 12 were in the graph of the step before "
             "already."
         )
-        assert finding.evidence[1].endswith(
+        assert str(finding.evidence[1]).endswith(
             "  total = total + model(x).mean()\n    adds model(x).mean() with the graph behind it."
         )
         # not total + model(x).mean().item(): a backward is run on the sum itself

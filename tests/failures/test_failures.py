@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from functools import cache
 
 import pytest
 import torch
 from accept import accepted, difference, text_of
+from columns import COLUMNS
 from running import Told, told
 from scripts import Script, scripts
+
+from backsight.findings.evidence import evidence_of
 
 SCRIPTS = scripts()
 
@@ -24,8 +26,8 @@ MISSED = frozenset(
         "modified/inplace_factory",
         "modified/inplace_relu_config",
         "modified/lambda_dropout",
-        "modified/momentum_queue",
         "modified/reload_between",
+        "modified/scaling_pre_hook",
         "modified/swa_update",
         "modified/target_network",
         "modified/two_players",
@@ -38,23 +40,38 @@ MISSED = frozenset(
         "scalar/elbo_sum_over_latents",
         "scalar/lambda_loss",
         "second_backward/advantage_in_methods",
+        "second_backward/cache_of_keys",
+        "second_backward/cached_parametrization",
         "second_backward/cached_property_basis",
-        "second_backward/cached_table",
         "second_backward/dataset_with_encoder",
         "second_backward/generator_of_batches",
-        "second_backward/key_value_cache",
         "second_backward/logging_then_backward",
-        "second_backward/memory_bank",
         "second_backward/meta_scale",
-        "second_backward/never_emptied",
         "second_backward/notebook_cells",
         "second_backward/partial_anchor",
         "second_backward/prediction_outside_closure",
-        "second_backward/smoothed_norms",
+        "second_backward/rollout_in_an_object",
         "second_backward/state_in_dict",
     }
 )
 """The scripts whose cause is not found after the fact, without a watch. This list only ever gets shorter."""
+
+
+NEED_COLUMNS = frozenset(
+    {
+        "modified/dropout_from_config",
+        "modified/inplace_factory",
+        "modified/inplace_relu_config",
+        "modified/lambda_dropout",
+        "modified/scaling_pre_hook",
+        "no_grad/int_cast_index",
+        "no_grad/second_of_max",
+        "no_grad/sign_comparison",
+        "no_grad/wrapped_metric",
+        "second_backward/cache_of_keys",
+    }
+)
+"""The scripts whose cause a watch names by an expression in its line, which Python 3.10 does not tell."""
 
 
 def named(script: Script) -> str:
@@ -66,7 +83,7 @@ def script(request: pytest.FixtureRequest) -> Script:
     return request.param
 
 
-PINNED = torch.__version__.startswith("2.13.") and sys.version_info >= (3, 11)
+PINNED = torch.__version__.startswith("2.13.") and COLUMNS
 """Whether texts were accepted with this PyTorch; others make other nodes, and an older Python has no columns."""
 
 once = cache(told)
@@ -81,6 +98,9 @@ def told_of(script: Script, watched: bool) -> Told:
 
 def test_under_an_exact_watch_the_cause_is_found(script: Script) -> None:
     found = told_of(script, watched=True)
+    if not COLUMNS and script.name in NEED_COLUMNS:
+        assert found.finding is not None and found.finding.code == script.head["code"]
+        pytest.skip("Python 3.10 knows the line of an instruction, and not where in it")
     assert found.missing == [], str(found.finding)
     assert found.finding is not None
     assert found.finding.exact, str(found.finding)
@@ -102,6 +122,14 @@ def test_after_the_fact_it_is_found_too_unless_it_is_known_to_be_missed(script: 
 def test_what_is_said_is_what_was_accepted(script: Script, watched: bool) -> None:
     changed = difference(accepted(script, watched), text_of(told_of(script, watched)), script.name)
     assert not changed, f"{changed}\n\nIf this is better, `make accept` and read the differences."
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=named)
+@pytest.mark.parametrize("watched", [False, True], ids=["after the fact", "under watch"])
+def test_what_is_exact_rests_on_nothing_that_was_only_read(script: Script, watched: bool) -> None:
+    finding = told_of(script, watched).finding
+    if finding is not None and finding.exact:
+        assert "read" not in {evidence_of(each).certainty for each in finding.evidence}
 
 
 def points_at_the_failure(found: Told) -> bool:

@@ -73,6 +73,55 @@ trainer = Trainer()
 for step in range(40):
     trainer.step(*batch())
 """,
+    "BS115 zeroed by a callback": """
+class Clean:
+    def before_update(self, trainer):
+        trainer.opt.zero_grad()  #!
+
+class Trainer:
+    def __init__(self, model, callbacks):
+        self.model, self.callbacks = model, callbacks
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(self, x, y):
+        loss = F.mse_loss(self.model(x), y)
+        loss.backward()
+        for each in self.callbacks:
+            each.before_update(self)
+        self.opt.step()
+
+trainer = Trainer(net(), [Clean()])
+for step in range(40):
+    trainer.step(*batch())
+""",
+    "BS115 a head that is replaced, beside another optimizer of nearly that name": """
+def warm_up(model):
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(4):
+        x, y = batch()
+        opt.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        opt.step()
+
+class Tuner:
+    def __init__(self, model):
+        self.model = model
+        model[:2].requires_grad_(False)
+        self.opt = torch.optim.Adam(model[2].parameters(), lr=0.01)  #!
+
+    def step(self, x, y):
+        loss = F.mse_loss(self.model(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+model = net()
+warm_up(model)
+tuner = Tuner(model)
+model[2] = nn.Linear(model[2].in_features, 1)
+for step in range(40):
+    tuner.step(*batch())
+""",
     "BS115 an actor whose loss is made of numbers": """
 actor, critic = net(4, 2), net(4, 1)
 actor_optimizer = torch.optim.Adam(actor.parameters(), lr=0.01)
@@ -353,6 +402,294 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS121 the teacher's logits in the place of the student's": """
+student, teacher = net(outputs=3), net(outputs=3).requires_grad_(False)
+
+
+def distilled(logits, teacher_logits, y, alpha=0.7):
+    target = F.softmax(teacher_logits / 2, dim=1)
+    soft = -(target * F.log_softmax(teacher_logits / 2, dim=1)).sum(1).mean() * 4
+    hard = F.cross_entropy(logits, y)
+    return alpha * soft + (1 - alpha) * hard  #!
+
+
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.randint(3, (16,))
+    loss = distilled(student(x), teacher(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS130 a ReLU after the last layer": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.ReLU())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS130 a sigmoid for targets that are standardised": """
+class Regressor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net()
+
+    def forward(self, x):
+        return torch.sigmoid(self.body(x)).squeeze(1)  #!
+
+
+model = Regressor()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    y = x.sum(1)
+    loss = (model(x) - y).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS131 raw inputs in a tanh": """
+model = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(1013 + 20 * x), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS131 weights that begin large": """
+model = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+for each in model:
+    if isinstance(each, nn.Linear):
+        nn.init.normal_(each.weight, std=1.5)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch(64)
+    loss = F.mse_loss(model(4 * x), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS132 the advantage has its graph": """
+actor, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.01)
+for step in range(40):
+    x, returns = batch()
+    policy = torch.distributions.Categorical(logits=actor(x))
+    action = policy.sample()
+    advantage = returns.squeeze(1) - critic(x).squeeze(1)
+    policy_loss = -(policy.log_prob(action) * advantage).mean()  #!
+    loss = policy_loss + 0.5 * advantage.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS133 an adapter that is frozen by its name": """
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base, self.down, self.up = nn.Linear(4, 4), nn.Linear(4, 2, bias=False), nn.Linear(2, 4, bias=False)
+        self.head = nn.Linear(4, 1)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.base(x) + self.up(self.down(x))))
+
+
+model = Adapted()
+for name, parameter in model.named_parameters():
+    parameter.requires_grad = "lora" in name or "head" in name  #!
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 copies of a parameter in the place of parameters": """
+class Rescale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        zeros = nn.Parameter(torch.zeros(4))
+        self.shift = zeros.clone()  #!
+        self.log_scale = zeros.clone()
+
+    def forward(self, x):
+        return (x - self.shift) * torch.exp(-self.log_scale)
+
+
+model = nn.Sequential(Rescale(), nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(120):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 a mean over neighbours by NumPy, in each layer": """
+import numpy as np
+
+
+class Mean:
+    def __init__(self, n):
+        self.neighbours = np.arange(n)[::-1].copy()
+
+    def __call__(self, messages):
+        values = messages.detach().numpy()[self.neighbours]  #!
+        return torch.from_numpy(values / np.float32(2))
+
+
+class Layer(nn.Module):
+    def __init__(self, inputs, outputs, mean):
+        super().__init__()
+        self.message, self.update, self.mean = nn.Linear(inputs, outputs), nn.Linear(outputs, outputs), mean
+
+    def forward(self, x):
+        return self.update(self.mean(self.message(x)))
+
+
+mean = Mean(16)
+model = nn.Sequential(Layer(4, 8, mean), nn.ReLU(), Layer(8, 1, mean))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS108 the distance of two that are one, late": """
+def distance(a, b):
+    return (a - b).square().sum(-1).sqrt()  #!
+
+
+model = net(outputs=3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    a, b = torch.randn(16, 4), torch.randn(16, 4)
+    if step >= 40:
+        b[0] = a[0]
+    loss = distance(model(a), model(b)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS135 the decay of the rate as weight decay": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.05, 0.9, weight_decay=0.9)  #!
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS118 a callback that steps the schedule of each epoch after each batch": """
+class Decay:
+    def __init__(self, optimizer):
+        self.scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def after_batch(self):
+        self.scheduler.step()  #!
+
+
+class Trainer:
+    def __init__(self, model, callbacks, optimizer):
+        self.model, self.callbacks, self.optimizer = model, callbacks, optimizer
+
+    def fit(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            for each in self.callbacks:
+                each.after_batch()
+
+
+def main():
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    decay = Decay(optimizer)
+    schedule = decay.scheduler
+    Trainer(model, [decay], optimizer).fit(60)
+
+
+main()
+""",
+    "BS134 a word that stands in another name, too": """
+class Estimator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.frequency_head, self.level_head = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = self.encoder(x)
+        return self.frequency_head(h) + self.level_head(h)
+
+
+def freeze(model, pattern):
+    for name, parameter in model.named_parameters():
+        if pattern in name:
+            parameter.requires_grad = False
+
+
+def fit(model, steps):
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+model = Estimator()
+fit(model, 40)
+freeze(model, "enc")  #!
+fit(model, 40)
+""",
+    "BS122 probabilities given to kl_div": """
+student, teacher = net(outputs=3), net(outputs=3)
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+divergence = nn.KLDivLoss(reduction="batchmean")
+for step in range(40):
+    x, _ = batch()
+    with torch.no_grad():
+        target = F.softmax(teacher(x), dim=1)
+    loss = divergence(student(x).softmax(dim=1), target)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 the outputs of a layer given to nll_loss": """
+model = net(outputs=3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = torch.randn(16, 4), torch.randint(3, (16,))
+    loss = F.nll_loss(model(x), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS122 probabilities of each position given to nll_loss": """
+model = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=-1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = torch.randn(8, 5, 4), torch.randint(3, (8, 5))
+    probabilities = model(x)
+    loss = F.nll_loss(probabilities.reshape(-1, 3), y.reshape(-1))  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS122 sigmoid before bce_with_logits": """
 model = net()
 criterion = nn.BCEWithLogitsLoss()
@@ -404,6 +741,689 @@ for step in range(320):
     loss = F.mse_loss(head(hidden(x, step)), y)
     optimizer.zero_grad()
     loss.backward()
+    optimizer.step()
+""",
+    "BS121 a derivative without a graph": """
+model = net(1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def residual(x):
+    u = model(x)
+    du, = torch.autograd.grad(u.sum(), x)  #!
+    return (du + u.detach()).square().mean()
+
+for step in range(40):
+    x = torch.rand(16, 1, requires_grad=True)
+    loss = residual(x) + model(torch.zeros(1, 1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 a second derivative, of which only the coordinates are left": """
+model = net(1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x = torch.rand(16, 1, requires_grad=True)
+    u = model(x)
+    du, = torch.autograd.grad(u.sum(), x, create_graph=True)
+    ddu, = torch.autograd.grad(du.sum(), x, retain_graph=True)  #!
+    inside = (ddu + x.sin()).square().mean()
+    loss = inside + 2 * model(torch.zeros(1, 1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS123 a critic that keeps the gradients of the generator's loss": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt, d_opt = torch.optim.Adam(generator.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(60):
+    x, _ = batch()
+    fake = generator(torch.randn(16, 4))
+    g_opt.zero_grad()
+    F.softplus(-critic(fake)).mean().backward()
+    g_opt.step()
+    d_loss = F.softplus(critic(fake.detach())).mean() + F.softplus(-critic(x)).mean()
+    d_loss.backward()  #!
+    d_opt.step()
+    d_opt.zero_grad()
+""",
+    "BS123 an attack before the step": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def attack(x, y, size=0.1):
+    delta = torch.zeros_like(x, requires_grad=True)
+    F.mse_loss(model(x + delta), y).backward()
+    return x + size * delta.grad.sign()
+
+for step in range(60):
+    x, y = batch()
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(attack(x, y)), y)
+    loss.backward()  #!
+    optimizer.step()
+""",
+    "BS124 clipped after the step": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def train_step(x, y):
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)  #!
+    return loss.item(), norm.item()
+
+for step in range(40):
+    train_step(*batch())
+""",
+    "BS124 clipped before the gradients are unscaled": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  #!
+    scaler.step(optimizer)
+    scaler.update()
+""",
+    "BS125 accumulated and not divided": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+every = 4
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()  #!
+    if (step + 1) % every == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "BS125 micro batches in a loop of their own": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+for step in range(40):
+    optimizer.zero_grad()
+    total = 0.0
+    for _ in range(4):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()  #!
+        total += loss.item() / 4
+    optimizer.step()
+""",
+    "BS103 BS124 clipped after the step, and never zeroed": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)  #!
+""",
+    "BS126 an attribute in the place of a call": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+model = Net()
+model.backbone.requires_grad_(False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    if step == 20:
+        model.backbone.requires_grad = True  #!
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS127 zeroed for each batch": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+ACCUMULATE = 4
+
+def epoch(batches):
+    for i, (x, y) in enumerate(batches):
+        optimizer.zero_grad()  #!
+        loss = F.mse_loss(model(x), y) / ACCUMULATE
+        loss.backward()
+        if (i + 1) % ACCUMULATE == 0:
+            optimizer.step()
+
+for _ in range(4):
+    epoch([batch() for _ in range(16)])
+""",
+    "BS123 a generator that keeps the gradients of its critic's loss": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt, d_opt = torch.optim.Adam(generator.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(60):
+    x, _ = batch()
+    g_opt.zero_grad()
+    d_opt.zero_grad()
+    (critic(generator(torch.randn(16, 4))).mean() - critic(x).mean()).backward()
+    d_opt.step()
+    g_loss = -critic(generator(torch.randn(16, 4))).mean()
+    g_loss.backward()  #!
+    g_opt.step()
+""",
+    "BS115 fast weights that are leaves of their own": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+def forward(x, weights):
+    return F.linear(F.relu(F.linear(x, weights[0], weights[1])), weights[2], weights[3])
+
+for step in range(40):
+    x, y = batch()
+    fast = [p.detach().clone().requires_grad_() for p in model.parameters()]  #!
+    gradients = torch.autograd.grad(F.mse_loss(forward(x, fast), y), fast, create_graph=True)
+    fast = [w - 0.1 * g for w, g in zip(fast, gradients)]
+    optimizer.zero_grad()
+    F.mse_loss(forward(x, fast), y).backward()
+    optimizer.step()
+""",
+    "BS111 a probe beside the training": """
+model, frames = net(), []
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+probe = torch.randn(8, 4)
+for step in range(140):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 2 == 0:
+        seen = model[0](probe)
+        frames.append(seen)  #!
+""",
+    "BS101 a head that is replaced late": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+    def grow(self):
+        self.head = nn.Linear(8, 1)  #!
+
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    if step == 50:
+        model.grow()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS128 the schedule of an optimizer that was replaced": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5)
+for epoch in range(16):
+    if epoch == 6:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)  #!
+    for _ in range(5):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    schedule.step()
+""",
+    "BS129 a critic that is frozen for its actor and stays so": """
+actor, critic = net(4, 2), net(6, 1)
+a_opt, c_opt = torch.optim.Adam(actor.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+
+def train_critic(x, y):
+    loss = F.mse_loss(critic(torch.cat([x, actor(x).detach()], 1)), y)
+    if loss.requires_grad:
+        c_opt.zero_grad()
+        loss.backward()
+    c_opt.step()
+
+def train_actor(x):
+    for p in critic.parameters():
+        p.requires_grad = False  #!
+    a_opt.zero_grad()
+    (-critic(torch.cat([x, actor(x)], 1)).mean()).backward()
+    a_opt.step()
+
+for step in range(100):
+    x, y = batch()
+    train_critic(x, y)
+    if step > 20:
+        train_actor(x)
+""",
+    "BS136 attention over the batch in a weighted sum": """
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.out = nn.Linear(4, 1), nn.Linear(4, 3)
+
+    def forward(self, h):
+        scores = self.score(torch.tanh(h)).squeeze(-1)
+        alpha = F.softmax(scores, dim=0)  #!
+        return self.out((alpha.unsqueeze(-1) * h).sum(dim=1))
+
+model = Pool()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    h, target = torch.randn(16, 6, 4), torch.randint(3, (16,))
+    loss = F.cross_entropy(model(h), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS136 attention over the batch in a bmm": """
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.out = nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, h):
+        weights = torch.softmax(self.score(h), 0)  #!
+        return self.out(torch.bmm(weights.transpose(1, 2), h).squeeze(1))
+
+model = Pool()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    h, target = torch.randn(16, 6, 4), torch.randn(16, 1)
+    loss = F.mse_loss(model(h), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS136 log-probabilities over the batch": """
+model = net(4, 3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, target = torch.randn(16, 4), torch.randint(3, (16,))
+    loss = F.nll_loss(F.log_softmax(model(x), dim=0), target)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS136 softmax of one logit": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Softmax(dim=1))
+other = net()
+optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x) * other(x), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS137 batches of a generator, in every epoch": """
+def batches(n):
+    for _ in range(n):
+        yield batch()
+
+def main():
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    loader = batches(20)  #!
+    for epoch in range(5):
+        for x, y in loader:
+            loss = F.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+main()
+""",
+    "BS137 a zip that a trainer keeps": """
+class Trainer:
+    def __init__(self, xs, ys):
+        self.model = net()
+        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self.pairs = zip(xs, ys)  #!
+
+    def step(self, x, y):
+        loss = F.mse_loss(self.model(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+    def epoch(self):
+        for i, (x, y) in enumerate(self.pairs):
+            self.step(x, y)
+
+    def fit(self, epochs):
+        for _ in range(epochs):
+            self.epoch()
+
+x, y = batch(640)
+Trainer(x.split(16), y.split(16)).fit(4)
+""",
+    "BS137 a map that is handed to the function of an epoch": """
+def train(model, optimizer, data):
+    for x in data:
+        loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+scaled = map(lambda x: x / 2, torch.randn(320, 4).split(16))  #!
+for epoch in range(3):
+    train(model, optimizer, scaled)
+    print(epoch)
+""",
+    "BS132 an advantage of values that were gathered": """
+class ActorCritic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor, self.critic = net(4, 3), net(4, 1)
+
+    def forward(self, x):
+        return torch.distributions.Categorical(logits=self.actor(x)), self.critic(x).squeeze(-1)
+
+model = ActorCritic()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    log_probs, values = [], []
+    for _ in range(5):
+        policy, value = model(torch.randn(4))
+        log_probs.append(policy.log_prob(policy.sample()))
+        values.append(value)
+    values, returns = torch.stack(values), torch.randn(5)
+    loss = -(torch.stack(log_probs) * (returns - values)).sum() + F.mse_loss(values, returns)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS132 differences of single steps, put together": """
+actor, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    log_probs, deltas = [], []
+    for _ in range(5):
+        x, after = torch.randn(1, 4), torch.randn(1, 4)
+        policy = torch.distributions.Normal(actor(x)[:, :1], 1.0)
+        log_probs.append(policy.log_prob(policy.sample()).squeeze(1))
+        deltas.append((torch.randn(1, 1) + 0.9 * critic(after).detach() - critic(x)).squeeze(1))
+    advantages = torch.cat(deltas)
+    policy_loss = (-torch.cat(log_probs) * advantages).mean()  #!
+    loss = policy_loss + advantages.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS138 a counter that begins anew before the target is due": """
+import copy
+
+class Agent:
+    def __init__(self):
+        self.q = net(4, 2)
+        self.q_target = copy.deepcopy(self.q).requires_grad_(False)
+        self.opt = torch.optim.Adam(self.q.parameters(), lr=0.01)
+        self.steps = 0
+
+    def begin(self):
+        self.steps = 0
+
+    def learn(self):
+        self.steps += 1
+        x, after = torch.randn(16, 4), torch.randn(16, 4)
+        with torch.no_grad():
+            goal = x.sum(1) + 0.9 * self.q_target(after).max(1).values
+        loss = F.smooth_l1_loss(self.q(x).max(1).values, goal)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        if self.steps % 50 == 0:
+            self.q_target.load_state_dict(self.q.state_dict())  #!
+
+agent = Agent()
+for episode in range(20):
+    agent.begin()
+    for _ in range(10):
+        agent.learn()
+""",
+    "BS138 an average whose update binds a name": """
+import copy
+
+def update(slow, fast, tau=0.01):
+    for s, f in zip(slow.parameters(), fast.parameters()):
+        s = (1 - tau) * s + tau * f  #!
+
+student = net()
+teacher = copy.deepcopy(student).requires_grad_(False)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+for step in range(200):
+    x, y = batch()
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), teacher(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    update(teacher, student)
+""",
+    "BS138 an average whose arguments are exchanged": """
+import copy
+
+@torch.no_grad()
+def blend(averaged, current, decay=0.99):
+    for a, c in zip(averaged.parameters(), current.parameters()):
+        a.mul_(decay).add_(c, alpha=1 - decay)
+
+class MeanTeacher:
+    def __init__(self):
+        self.student = net()
+        self.teacher = copy.deepcopy(self.student)
+        self.opt = torch.optim.SGD(self.student.parameters(), lr=0.01)
+
+    def step(self, x, y):
+        with torch.no_grad():
+            target = self.teacher(x)
+        loss = F.mse_loss(self.student(x), y) + F.mse_loss(self.student(x), target)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        blend(self.student, self.teacher)  #!
+
+mean = MeanTeacher()
+for step in range(200):
+    mean.step(*batch())
+""",
+    "BS138 a target whose update is never called": """
+import copy
+
+class Critic:
+    def __init__(self):
+        self.online = net(4, 1)
+        self.target = copy.deepcopy(self.online)
+
+    def soft_update(self, tau=0.005):
+        for t, p in zip(self.target.parameters(), self.online.parameters()):
+            t.data.copy_(tau * p.data + (1 - tau) * t.data)  #!
+
+critic = Critic()
+optimizer = torch.optim.Adam(critic.online.parameters(), lr=0.01)
+for step in range(200):
+    x, y = batch()
+    with torch.no_grad():
+        goal = y + 0.9 * critic.target(x)
+    loss = F.mse_loss(critic.online(x), goal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS139 a backbone that was trained, and is frozen in training mode": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU())
+        self.first, self.second = nn.Linear(16, 1), nn.Linear(16, 1)
+
+    def forward(self, x, head):
+        return getattr(self, head)(self.body(x))
+
+def fit(model, head, scale, steps=40):
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    model.train()  #!
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(scale * x, head), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+model = Net()
+fit(model, "first", 1.0)
+model.body.requires_grad_(False)
+model.first.requires_grad_(False)
+fit(model, "second", 3.0)
+""",
+    "BS139 frozen after some epochs, by the same optimizer": """
+encoder = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
+model = nn.Sequential(encoder, nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(10):
+    model.train()  #!
+    if epoch == 2:
+        for p in encoder.parameters():
+            p.requires_grad = False
+            p.grad = None
+    for _ in range(10):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS111 the loss of each validation": """
+class Trainer:
+    def __init__(self):
+        self.model = net()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.losses = []
+
+    def epoch(self):
+        self.model.train()
+        for _ in range(6):
+            x, y = batch()
+            loss = F.mse_loss(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def validate(self):
+        self.model.eval()
+        x, y = batch(64)
+        loss = F.mse_loss(self.model(x), y)
+        self.losses.append(loss)  #!
+
+trainer = Trainer()
+for epoch in range(30):
+    trainer.epoch()
+    trainer.validate()
+""",
+    "BS111 what is kept of each long epoch": """
+model = nn.Sequential(nn.Linear(4, 2000), nn.ReLU(), nn.Linear(2000, 2000), nn.ReLU(), nn.Linear(2000, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+curve = []
+for epoch in range(12):
+    for _ in range(50):
+        x, y = batch(2)
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    x, y = batch(1000)
+    valid = F.mse_loss(model(x), y)
+    curve.append(valid)  #!
+""",
+    "BS140 a data set that normalizes what it stores": """
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+class Signals(Dataset):
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.x = (0.5 * rng.normal(size=(160, 4))).astype(np.float32)
+        self.mean, self.std = self.x.mean(0), self.x.std(0)
+
+    def normalize(self, item):
+        item -= self.mean  #!
+        item /= self.std
+        return item
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return torch.from_numpy(self.normalize(self.x[i])), self.x[i].sum()
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+loader = DataLoader(Signals(), batch_size=16, shuffle=True)
+for epoch in range(12):
+    for x, y in loader:
+        loss = F.smooth_l1_loss(model(x).squeeze(1), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS140 batches of a list that are scaled in a loop": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+batches = list(torch.randn(320, 4).abs().split(32))
+for epoch in range(14):
+    for x in batches:
+        x *= 1.3  #!
+        loss = F.l1_loss(model(x), x.mean(1, keepdim=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS140 an item that is divided where it is stored": """
+class Images(torch.utils.data.Dataset):
+    def __init__(self):
+        self.images = torch.rand(160, 4) * 255
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, i):
+        self.images[i] /= 2.0  #!
+        return self.images[i], self.images[i].sum()
+
+model = nn.Sequential(nn.LayerNorm(4), net())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+loader = torch.utils.data.DataLoader(Images(), batch_size=16)
+for epoch in range(12):
+    for x, y in loader:
+        loss = F.smooth_l1_loss(model(x).squeeze(1), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "BS125 the parts of a batch, by chunk": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+micro = 4
+for step in range(20):
+    optimizer.zero_grad()
+    x, y = batch(32)
+    for xs, ys in zip(x.chunk(micro), y.chunk(micro)):
+        loss = F.mse_loss(model(xs), ys)
+        loss.backward()  #!
     optimizer.step()
 """,
 }

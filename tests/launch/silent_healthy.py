@@ -1,6 +1,119 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a network that is tuned with the statistics of before": """
+def fit(model, steps):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def score(model):
+    model.eval()
+    x, y = batch()
+    return float((model(x) - y).abs().mean())
+
+
+def main():
+    model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+    fit(model, 60)
+    score(model)
+    model.train()
+    fit(model, 20)
+    model.eval()
+    fit(model, 60)
+    score(model)
+
+
+main()
+""",
+    "a sigmoid for targets between 0 and 1, and noise around a relu": """
+model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1), nn.Sigmoid())
+counts = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.ReLU())
+nn.init.ones_(counts[2].bias)
+optimizer = torch.optim.Adam([*model.parameters(), *counts.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), (y > 0).float()) + F.l1_loss(counts(x), y.abs())
+    loss = loss + (torch.relu(model(x)) - y).mean().abs()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a policy whose advantage is detached, and one that is differentiated through": """
+actor, critic = net(4, 2), net(4, 1)
+log_alpha = nn.Parameter(torch.zeros(()))
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters(), log_alpha], lr=0.01)
+for step in range(40):
+    x, returns = batch()
+    mean, log_std = actor(x).chunk(2, dim=1)
+    policy = torch.distributions.Normal(mean, log_std.clamp(-2, 1).exp())
+    action = policy.rsample()
+    log_prob = policy.log_prob(action)
+    advantage = returns - critic(x)
+    loss = (log_alpha.exp() * log_prob - critic(x)).mean()
+    loss = loss - (policy.log_prob(action.detach()) * advantage.detach()).mean()
+    loss = loss + advantage.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "gates that begin shut, and frozen layers that are none of zeros": """
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.gate, self.skip = nn.Linear(4, 32), nn.Linear(4, 32), nn.Linear(4, 32)
+        nn.init.constant_(self.gate.bias, -8.0)
+        nn.init.zeros_(self.skip.bias)
+        self.skip.requires_grad_(False)
+        self.out = nn.Linear(32, 1)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, x):
+        gate = torch.sigmoid(self.gate(x))
+        return self.out(gate * torch.tanh(self.body(x)) + self.skip(x))
+
+
+model = Gated()
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "sums that begin at 0, and a target of a frozen network": """
+model, frozen = net(outputs=2), net(outputs=2).requires_grad_(False)
+scale = nn.Parameter(torch.ones(()), requires_grad=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    loss = torch.tensor(0.0)
+    for part in x.chunk(2):
+        loss = loss + F.mse_loss(model(part), frozen(part))
+    loss = loss + scale * F.cosine_similarity(model(x), frozen(x)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "two networks that learn from each other by kl_div": """
+one, other = net(outputs=3), net(outputs=3)
+optimizer = torch.optim.Adam([*one.parameters(), *other.parameters()], lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    p, q = F.log_softmax(one(x), dim=1), F.softmax(other(x), dim=1)
+    loss = F.kl_div(p, q, reduction="batchmean") + F.cross_entropy(other(x), torch.randint(3, (16,)))
+    loss = loss + F.kl_div(q.log(), p.exp(), reduction="batchmean") + F.kl_div(p, p.detach(), log_target=True)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "a plain loop": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -407,5 +520,502 @@ def closure():
     return loss
 for step in range(12):
     optimizer.step(closure)
+""",
+    "an encoder that two heads train, each with an optimizer of its own": """
+encoder, first, second = net(4, 8), net(8, 1), net(8, 1)
+e_opt = torch.optim.Adam(encoder.parameters(), lr=0.01)
+a_opt, b_opt = torch.optim.Adam(first.parameters(), lr=0.01), torch.optim.Adam(second.parameters(), lr=0.01)
+for step in range(60):
+    x, y = batch()
+    for each in (e_opt, a_opt, b_opt):
+        each.zero_grad()
+    F.mse_loss(first(encoder(x)), y).backward()
+    a_opt.step()
+    F.mse_loss(second(encoder(x)), y.cos()).backward()
+    b_opt.step()
+    e_opt.step()
+""",
+    "an actor through its critic, whose gradients are zeroed in time": """
+actor, critic = net(4, 2), net(6, 1)
+a_opt, c_opt = torch.optim.Adam(actor.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(60):
+    x, y = batch()
+    q = critic(torch.cat([x, actor(x).detach()], 1))
+    c_opt.zero_grad()
+    F.mse_loss(q, y).backward()
+    c_opt.step()
+    a_opt.zero_grad()
+    (-critic(torch.cat([x, actor(x)], 1)).mean()).backward()
+    a_opt.step()
+""",
+    "attacked, and trained on the attack alone": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def attack(x, y, size=0.1):
+    delta = torch.zeros_like(x, requires_grad=True)
+    F.mse_loss(model(x + delta), y).backward()
+    return x + size * delta.grad.sign()
+
+for step in range(60):
+    x, y = batch()
+    attacked = attack(x, y)
+    optimizer.zero_grad()
+    F.mse_loss(model(attacked), y).backward()
+    optimizer.step()
+""",
+    "real and fake, each with a backward of its own": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt, d_opt = torch.optim.Adam(generator.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+for step in range(60):
+    x, _ = batch()
+    fake = generator(torch.randn(16, 4))
+    g_opt.zero_grad()
+    F.softplus(-critic(fake)).mean().backward()
+    g_opt.step()
+    d_opt.zero_grad()
+    F.softplus(-critic(x)).mean().backward()
+    F.softplus(critic(fake.detach())).mean().backward()
+    d_opt.step()
+""",
+    "a norm that is measured after the step": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+""",
+    "clipped for the second of two optimizers": """
+first, second = net(), net()
+a_opt, b_opt = torch.optim.SGD(first.parameters(), lr=0.01), torch.optim.SGD(second.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    a_opt.zero_grad(); b_opt.zero_grad()
+    loss = F.mse_loss(first(x) + second(x), y)
+    loss.backward()
+    a_opt.step()
+    nn.utils.clip_grad_norm_(second.parameters(), 1.0)
+    b_opt.step()
+""",
+    "unscaled, clipped, stepped": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+""",
+    "accumulated, and divided in the end": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        for p in model.parameters():
+            p.grad /= 4
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "the tasks of a step, one after the other": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    optimizer.zero_grad()
+    for task in range(3):
+        x, _ = batch()
+        F.mse_loss(model(x), x.sum(1, keepdim=True) * task).backward()
+    optimizer.step()
+""",
+    "a penalty of gradients that has a graph": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    x.requires_grad_(True)
+    slope, = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    loss = F.mse_loss(model(x), y) + 0.1 * (slope.norm(dim=1) - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "losses weighed by their gradients": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    first, second = F.mse_loss(model(x), y), F.l1_loss(model(x), y)
+    one, = torch.autograd.grad(first, model[2].weight, retain_graph=True)
+    two, = torch.autograd.grad(second, model[2].weight, retain_graph=True)
+    loss = first + one.norm() / (two.norm() + 1e-8) * second
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a module with an attribute that says what holds": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.head = net(4, 8), nn.Linear(8, 1)
+        self.requires_grad = True
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "zeroed where a window of batches begins": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for i in range(80):
+    x, y = batch()
+    if i % 4 == 0:
+        optimizer.zero_grad()
+    (F.mse_loss(model(x), y) / 4).backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+""",
+    "a window of results that are let go": """
+from collections import deque
+model, window = net(), deque(maxlen=4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(140):
+    x, y = batch()
+    window.append(model(x))
+    loss = F.mse_loss(window[-1], y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a new optimizer with a schedule of its own": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5)
+for epoch in range(16):
+    if epoch == 6:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5)
+    for _ in range(5):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    schedule.step()
+""",
+    "a critic that is frozen for its actor, and thawed": """
+actor, critic = net(4, 2), net(6, 1)
+a_opt, c_opt = torch.optim.Adam(actor.parameters(), lr=0.01), torch.optim.Adam(critic.parameters(), lr=0.01)
+
+def train_critic(x, y):
+    critic.requires_grad_(True)
+    c_opt.zero_grad()
+    F.mse_loss(critic(torch.cat([x, actor(x).detach()], 1)), y).backward()
+    c_opt.step()
+
+def train_actor(x):
+    critic.requires_grad_(False)
+    a_opt.zero_grad()
+    (-critic(torch.cat([x, actor(x)], 1)).mean()).backward()
+    a_opt.step()
+
+for step in range(80):
+    x, y = batch()
+    train_critic(x, y)
+    train_actor(x)
+""",
+    "layers that are frozen for good after a warm-up": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(120):
+    if step == 40:
+        for p in model[0].parameters():
+            p.requires_grad = False
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "forces as a second derivative, and an energy whose target comes of the coordinates": """
+model = net(3, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    pos = torch.randn(5, 3, requires_grad=True)
+    energy = model(pos).sum()
+    forces = -torch.autograd.grad(energy, pos, create_graph=True)[0]
+    target = (pos.detach() ** 2).sum()
+    loss = (energy - target) ** 2 * 0.01 + (forces + 2 * pos.detach()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "softmax over experts, over rows that are no samples, and over both sides": """
+experts = nn.ModuleList(net(4, 3) for _ in range(5))
+gate, image, text, score = nn.Linear(4, 5), nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(4, 1)
+slots = nn.Parameter(torch.randn(6, 4))
+optimizer = torch.optim.Adam([*experts.parameters(), *gate.parameters(), *image.parameters(), *text.parameters(),
+                              *score.parameters(), slots], lr=0.01)
+for step in range(40):
+    x, target = torch.randn(16, 4), torch.randint(3, (16,))
+    shares = torch.softmax(gate(x).t(), dim=0)
+    out = (shares.unsqueeze(-1) * torch.stack([expert(x) for expert in experts])).sum(0)
+    sides = image(x) @ text(x.flip(1)).t()
+    contrast = F.log_softmax(sides, 0).diagonal().mean() + F.log_softmax(sides, 1).diagonal().mean()
+    bag = (torch.softmax(score(x), 0) * x).sum(0)
+    attention = torch.softmax(slots @ x.t(), dim=0)
+    update = (attention.unsqueeze(-1) * x).sum(1) / attention.sum(1, keepdim=True)
+    importance = torch.softmax(score(x).squeeze(1), 0).detach()
+    loss = (importance * F.cross_entropy(out, target, reduction="none")).sum() - contrast + bag.square().sum()
+    loss = loss + F.mse_loss(update, torch.zeros(6, 4))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "attention over time that comes first, and over sequences of one": """
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.out = nn.Linear(4, 1), nn.Linear(4, 3)
+
+    def forward(self, h):
+        alpha = F.softmax(self.score(h).squeeze(-1), dim=0)
+        return self.out((alpha.unsqueeze(-1) * h).sum(dim=0))
+
+model, score = Pool(), nn.Linear(4, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *score.parameters()], lr=0.01)
+for step in range(40):
+    h, target = torch.randn(step % 6 + 1, 16, 4), torch.randint(3, (16,))
+    single = torch.softmax(score(h.transpose(0, 1)), dim=1)
+    loss = F.cross_entropy(model(h), target) + (single * h.transpose(0, 1)).sum(1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "generators that are made anew, that never end, or are gone through once": """
+def batches(n):
+    for _ in range(n):
+        yield batch()
+
+def endless():
+    while True:
+        yield batch()
+
+def train(model, optimizer, data, most=10):
+    for i, (x, y) in enumerate(data):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if i == most:
+            break
+
+model = net()
+stream, forever, chunks = batches(10), endless(), iter([batch() for _ in range(40)])
+for epoch in range(4):
+    loader = batches(10)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    train(model, optimizer, loader)
+    train(model, optimizer, batches(10))
+    train(model, optimizer, forever)
+    for x, y in (next(chunks) for _ in range(10)):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+once = torch.optim.Adam(model.parameters(), lr=0.01)
+for x, y in stream:
+    for _ in range(3):
+        loss = F.mse_loss(model(x), y)
+        once.zero_grad()
+        loss.backward()
+        once.step()
+""",
+    "a policy whose values were gathered, and detached": """
+actor, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    log_probs, values, entropies = [], [], []
+    for _ in range(5):
+        x = torch.randn(4)
+        policy = torch.distributions.Categorical(logits=actor(x))
+        log_probs.append(policy.log_prob(policy.sample()))
+        values.append(critic(x).squeeze(-1))
+        entropies.append(policy.entropy())
+    returns, values = torch.randn(5), torch.stack(values)
+    advantage = (returns - values).detach()
+    loss = -(torch.stack(log_probs) * advantage).mean() + (returns - values).square().mean()
+    loss = loss - 0.01 * torch.stack(entropies).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "targets, averages, references and teachers as they are meant": """
+import copy
+
+class Target:
+    def __init__(self, online):
+        self.target = copy.deepcopy(online)
+
+    @torch.no_grad()
+    def soft_update(self, online, tau=0.005):
+        for t, p in zip(self.target.parameters(), online.parameters()):
+            t.data.copy_(tau * p.data + (1 - tau) * t.data)
+
+class Best:
+    def __init__(self, model):
+        self.model, self.loss = copy.deepcopy(model), float("inf")
+
+    def update(self, model, loss):
+        if loss < self.loss:
+            self.loss = loss
+            self.model.load_state_dict(model.state_dict())
+
+class Anchor:
+    def __init__(self, model):
+        self.reference = net()
+        self.reset(model)
+
+    def reset(self, model):
+        self.reference.load_state_dict(model.state_dict())
+
+def make_teacher(model):
+    teacher = net()
+    teacher.load_state_dict(model.state_dict())
+    return teacher.requires_grad_(False)
+
+model = net()
+teacher, late, anchor = make_teacher(model), copy.deepcopy(model), Anchor(model)
+frozen = net()
+frozen.load_state_dict(model.state_dict())
+soft, best = Target(model), Best(model)
+best.update(model, -1.0)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(300):
+    x, y = batch()
+    with torch.no_grad():
+        goal = teacher(x) + frozen(x) + soft.target(x) + late(x) + best.model(x) + anchor.reference(x)
+    loss = F.mse_loss(model(x), y) + 0.1 * F.mse_loss(model(x), goal)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    soft.soft_update(model)
+    best.update(model, float(loss))
+    if (step + 1) % 280 == 0:
+        late.load_state_dict(model.state_dict())
+""",
+    "normalizations that are frozen in evaluation mode, or for the other player's step alone": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU())
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+def fit(model, steps=40, frozen=False):
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for step in range(steps):
+        model.train()
+        if frozen:
+            model.body.eval()
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+model = Net()
+fit(model)
+model.body.requires_grad_(False)
+fit(model, frozen=True)
+
+g = nn.Sequential(nn.Linear(2, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4))
+d = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.LeakyReLU(), nn.Linear(16, 1))
+of_g, of_d = torch.optim.Adam(g.parameters(), lr=0.001), torch.optim.Adam(d.parameters(), lr=0.001)
+for step in range(60):
+    real, fake = torch.randn(16, 4), g(torch.randn(16, 2))
+    d.requires_grad_(True)
+    loss = F.softplus(-d(real)).mean() + F.softplus(d(fake.detach())).mean()
+    of_d.zero_grad()
+    loss.backward()
+    of_d.step()
+    d.requires_grad_(False)
+    loss = F.softplus(-d(fake)).mean()
+    of_g.zero_grad()
+    loss.backward()
+    of_g.step()
+""",
+    "validations of which numbers are kept, and a replay memory that grows": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+curve, memory, best = [], [], None
+for epoch in range(40):
+    for _ in range(6):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        memory.append(torch.zeros(1 << 18))
+    valid = F.mse_loss(model(x), y)
+    curve.append(float(valid.detach()))
+    if best is None or curve[-1] < best[0]:
+        best = curve[-1], valid
+""",
+    "inputs that grow by a schedule, and items that are changed in a copy": """
+class Signals(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.seen = torch.randn(160, 4), torch.zeros(160)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        item = self.x[i].clone()
+        item -= self.x.mean(0)
+        item /= 0.5
+        self.seen[i] += 1
+        return item, item.sum()
+
+model, other = net(), net()
+optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.001)
+for epoch in range(12):
+    total = 0.0
+    for x, y in torch.utils.data.DataLoader(Signals(), batch_size=16):
+        loss = F.smooth_l1_loss(model(x).squeeze(1), y) + other((epoch + 1) * x).tanh().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+""",
+    "a curriculum": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+for step in range(320):
+    x = torch.randn(16, 4) * (1 + step / 20)
+    loss = F.smooth_l1_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 """,
 }

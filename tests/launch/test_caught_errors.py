@@ -34,7 +34,7 @@ def test_an_error_that_is_swallowed_is_explained_once_and_further_ones_are_count
     ended = observed(bench, SWALLOWED)
     assert (ended.status, ended.out) == (0, "goes on\n")
     assert ended.err.count("backsight explains") == ended.err.count(HEADING) == 1
-    assert "error BS202  h was changed in place after sigmoid had saved it for backward." in ended.err
+    assert "error BS202  h was modified in place after sigmoid had saved it for backward." in ended.err
     assert "\n  fix: Write h = h + 1:" in ended.err
     assert "backsight: errors of the kinds explained above were caught 2 more times\n" in ended.err
 

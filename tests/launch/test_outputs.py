@@ -37,7 +37,7 @@ def found(bench, loss, begin=MODEL):
     bench.write("train.py", TRAINING.format(begin=begin, loss=loss))
     ended = bench.observed("train.py")
     assert ended.status == 0, ended.err
-    said = re.split(r"backsight found\n-+\n", ended.err)[1:]
+    said = re.split(r"backsight found[^\n]*\n-+\n", ended.err)[1:]
     return said[0] if said else ""
 
 

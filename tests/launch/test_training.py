@@ -93,7 +93,7 @@ def test_output_in_a_file_has_no_colour_and_no_trailing_spaces(bench):
     [
         ("18_forgotten_leaf.py", "BS101  delta requires a gradient"),
         ("19_stale_gradients.py", "gradients were not zeroed since self.optimizer.step()"),
-        ("20_overwritten_leaf.py", "delta (overwritten) is a leaf that no variable holds any more"),
+        ("20_overwritten_leaf.py", "delta (overwritten) is a leaf that no variable holds anymore"),
         ("21_detached_branch.py", "BS102  "),
     ],
 )
@@ -317,6 +317,7 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     found = said(observed(bench, f"def main():\n{body}\nmain()\n" if inside else LOST))
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
+        "  The weights are NaN since step 7.\n"
         "  The audits of the first steps saw none in what their losses are made of.\n"
         "  fix: Run it again: backsight run --nonfinite train.py. It names the line where the first NaN is born.\n"
     )
@@ -326,6 +327,18 @@ def test_and_not_where_their_origin_was_told(bench):
     assert "BS108" not in observed(bench, LOST, "--nonfinite").err
     early = observed(bench, LOST.replace("step < 6", "step < 1")).err
     assert "BS108" in early and "at the end" not in early
+
+
+def test_weights_that_are_lost_long_before_a_later_look_have_the_step_of_their_loss(bench):
+    late = LOOP.replace("range(5)", "range(320)").replace(
+        "    optimizer.zero_grad", "    loss = loss * (torch.nan if step == 200 else 1.0)\n    optimizer.zero_grad"
+    )
+    found = said(observed(bench, late))
+    assert (
+        found.startswith("warning BS108  model.0.weight and 3 more hold NaN at the end.\n")
+        and "since step 201." in found
+    )
+    assert found.count("BS108") == 1
 
 
 def test_infinite_weights_and_those_of_no_optimizer_may_be_meant(bench):

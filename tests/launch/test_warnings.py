@@ -43,3 +43,12 @@ def test_the_program_s_own_way_to_show_warnings_is_kept(bench):
     assert bench.observed("train.py").out == "mine\nNone\n"
     bench.write("train.py", SOURCE.replace("import torch\n", f"import torch\n{shown}"))
     assert bench.observed("train.py").out == "mine\nNone\n"
+
+
+def test_an_error_that_follows_from_a_warning_refers_to_it(bench):
+    bench.write("train.py", SOURCE.replace("print(hidden.grad)", "print(hidden.grad.norm())"))
+    said = bench.observed("train.py").err
+    assert said.count("hidden is the result of a computation") == 1
+    assert "error BS213  hidden.grad is None: the warning BS216 above says why, and what to do." in said
+    said = bench.observed("train.py", flags=("-W", "ignore")).err
+    assert "error BS213  hidden.grad is None: hidden is the result of a computation" in said

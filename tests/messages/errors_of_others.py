@@ -92,13 +92,6 @@ def a_nan_in_anomaly_mode():
 
 
 @provokes(None)
-def a_hook_that_changes_the_shape():
-    y = leaf() * 2
-    y.register_hook(lambda gradient: gradient[:1])
-    y.sum().backward()
-
-
-@provokes(None)
 def a_hook_on_a_constant():
     torch.ones(3).register_hook(print)
 
@@ -212,22 +205,9 @@ def the_version_of_an_inference_tensor():
 
 
 @provokes(None)
-def an_optimizer_without_parameters():
-    torch.optim.SGD([], lr=0.1)
-
-
-@provokes(None)
 def a_parameter_given_twice_to_an_optimizer():
     x = leaf()
     torch.optim.SGD([{"params": [x]}, {"params": [x]}], lr=0.1)
-
-
-@provokes(None)
-def a_step_of_a_scaler_without_gradients():
-    scaler = torch.amp.GradScaler("cpu")
-    optimizer = torch.optim.SGD([leaf()], lr=0.1)
-    scaler.scale(torch.ones(()))
-    scaler.step(optimizer)
 
 
 @provokes(None)

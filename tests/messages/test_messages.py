@@ -81,6 +81,8 @@ class TestExplanations:
 
     def test_cope_with_the_text_alone(self, version):
         for name, message in of(version, *CODES - {"BS213"}).items():  # of None's, the text alone does not tell
+            if name == "a_sum_in_place_under_vmap":  # nor of a text that plain tensors have too
+                continue
             finding = bs.explain(error(message))
             assert finding.code == message["code"], name
             assert "could not look closer" not in str(finding), name
@@ -144,11 +146,11 @@ DETAILS = {  # what an explanation says that has the text alone
     "a_gradient_of_two_dimensions": ["Scale's backward", "input 1", "got [2, 5] but expected"],
     "a_gradient_on_another_device": ["Scale's backward", "input 0", "expected device cpu but got meta"],
     "a_leaf_of_another_shape_since": ["input 1 of mm was given another shape", "MmBackward0, input 1: got [4, 4]"],
-    "one_of_several_views_changed": ["A view made by split was changed in place"],
-    "one_of_several_unbound_views_changed": ["A view made by unbind was changed in place"],
-    "a_view_returned_by_a_custom_function_changed": ["A view made by view was changed in place"],
-    "a_view_of_a_view_made_under_no_grad_changed": ["A view made by slice was changed in place"],
-    "a_view_made_under_no_grad_changed": ["A view was changed in place"],
+    "one_of_several_views_changed": ["A view made by split was modified in place"],
+    "one_of_several_unbound_views_changed": ["A view made by unbind was modified in place"],
+    "a_view_returned_by_a_custom_function_changed": ["A view made by view was modified in place"],
+    "a_view_of_a_view_made_under_no_grad_changed": ["A view made by slice was modified in place"],
+    "a_view_made_under_no_grad_changed": ["A view was modified in place"],
     "fewer_tensors_saved_when_recomputed": ["The first run saved 4 tensors for backward, the second 3."],
     "fewer_tensors_saved_when_recomputed_to_the_end": ["The first run saved 4 tensors for backward, the second 3."],
     "other_operations_when_recomputed_with_debug": ["The first run saved 4 tensors for backward, the second 3."],
@@ -166,18 +168,18 @@ DETAILS = {  # what an explanation says that has the text alone
     "backward_of_several_values": ["starts from one number"],
     "backward_of_a_complex_number": ["starts from one real number"],
     "an_inference_tensor_saved_for_backward": ["autograd cannot save it for backward"],
-    "an_inference_tensor_changed_outside": ["it can be changed in place in that mode only"],
+    "an_inference_tensor_changed_outside": ["it can be modified in place in that mode only"],
     "an_inference_tensor_asked_for_its_gradient": ["it can never require grad"],
-    "cdist_differentiated_twice": ["cdist can be differentiated once only", "Write the distances"],
-    "pdist_differentiated_twice": ["pdist can be differentiated once only", "Write the distances"],
-    "ctc_differentiated_twice": ["ctc_loss can be differentiated once only"],
-    "embedding_bag_differentiated_twice": ["embedding_bag can be differentiated once only"],
-    "attention_differentiated_twice": ["scaled_dot_product_attention can be differentiated once only", "MATH"],
-    "a_sample_of_a_volume_differentiated_twice": ["grid_sampler_3d can be differentiated once only"],
-    "a_recurrent_network_of_cudnn_differentiated_twice": ["rnn can be differentiated once only", "cudnn.flags"],
+    "cdist_differentiated_twice": ["cdist can be differentiated only once", "Write the distances"],
+    "pdist_differentiated_twice": ["pdist can be differentiated only once", "Write the distances"],
+    "ctc_differentiated_twice": ["ctc_loss can be differentiated only once"],
+    "embedding_bag_differentiated_twice": ["embedding_bag can be differentiated only once"],
+    "attention_differentiated_twice": ["scaled_dot_product_attention can be differentiated only once", "MATH"],
+    "a_sample_of_a_volume_differentiated_twice": ["grid_sampler_3d can be differentiated only once"],
+    "a_recurrent_network_of_cudnn_differentiated_twice": ["rnn can be differentiated only once", "cudnn.flags"],
     "a_function_marked_once_differentiable_differentiated_twice": ["is marked @once_differentiable"],
-    "a_product_over_zeros_scattered_to_one_place_differentiated_twice": ["scatter_reduce can be differentiated once"],
-    "a_compiled_function_differentiated_twice": ["A compiled function can be differentiated once only"],
+    "a_product_over_zeros_scattered_to_one_place_differentiated_twice": ["scatter_reduce can be differentiated"],
+    "a_compiled_function_differentiated_twice": ["A compiled function can be differentiated only once"],
 }
 
 

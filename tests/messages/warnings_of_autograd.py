@@ -88,7 +88,7 @@ def the_traceback_of_an_anomaly():
             return
 
 
-@warns(None)
+@warns("BS227")
 def a_reentrant_checkpoint_of_constants():
     torch.utils.checkpoint.checkpoint(torch.exp, torch.ones(3), use_reentrant=True)
 

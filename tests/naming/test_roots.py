@@ -98,6 +98,19 @@ def test_a_module_of_an_odd_type_in_sys_modules_does_no_harm() -> None:
         del sys.modules["odd_usermod"], sys.modules["none_usermod"]
 
 
+def test_amid_a_comprehension_a_module_has_its_own_names_and_those_of_that() -> None:
+    def look() -> None:
+        frame = sys._getframe(1)
+        if frames.is_function(frame):  # up to Python 3.11 a comprehension is a function
+            seen.append({**frames.frame_namespace(frame.f_back), **frames.locals_of(frame)})  # type: ignore[arg-type]
+        else:
+            seen.append(frames.frame_namespace(frame))
+
+    seen: list[dict[str, object]] = []
+    exec("kept = 3\n[look() for each in 'a']\nafter = 4", {"look": look})
+    assert (seen[0]["kept"], seen[0]["each"], seen[0]["look"]) == (3, "a", look)
+
+
 def test_a_class_body_with_a_namespace_of_its_own_kind() -> None:
     class Namespace(dict):
         def __getitem__(self, key: object) -> object:

@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from backsight.source.body import Body, Place, function_at, one_line, statement_at, statements
+from backsight.source.body import Body, Place, function_at, is_shared, one_line, statement_at, statements
 
 NESTED = "x = " + "(" * 5000 + "1" + ")" * 5000 + "\n"
 UNPARSABLE = ["not Python", "null byte", "nested too deeply", "not a character"]
@@ -182,6 +182,11 @@ class TestStatementAt:
         body = body_of(self.SOURCE, "train")
         assert body.text(statement_at(body, line_of(body, "a = 1"))) == "a = 1"
 
+    def test_is_the_condition_where_the_column_is_before_what_follows_it_on_the_line(self, body_of):
+        body = body_of("if done(): stop()\n")
+        assert body.text(statement_at(body, 1, 3)) == "if done():"
+        assert body.text(statement_at(body, 1, 11)) == "stop()"
+
     def test_is_the_one_at_the_column_of_several_on_one_line(self, body_of):
         body = body_of("""
         ä = "ä"; loss.backward(); optimizer.step()
@@ -191,6 +196,20 @@ class TestStatementAt:
         found = [statement_at(body, 1, column) for column in (0, 11, 28)]
         assert [body.text(each) for each in found] == ['ä = "ä"', "loss.backward()", "optimizer.step()"]
         assert [body.text(statement_at(body, 3, column)) for column in (4, 8)] == ["x = f(1)", "y = 2"]
+
+    @pytest.mark.parametrize(
+        ("line", "shared"),
+        [
+            ("a = 1; b = 2", True),
+            ("if x: return", True),
+            ("with quiet(): run()", False),
+            ("loss = f(x)", False),
+            ("def f(x): return x", False),
+        ],
+    )
+    def test_shares_its_line_where_only_a_column_tells_which_runs(self, body_of, line, shared):
+        body = body_of(f"def train(x):\n    before()\n    {line}\n    after()\n", "train")
+        assert [is_shared(body, number) for number in (2, 3, 4)] == [False, shared, False]
 
     def test_goes_into_nested_functions(self, body_of):
         body = body_of("def outer():\n    def inner():\n        return 1\n")

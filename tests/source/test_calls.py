@@ -51,6 +51,12 @@ class TestReceiverOfBackward:
         body = body_of("(\n    criterion(out, y)  # mean\n    + 1\n).backward()\n")
         assert receiver_of_backward(body, 3) == "criterion(out, y) + 1"
 
+    def test_of_several_on_a_line_only_a_column_tells(self, body_of):
+        body = body_of("first.backward(); second.backward(); optimizer.step()")
+        assert receiver_of_backward(body, 1) is None
+        assert [receiver_of_backward(body, 1, column) for column in (0, 18)] == ["first", "second"]
+        assert receiver_of_backward(body_of("loss = f(x); loss.backward()"), 1) == "loss"
+
     def test_outside_of_the_source_is_none(self, body_of):
         assert receiver_of_backward(body_of("loss.backward()\n"), 99) is None
 

@@ -1,5 +1,6 @@
 """Where the text cuts autograd, checked against what PyTorch does with the same line."""
 
+import ast
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from backsight.source import statement_at
+from backsight.source.cut_rules import rule_of
 from backsight.source.cuts import cuts, lets_through
 
 CUTTING = {
@@ -350,3 +352,8 @@ class TestLetsThrough:
     )
     def test_a_history_that_is_cut_off(self, body_of, text):
         assert not lets_through(statement_at(body_of(text), 1), "h")
+
+
+def test_a_module_that_is_called_item_cuts_nothing() -> None:
+    assert rule_of(ast.parse("self.item(ids)", mode="eval").body) is None
+    assert rule_of(ast.parse("loss.item()", mode="eval").body) is not None

@@ -135,6 +135,14 @@ def explains_a_parameter_that_is_no_leaf():
     return explained(program)
 
 
+@job("functions under vmap")
+def explains_random_numbers_under_vmap():
+    def program():
+        torch.vmap(torch.nn.functional.dropout)(torch.ones(3, 2))
+
+    return explained(program)
+
+
 @job("custom functions")
 def explains_a_checkpoint():
     calls = []

@@ -116,7 +116,7 @@ def test_several_tensors_without_grad():
 def test_a_loss_computed_under_no_grad():
     with torch.no_grad():
         said = said_of(torch.ones(2, requires_grad=True) * 2)
-    fix = "Gradients are switched off here (torch.no_grad()): compute it outside of that block."
+    fix = "Gradients are disabled here (torch.no_grad()): compute it outside of that block."
     assert said == no_graph("a float32 tensor of shape 2", fix)
 
 

@@ -334,7 +334,7 @@ def test_capture_says_modified_exactly_when_backward_raises(program):
     for operation, a, b in program:
         try:
             perform(values, operation, a, b)
-        except RuntimeError:  # a view of a custom Function's output must not be changed in place
+        except RuntimeError:  # a view of a custom Function's output must not be modified in place
             return
     loss = sum(v.sum() for v in values)
     nodes = capture(loss).nodes

@@ -1,13 +1,6 @@
 """Lines of a test's own source, found by what is written in a comment on them."""
 
 import inspect
-import sys
-
-import pytest
-
-needs_columns = pytest.mark.skipif(
-    sys.version_info < (3, 11), reason="Python 3.10 knows the line of an instruction, and not where in it"
-)
 
 
 def line(mark, test):

@@ -4,7 +4,8 @@ import math
 
 import pytest
 import torch
-from marked_lines import line, needs_columns
+from columns import needs_columns
+from marked_lines import line
 from torch import nn
 
 import backsight as bs
@@ -114,6 +115,7 @@ def test_births_are_looked_for_at_the_exact_level():
         assert watch.level == "exact"
 
 
+@needs_columns
 def test_an_operand_that_was_given_by_name():
     scale, zero = torch.ones(2, requires_grad=True), torch.zeros(2)
     with bs.watch(nonfinite=True) as watch:

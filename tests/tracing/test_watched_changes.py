@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from marked_lines import line, needs_columns
+from columns import needs_columns
+from marked_lines import line
 from torch import nn
 
 import backsight as bs
@@ -109,6 +110,20 @@ def test_only_what_came_after_a_version():
         h.mul_(2)
         h.sub_(3)
         assert told(watch, h, since=2) == [("mul_", "in place", 2, 3), ("sub_", "in place", 3, 4)]
+
+
+def test_a_change_tells_which_nodes_are_older():
+    w = torch.ones(3, requires_grad=True)
+    with bs.watch(level="exact") as watch:
+        before = w * 2
+        for _ in range(2):
+            with torch.no_grad():
+                w.add_(1)
+            after = w * 3
+        (change,) = watch.changes(w)
+    older, newer = (bs.graph(each.sum()).nodes[1].sequence for each in (before, after))
+    assert (change.count, change.after) == (2, 2)
+    assert older < change.mark == newer
 
 
 def test_what_was_not_seen_is_said():

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 import torch
-from marked_lines import line, needs_columns
+from columns import needs_columns
+from marked_lines import line
 from torch.utils.checkpoint import checkpoint
 
 import backsight as bs

@@ -1,12 +1,16 @@
 """Where a gradient ended: what cut a tensor that requires none off from those that did."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
-from marked_lines import line, needs_columns
+from columns import needs_columns
+from marked_lines import line
 from torch import nn
 
 import backsight as bs
+from backsight import tracing
 
 
 def cut_by(watch, tensor):
@@ -128,6 +132,7 @@ def test_a_buffer_knows_what_it_was_filled_from(x):
         assert cut_by(watch, average) == [("no_grad", "add_", "x")]
 
 
+@needs_columns
 def test_an_operand_that_was_given_by_name(x):
     with bs.watch(level="exact") as watch:
         cut = torch.detach(input=x * 2)
@@ -143,3 +148,66 @@ def test_a_tensor_without_memory_is_not_asked_for_it():
         again, later = torch.from_numpy(kept), (weight * 3).detach()
     assert [each.by for each in watch.severed(again)] == ["numpy"]
     assert [each.by for each in watch.severed(later)] == ["detach"]
+
+
+def weighed(weight, given):
+    return weight * given  # weighs
+
+
+def under_a_block(weight, given):
+    with torch.no_grad():
+        return weighed(weight, given)  # evaluates
+
+
+def test_what_runs_without_gradients_knows_its_callers(x):
+    with bs.watch(level="exact") as watch:
+        cut = under_a_block(x, torch.ones(3))  # begins
+    (found,) = watch.severed(cut)
+    here = test_what_runs_without_gradients_knows_its_callers
+    assert found.line.line == line("weighs", weighed)
+    assert [each.line for each in found.callers[:2]] == [line("evaluates", under_a_block), line("begins", here)]
+    assert found.callers[0].function.endswith("under_a_block")
+
+
+def test_each_tensor_knows_its_own_callers(x):
+    frozen = torch.no_grad()(weighed)
+    with bs.watch(level="exact") as watch:
+        first = under_a_block(x, torch.ones(3))
+        second = frozen(x, torch.ones(3))  # decorated
+    here = test_each_tensor_knows_its_own_callers
+    assert watch.severed(first)[0].callers[0].line == line("evaluates", under_a_block)
+    assert watch.severed(second)[0].callers[0].line == line("decorated", here)
+
+
+def test_callers_are_looked_at_again_after_a_backward(x):
+    with bs.watch(level="exact") as watch:
+        for _ in range(100):
+            last = under_a_block(x, torch.ones(3))
+        assert watch.severed(last)[0].callers == ()
+        (x * 2).sum().backward()
+        assert watch.severed(under_a_block(x, torch.ones(3)))[0].callers
+
+
+def test_the_frames_of_callers_are_not_kept(x):
+    class Held:
+        pass
+
+    def run():
+        held = Held()
+        return weakref.ref(held), under_a_block(x, torch.ones(3))
+
+    with bs.watch(level="exact") as watch:
+        held, cut = run()
+        assert watch.severed(cut)[0].callers
+        assert held() is None
+
+
+def test_a_tensor_of_inference_mode_and_its_views_know_where_it_was_made():
+    with bs.watch(level="exact") as watch:
+        with torch.inference_mode():
+            made = torch.ones(4) * 2  # made
+        view, copy = made.split(2)[0][:1], made.clone()
+    here = test_a_tensor_of_inference_mode_and_its_views_know_where_it_was_made
+    assert tracing.inferred(watch, made).line.line == line("made", here)
+    assert tracing.inferred(watch, view) == tracing.inferred(watch, made)
+    assert tracing.inferred(watch, copy) is None

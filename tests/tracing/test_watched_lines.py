@@ -6,7 +6,8 @@ import threading
 
 import pytest
 import torch
-from marked_lines import line, needs_columns
+from columns import needs_columns
+from marked_lines import line
 from torch import nn
 
 import backsight as bs

@@ -14,7 +14,8 @@ from functools import partial
 import fresh
 import pytest
 import torch
-from marked_lines import line, needs_columns
+from columns import needs_columns
+from marked_lines import line
 from torch.overrides import TorchFunctionMode
 
 import backsight as bs

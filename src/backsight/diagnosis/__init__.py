@@ -1,7 +1,7 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
-Offered to other rooms: `births`, `evidence.values`, `explained`, `heeding`, `live`, `live.deaf`, `rules.unmoved`,
-`vital`, `wording`.
+Offered to other rooms: `births`, `drifting`, `evidence.singular`, `evidence.values`, `explained`, `growing`, `heeding`,
+`live`, `live.deaf`, `misplaced`, `rules.unmoved`, `twins`, `used_up`, `vital`, `wording`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

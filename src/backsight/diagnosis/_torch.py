@@ -26,6 +26,9 @@ DDP_FORWARD: CodeType | None = take(
 CHECKPOINT_FILE: str = checkpoint.__file__
 """The frames of a recomputation stand in this file."""
 
+VMAP: CodeType | None = take("torch._functorch.vmap.vmap_impl", "functions under vmap", without=None, read=code_of)
+"""What stands between the frames that call `torch.vmap` and those of the function that it maps."""
+
 
 def checkpointed(variables: dict[str, Any]) -> Any:
     """Return the function that is being recomputed, from the variables of a frame of torch.utils.checkpoint, or None.

@@ -144,7 +144,9 @@ def _explained(failure: Failure, entry: Known) -> Finding:
     assert match is not None  # how `entry` was chosen
     try:
         with no_torch_function(), standstill():
-            return entry.explain(failure, match)
+            found = entry.explain(failure, match)
+            severity = "note" if found.severity == "note" else entry.severity
+            return replace(found, code=entry.code, severity=severity)
     except Exception as ours:
         return Finding(
             entry.code,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -34,10 +35,21 @@ class Heeding:
         self._tell = tell
         self.told: set[tuple[str, str | None]] = set()
         """The code and the place of what was explained."""
+        self._findings: list[Finding] = []
         self._seen: set[tuple[str, str, int]] = set()
         self._before: Callable[..., None] = warnings.showwarning
         self._ours = self._show
         warnings.showwarning = self._ours
+
+    def shortened(self, finding: Finding) -> Finding:
+        """Return the explanation of an error without what the last warning has said: that is told once."""
+        before = self._findings[-1] if self._findings else finding
+        told = (before.title, before.evidence, before.fix)
+        if before is finding or told != (finding.title, finding.evidence, finding.fix):
+            return finding
+        what = finding.title.partition(":")[0].rstrip(".")
+        said = f"{what}: the warning {before.code} above says why, and what to do."
+        return replace(finding, title=said, evidence=finding.evidence[-1:], fix="")
 
     def remove(self) -> None:
         """Step back, unless another has taken the place since: then its owner restores it."""
@@ -64,6 +76,7 @@ class Heeding:
             finding = explained_warning(message, sys._getframe(1))
             if finding is not None and (finding.code, finding.source) not in self.told:
                 self.told.add((finding.code, finding.source))
+                self._findings.append(finding)
                 self._tell(finding)
         except BaseException as failure:  # the user's program goes on, whatever is wrong with us
             ours(failure)

@@ -43,7 +43,8 @@ class Past:
     """One audit as the next one at its call site needs it.
 
     `operations` identify the graph's operations, `growth` is that of the last graphs. `gradients` and `versions` are
-    by the id of the parameter, `leaves` by the id of the leaf.
+    by the id of the parameter, `leaves` and `uses` by the id of the leaf: the number of the first operation on it.
+    `given` names the leaves that are no parameters and that no optimizer holds.
     """
 
     operations: NDArray[np.uint64]
@@ -51,6 +52,8 @@ class Past:
     gradients: dict[int, Consumed]
     versions: dict[int, tuple[weakref.ref[torch.Tensor], int]]
     leaves: dict[int, weakref.ref[torch.Tensor]]
+    uses: dict[int, int]
+    given: frozenset[str]
 
     def had_leaf(self, tensor: torch.Tensor | None) -> bool:
         """Whether this very tensor was a leaf of the graph of then."""
@@ -89,6 +92,8 @@ def remember(site: Site, graph: Graph, optimizers: Iterable[torch.optim.Optimize
         {id(p): Consumed(weakref.ref(p.grad), version(p.grad)) for p in tensors if p.grad is not None},
         {id(p): (weakref.ref(p), version(p)) for p in tensors},
         {id(leaf): weakref.ref(leaf) for leaf in leaves},
+        first_uses(graph),
+        frozenset(leaf.name for leaf in graph.leaves if leaf.kind != "parameter" and not leaf.owner and leaf.name),
     )
     with _lock:
         _past.pop(place, None)
@@ -111,6 +116,16 @@ def growth_since(past: Past, graph: Graph) -> Growth:
     carried = len(np.intersect1d(mine, past.operations, assume_unique=True))
     known = [tensor for ref, _ in past.versions.values() if (tensor := ref()) is not None]
     return Growth(len(mine), carried, any(past.was_changed(t) or past.got_gradient(t) for t in known))
+
+
+def first_uses(graph: Graph) -> dict[int, int]:
+    """Return the sequence number of the first operation on each leaf, by the id of the leaf."""
+    columns = graph.columns
+    consumers = np.repeat(columns.sequence.astype(np.int64), np.diff(columns.start))
+    first = np.full(len(graph), np.iinfo(np.int64).max)
+    known = columns.inputs >= 0
+    np.minimum.at(first, columns.inputs[known], consumers[known])
+    return {id(tensor): int(first[leaf.node]) for leaf in graph.leaves if (tensor := leaf.tensor()) is not None}
 
 
 def operations(graph: Graph) -> NDArray[np.uint64]:

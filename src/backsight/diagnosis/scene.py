@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,9 +13,12 @@ from backsight.diagnosis.history import Past, Site
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.snapshot import groups
-from backsight.tape import Graph, Saved
+from backsight.source import Place, assignments
+from backsight.source.bindings import parameters_of
+from backsight.source.body import body_around
+from backsight.tape import Graph, Node, Saved
 from backsight.tape.saved import memory
-from backsight.tracing import Met, StepLog, current, met
+from backsight.tracing import End, Line, Met, StepLog, current, ended, met
 
 Moment = Literal["before backward", "during backward", "before step"]
 
@@ -39,6 +43,14 @@ class Scene:
     site: Site = ("", 0)
     loss_is_finite: bool | None = None
     chosen: bool = False
+
+    @property
+    def running(self) -> Place | None:
+        """The statement that runs the backward within which this is looked at, if a watch has noted it."""
+        watch = current() if self.moment == "during backward" else None
+        last = watch.backwards[-1] if watch is not None and watch.backwards else None
+        known = last is not None and last.line is not None and (last.line.file, last.line.line) == self.site
+        return last.line.place if known and last is not None and last.line is not None else None
 
     def involved(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers that hold a leaf of the graph; others belong to other losses, or other threads."""
@@ -86,6 +98,31 @@ class Scene:
             return {}
         index = {n.sequence: n.index for n in self.graph.nodes if n.sequence is not None and n.kind != "leaf"}
         return {index[number]: each for number, each in met(watch, list(index)).items()}
+
+    @property
+    def began(self) -> int:
+        """The number of the first node that this thread has made since its last optimizer step."""
+        return self.steps.marks.get(threading.get_ident(), 0) if self.steps is not None else 0
+
+    def ended(self) -> list[End]:
+        """Return where an exact watch saw tensors handed to NumPy, with the leaves behind them."""
+        watch = current()
+        return ended(watch) if watch is not None else []
+
+    def line_of(self, node: Node) -> Line | None:
+        """Return the line that made a node, if a watch has noted it."""
+        watch = current()
+        return watch.line_of(node) if watch is not None else None
+
+    def assigned(self, held: object) -> Place | None:
+        """The statement that gave a variable what it holds, `held`; None where more than one may have."""
+        for name in search([held], limit=2).names[0]:
+            if name.exact and name.file is not None and name.line is not None:
+                body = body_around(name.file, name.line)
+                places = assignments(body, name.path)
+                if len(places) == 1 and body is not None and name.path not in parameters_of(body.node):
+                    return places[0]
+        return None
 
     def reached(self) -> set[int]:
         """Return the ids of the leaves of the graph."""

@@ -1,8 +1,10 @@
-"""BS115, BS116, BS118, BS119: what the vital signs of a training say, with the line of the program that does it."""
+"""BS115, BS116, BS118, BS119, BS126, BS128, BS129, BS135: what vital signs say, with the line that does it."""
 
 from __future__ import annotations
 
 import ast
+import gc
+import math
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -10,22 +12,39 @@ from typing import Any
 import torch
 from torch import nn
 
+from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.naming.roots import is_library, is_ours
+from backsight.naming.roots import is_ours, is_user
+from backsight.snapshot import groups
 from backsight.source import Body, Place, backward_calls, function_at
-from backsight.source.body import body_around, callee, dotted, expressions, functions, statements
+from backsight.source.body import (
+    LOOPS,
+    body_around,
+    callee,
+    dotted,
+    expressions,
+    functions,
+    is_constant,
+    statement_at,
+    statements,
+)
+from backsight.tape import modules_in, parameters_in
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
 
-CODES = ("BS115", "BS116", "BS118", "BS119")
+CODES = ("BS115", "BS116", "BS118", "BS119", "BS126", "BS128", "BS129", "BS135")
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 _MOST_FRAMES = 64
+
+_VANISHING = 0.02
+"""The share of a weight that decay may take away in a step: usual are a thousandth and less."""
 
 
 def nothing_arrives(
@@ -35,20 +54,23 @@ def nothing_arrives(
     frame: FrameType | None,
     reached: bool = False,
     cut: Finding | None = None,
+    copied: Severed | None = None,
     others: Sequence[str] = (),
     backwards: bool = True,
 ) -> Finding:
     """Return the finding that an optimizer gets no gradients.
 
-    reached: whether the loss depends on its parameters. cut: what cuts them off from it. others: the parameters that
-    the loss depends on, and no optimizer holds. backwards: whether a backward was seen at all.
+    reached: whether the loss depends on its parameters. cut: what cuts them off from it. copied: what cuts leaves of
+    the loss off from what they are copies of. others: the parameters that the loss depends on, and no optimizer holds.
+    backwards: whether a backward was seen at all.
     """
     name = named(optimizer, "the optimizer")
     held = parameters(optimizer)
-    fix, evidence, source = "", [], None
+    evidence: list[Fact] = []
+    fix, source = "", None
     if held and not any(p.requires_grad for p in held):
         evidence.append(f"All of its parameters are frozen: {_names(held)} have requires_grad=False.")
-        fix = "Call requires_grad_(True) on what is to be trained, before the forward pass."
+        fix = "Call requires_grad_(True) on what should be trained, before the forward pass."
     elif reached:
         zeroing = _zeroing(frame)
         if zeroing is not None:
@@ -63,16 +85,21 @@ def nothing_arrives(
             fix = "Look for what zeroes them: a factor of 0, units that are all dead, zero_grad() after backward()."
     elif cut is not None:
         evidence += cut.evidence
-        source, fix = cut.source, cut.fix.partition(" if they are to learn")[0] + "."
+        source, fix = cut.source, cut.fix.partition(" if they should learn")[0] + "."
+    elif copied is not None and (place := where(copied)) is not None:
+        evidence.append("The loss is computed with copies that are leaves of their own, and the gradient ends there.")
+        evidence.append(shown(place, ends(copied)))
+        source, fix = str(place), f"{undoing(copied)}, so that the copies lead back to what they were made of."
     elif others:
         evidence.append(
             f"It holds {_names(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
         )
-        made = next(constructions(frame, name), None)
+        places = constructions(frame, optimizer, name)
+        made = places[0] if len(places) == 1 else None
         if made is not None:
             evidence.append(shown(made, "gives it the parameters of something else than what is trained."))
             source = str(made)
-        model = others[0].partition(".")[0]
+        model = _owner(others)
         fix = f"Make {name} after the last change of {model}, with {model}.parameters()."
     elif not backwards:
         evidence.append("No backward() was run.")
@@ -94,6 +121,7 @@ def nothing_arrives(
         (f"None has come since step {since:,}.", *evidence),
         fix,
         source=source,
+        since=since,
     )
 
 
@@ -102,28 +130,29 @@ def untrained_mode(
 ) -> Finding | None:
     """Return the finding that a model is trained in evaluation mode; None where that may be meant.
 
-    A model that was never in training mode is left so on purpose where the training itself does it.
+    A model that was never in training mode is left so on purpose where the training itself does it; so is one for which
+    a function turns evaluation mode on, and then runs all of this training.
     """
     name = named(model, type(model).__name__)
     found = list(_evaluations(frame))
     aside = [(place, inside) for place, inside in found if inside not in _running(frame)]
-    if not trained and not aside:
+    if (not trained and not aside) or _meant(frame):
         return None
     kinds = listed(list(dict.fromkeys(each.__name__ for each in modal)), 3)
     place, inside = (aside or found)[0] if found else (None, "")
-    evidence = [f"{kinds}: {' and '.join(dict.fromkeys(map(_in_evaluation, modal)))}."]
+    evidence: list[Fact] = [f"{kinds}: {' and '.join(dict.fromkeys(map(_in_evaluation, modal)))}."]
     if place is not None:
-        one = "turns evaluation mode on" if len(found) == 1 else "may be what turns evaluation mode on"
-        evidence.append(shown(place, f"{one}, and training mode is not turned on again."))
+        says = "turns evaluation mode on, and training mode is not turned on again."
+        evidence.append(shown(place, says, None if len(found) == 1 else "read"))
     return Finding(
         "BS116",
         "warning",
         f"{name} is trained in evaluation mode since step {since:,}.",
         tuple(evidence),
-        f"Call {name}.train() at the start of each epoch"
-        + (f", after {inside}()." if inside else ", after evaluating."),
+        f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
         source=str(place) if place is not None else None,
         exact=place is None or len(found) == 1,
+        since=since,
     )
 
 
@@ -135,14 +164,10 @@ def _in_evaluation(kind: type) -> str:
 def faded(optimizer: torch.optim.Optimizer, peak: float, rate: float, since: int, frame: FrameType) -> Finding:
     """Return the finding that the learning rate has decayed to nothing."""
     name = named(optimizer, "the optimizer")
-    found = search((), collect=(torch.optim.lr_scheduler.LRScheduler,))
-    of = [s for s, _ in found.found if namespace(s) is not None and (namespace(s) or {}).get("optimizer") is optimizer]
+    of = schedules_of(optimizer)
     kind = type(of[0]).__name__ if of else "the schedule"
-    called = named(of[0], "") if of else ""
-    steps = [
-        body.place(s) for body, s, call in _calls(frame) if called and _method(call) == (called.split(".")[-1], "step")
-    ]
-    evidence = [f"It was {peak:.3g} and is {rate:.3g}: since step {since:,} no step moves anything."]
+    steps = _steps_of(of[0], frame) if of else []
+    evidence: list[Fact] = [f"It was {peak:.3g} and is {rate:.3g}: since step {since:,} no step moves anything."]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind}."))
     return Finding(
@@ -153,7 +178,101 @@ def faded(optimizer: torch.optim.Optimizer, peak: float, rate: float, since: int
         f"Make {kind} last as long as the training: it counts its own steps, so where it is meant per epoch, call "
         "its step() after each epoch, not after each batch.",
         source=str(steps[0]) if len(steps) == 1 else None,
+        since=since,
     )
+
+
+def schedules_of(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the schedules of PyTorch's that are alive and drive an optimizer."""
+    found = search((), collect=(torch.optim.lr_scheduler.LRScheduler,)).found
+    return [each for each, _ in found if (namespace(each) or {}).get("optimizer") is optimizer]
+
+
+def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, frame: FrameType) -> Finding:
+    """Return the finding that a schedule goes on for an optimizer which `optimizer` has replaced."""
+    kind, name, called = type(schedule).__name__, named(optimizer, "the optimizer"), named(schedule, "")
+    steps = _steps_of(schedule, frame)
+    made = constructions(frame, optimizer, name)
+    evidence: list[Fact] = [f"It has made no step since step {since:,}, and {kind} goes on for it."]
+    if len(steps) == 1:
+        evidence.append(shown(steps[0], "steps the schedule of the old one."))
+    if made:
+        evidence.append(shown(made[-1], f"makes the new {name.split('.')[-1]}."))
+    return Finding(
+        "BS128",
+        "warning",
+        f"{called or kind} drives an optimizer that {name} has replaced: no schedule reaches {name}.",
+        tuple(evidence),
+        f"Make a new {kind} where {name} is made, for the new one; or add the parameters to the old one, with "
+        "add_param_group.",
+        source=str(made[-1]) if made else None,
+        since=since,
+    )
+
+
+def _owner(names: Sequence[str]) -> str:
+    """Return what these parameters have in common, `self.model` of `self.model.0.weight` and `self.model.2.bias`."""
+    paths = [name.split(".")[:-1] for name in names]
+    same = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    return ".".join(same) or names[0].partition(".")[0]
+
+
+def _steps_of(schedule: Any, frame: FrameType) -> list[Place]:
+    """Return the statements of the program's files that may step a schedule, by any name that it has.
+
+    A search for names ends at the first ones, and a callback may have another.
+    """
+    called = {name.path.split(".")[-1] for name in search([schedule]).names[0]}
+    holding = ((each if type(each) is dict else namespace(each) or {}) for each in gc.get_referrers(schedule))
+    called |= {key for each in holding for key, value in list(each.items()) if value is schedule and type(key) is str}
+    return [
+        body.place(s) for body, s, call in calls_around(frame) if _method(call) in {(name, "step") for name in called}
+    ]
+
+
+def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that weight decay alone makes the weights of an optimizer vanish within some tens of steps."""
+    shares = [_decayed(optimizer, group) for group in groups(optimizer)]
+    share = max(shares, default=0.0)
+    if share < _VANISHING:
+        return None
+    group = groups(optimizer)[shares.index(share)]
+    given = [
+        body.place(s)
+        for body, s, call in calls_around(frame)
+        if any(
+            each.arg == "weight_decay" and not (isinstance(each.value, ast.Constant) and not each.value.value)
+            for each in call.keywords
+        )
+    ]
+    name, half = named(optimizer, "the optimizer"), math.ceil(math.log(0.5) / math.log(1 - share)) if share < 1 else 1
+    return Finding(
+        "BS135",
+        "warning",
+        f"The weight decay of {name} makes the weights vanish.",
+        (
+            *((shown(given[0], "sets it."),) if len(given) == 1 else ()),
+            f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step takes {share:.1%} of every "
+            f"weight away: in {counted(half, 'step')} it is half as large, unless the gradient holds it up.",
+        ),
+        "Usual are 1e-4 to 1e-2 for SGD, and up to 0.1 for AdamW. Look whether the value was meant for something else, "
+        "such as the decay of the learning rate.",
+        source=str(given[0]) if len(given) == 1 else None,
+        since=since,
+    )
+
+
+def _decayed(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
+    """Return the share of a weight that each step takes away, apart from the gradient; 0 where that is not known.
+
+    Source: the algorithms in the documentation of torch.optim.SGD and AdamW.
+    """
+    rate, decay, momentum = (group.get(key, 0.0) for key in ("lr", "weight_decay", "momentum"))
+    if any(type(each) not in (float, int) for each in (rate, decay, momentum)):
+        return 0.0
+    if isinstance(optimizer, torch.optim.SGD):
+        return min(1.0, float(rate * decay / max(1 - momentum, 1e-3)))
+    return float(rate * decay) if isinstance(optimizer, torch.optim.AdamW) else 0.0
 
 
 def _method(call: ast.Call) -> tuple[str, str]:
@@ -168,8 +287,8 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
     if not _has_state(optimizer):
         return None
     each = steps / max(times, 1)
-    made = next(constructions(frame, name), None)
-    evidence = [
+    made = next(iter(constructions(frame, optimizer, name)), None)
+    evidence: list[Fact] = [
         f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
         f"step{'s' * (round(each) != 1)}: momentum and averages begin at zero each time."
     ]
@@ -178,20 +297,104 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
     return Finding(
         "BS119",
         "warning" if each < 3 else "note",
-        f"{name} is made anew all the time, and forgets its state.",
+        f"{name} is made again and again, and forgets its state.",
         tuple(evidence),
         f"Make {name} once, before the loop.",
         source=str(made) if made is not None else None,
+        since=since,
     )
 
 
+def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that `module.requires_grad = ...` was set, which tells the module's parameters nothing."""
+    for path, module in modules_in(model):
+        wanted = (namespace(module) or {}).get("requires_grad")
+        held = list(parameters_in(module))
+        against = [p for p in held if p.requires_grad is not wanted] if isinstance(wanted, bool) else []
+        if not against:
+            continue
+        name = ".".join(part for part in (named(model, type(model).__name__), path) if part)
+        last = name.split(".")[-1]
+        found = (body.place(s) for body, s in _assigned(frame, "requires_grad", last))
+        place = next(found, None)
+        state = "frozen" if wanted else "trained"
+        return Finding(
+            "BS126",
+            "warning",
+            f"{name}.requires_grad = {wanted} sets an attribute of the module, and "
+            f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
+            () if place is None else (shown(place, "sets it; a module hands it on to none of its parameters."),),
+            f"Call {name}.requires_grad_({wanted}), which sets it for each of them.",
+            source=str(place) if place is not None else None,
+            since=since,
+        )
+    return None
+
+
+def left_frozen(
+    optimizer: torch.optim.Optimizer, frozen: Sequence[torch.Tensor], since: int, frame: FrameType
+) -> Finding | None:
+    """Return the finding that what an optimizer has trained is frozen for another step, and stays so.
+
+    Who freezes layers for good does so once, before a phase or on a condition. So it has to be done without one, in a
+    function that makes a step itself, and nothing in the program's files may enable the gradients again.
+    """
+    found = [(body, s, on) for body, s, on in _freezing(frame)]
+    if any(on for _, _, on in found):
+        return None
+    for body, statement, _ in found:
+        conditional = any(
+            isinstance(each, ast.If) and each.lineno < statement.lineno <= (each.end_lineno or 0)
+            for each in statements(body.node)
+        )
+        steps = (n for s in statements(body.node) for n in expressions(s) if isinstance(n, ast.Call))
+        if conditional or not any(callee(call)[1] == "step" for call in steps):
+            continue
+        name, place = named(optimizer, "the optimizer"), body.place(statement)
+        return Finding(
+            "BS129",
+            "warning",
+            f"{name} no longer trains {_names(frozen)}: {'it is' if len(frozen) == 1 else 'they are'} frozen for good.",
+            (shown(place, "turns requires_grad off, and nothing turns it on again."),),
+            "Turn it on again after the backward for which it was turned off, with requires_grad_(True).",
+            source=str(place),
+            since=since,
+        )
+    return None
+
+
+def _freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
+    """Yield the statements that set requires_grad, each with whether it may be turned on."""
+    for body in _bodies(frame):
+        for statement in statements(body.node):
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            value: ast.expr | None = getattr(statement, "value", None)
+            if any(isinstance(target, ast.Attribute) and target.attr == "requires_grad" for target in targets):
+                yield body, statement, not is_constant(value, False)
+            for call in expressions(statement):
+                if isinstance(call, ast.Call) and callee(call)[1] == "requires_grad_":
+                    yield body, statement, not (call.args and is_constant(call.args[0], False))
+
+
+def _assigned(frame: FrameType, attribute: str, last: str) -> Iterator[tuple[Body, ast.stmt]]:
+    """Yield the statements that set an attribute of something whose name ends in `last`."""
+    for body in _bodies(frame):
+        for statement in statements(body.node):
+            for target in statement.targets if isinstance(statement, ast.Assign) else ():
+                if isinstance(target, ast.Attribute) and target.attr == attribute:
+                    receiver = dotted(target.value)
+                    if receiver is not None and receiver.split(".")[-1] == last:
+                        yield body, statement
+
+
 _WHY = {
-    "detach": "detach cuts the tensor off from the graph that made it",
+    "detach": "detach returns a tensor that is detached from the graph",
     "data": ".data has no gradient",
     "no_grad": "it runs with gradients disabled",
     "inference": "it runs in inference mode",
     "integer": "its result is of integers or truth values, which have no gradient",
     "not differentiable": "it has no gradient",
+    "derivative": "without create_graph=True, what it returns has no graph",
     "item": "a number of Python has no gradient",
     "numpy": "an array has no gradient",
     "rewrapped": "it makes a new tensor of the values alone",
@@ -208,37 +411,37 @@ def where(cut: Severed) -> Place | None:
     """Return the statement to look at: of what runs with gradients disabled, the one that disables them."""
     if cut.line is None:
         return None
-    place = cut.line.place
-    body = body_around(place.file, place.line) if cut.by in ("no_grad", "inference") else None
-    if body is None:
-        return place
-    for decorator in getattr(body.node, "decorator_list", []):
-        if _disables(decorator):
-            return body.place(decorator, f"@{body.text(decorator)}")
-    around = [
-        each
-        for each in statements(body.node)
-        if isinstance(each, ast.With)
-        and each.lineno <= place.line <= (each.end_lineno or 0)
-        and any(_disables(item.context_expr) for item in each.items)
-    ]
-    return body.place(around[-1]) if around else place
-
-
-def _disables(node: ast.expr) -> bool:
-    called = node.func if isinstance(node, ast.Call) else node
-    return (dotted(called) or "").split(".")[-1] in ("no_grad", "inference_mode", "set_grad_enabled")
+    off = disabled_by(cut)
+    return off.place if off is not None else cut.line.place
 
 
 def undoing(cut: Severed) -> str:
     """Say what takes a cut back."""
+    if cut.by in ("detach", "data") and _stores(cut):
+        return "Recompute it in each step, and not from what is stored without its graph"
+    off = disabled_by(cut)
+    if off is not None and off.is_decorator:
+        return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
+    if cut.by == "no_grad" and off is None:
+        return "Compute it with gradients enabled: not under torch.no_grad(), nor a checkpoint with use_reentrant=True"
     if cut.by in ("no_grad", "inference"):
         return "Compute it with gradients enabled, outside of torch.no_grad()"
+    if cut.by == "derivative":
+        return "Give autograd.grad create_graph=True"
     if cut.by in ("detach", "data"):
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by == "integer" or cut.by == "not differentiable":
         return f"Use something that is differentiable in place of {cut.op}"
     return f"Compute it with tensors, without {cut.op}"
+
+
+def _stores(cut: Severed) -> bool:
+    """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
+    place = cut.line.place if cut.line is not None else None
+    body = body_around(place.file, place.line) if place is not None else None
+    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
 
 
 def named(held: object, otherwise: str) -> str:
@@ -250,7 +453,7 @@ def named(held: object, otherwise: str) -> str:
 def _names(tensors: Sequence[torch.Tensor]) -> str:
     found = [n[0].path if n else "" for n in search(tensors[:2], limit=1).names]
     if not all(found) or any("param_groups[" in path for path in found):
-        return f"{counted(len(tensors), 'parameter')} that nothing else holds any more"
+        return f"{counted(len(tensors), 'parameter')} that nothing else holds anymore"
     return listed([*found, *[""] * len(tensors[2:])], 2)
 
 
@@ -264,8 +467,7 @@ def program_frames(frame: FrameType | None) -> Iterator[FrameType]:
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return
-        file = frame.f_code.co_filename
-        if not is_ours(file) and not is_library(file):
+        if is_user(frame) and not is_ours(frame.f_code.co_filename):
             yield frame
         frame = frame.f_back
 
@@ -282,7 +484,8 @@ def _bodies(frame: FrameType | None) -> Iterator[Body]:
         yield from functions(file)
 
 
-def _calls(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+def calls_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """Yield the calls in the program's files from which the step is called."""
     for body in _bodies(frame):
         for statement in statements(body.node):
             for node in expressions(statement):
@@ -292,26 +495,55 @@ def _calls(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.Call]]
 
 def _evaluations(frame: FrameType) -> Iterator[tuple[Place, str]]:
     """Yield the statements that turn evaluation mode on, each with the name of the function that it stands in."""
-    for body, statement, call in _calls(frame):
+    for body, statement, call in calls_around(frame):
         receiver, method = callee(call)
         off = method == "train" and len(call.args) == 1 and isinstance(call.args[0], ast.Constant)
         if receiver is not None and ((method == "eval" and not call.args) or (off and call.args[0].value is False)):  # type: ignore[attr-defined]
             yield body.place(statement), getattr(body.node, "name", "")
 
 
-def constructions(frame: FrameType | None, name: str) -> Iterator[Place]:
-    """Yield the statements that bind `name` to the result of a call, the function that runs first."""
-    last = name.split(".")[-1]
+def _meant(frame: FrameType) -> bool:
+    """Whether a function that is running has turned evaluation mode on before the loops that lead to the step."""
+    for each in program_frames(frame):
+        body = function_at(each.f_code)
+        if body is None:
+            continue
+        modes = [
+            (statement.lineno, callee(node)[1])
+            for statement in statements(body.node)
+            if statement.lineno < each.f_lineno
+            for node in expressions(statement)
+            if isinstance(node, ast.Call) and callee(node)[1] in ("eval", "train")
+        ]
+        line, mode = max(modes, default=(0, ""))
+        loops = (s for s in statements(body.node) if isinstance(s, LOOPS))
+        again = any(s.lineno <= line and each.f_lineno <= (s.end_lineno or 0) for s in loops)
+        if mode == "eval" and not again:
+            return True
+    return False
+
+
+def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, name: str) -> list[Place]:
+    """Return the statements that bind `name` to the result of a call, the function that runs first.
+
+    What a person calls `self.opt` or `trainer.opt` is an attribute, and `opt` a variable: one is not the other. Where
+    some call the class of the optimizer, the others make something else.
+    """
+    attribute, last = "." in name, name.split(".")[-1]
+    found = []
     for body in _bodies(frame):
         for statement in statements(body.node):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 targets = [each for t in statement.targets for each in (t.elts if isinstance(t, ast.Tuple) else [t])]
-                if any((dotted(target) or "").split(".")[-1] == last for target in targets):
-                    yield body.place(statement)
+                bound = [each for each in targets if isinstance(each, ast.Attribute) is attribute]
+                if any((dotted(target) or "").split(".")[-1] == last for target in bound):
+                    found.append((body.place(statement), callee(statement.value)[1] == type(optimizer).__name__))
+    of_class = [place for place, calls_class in found if calls_class]
+    return of_class or [place for place, _ in found]
 
 
 def _zeroing(frame: FrameType | None) -> Place | None:
-    """Return the zero_grad() between backward and step, in the innermost function that has one."""
+    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one."""
     for each in program_frames(frame):
         body = function_at(each.f_code)
         if body is None:
@@ -326,12 +558,17 @@ def _zeroing(frame: FrameType | None) -> Place | None:
         ]
         if found:
             return found[-1]
+    every = [(body, statement) for body, statement, call in calls_around(frame) if callee(call)[1] == "zero_grad"]
+    if len(every) == 1 and not backward_calls(every[0][0]):  # a helper or callback, and nothing else zeroes them
+        return every[0][0].place(every[0][1])
     return None
 
 
 def _closure(frame: FrameType | None) -> Place | None:
     """Return the function of the program that is given to the step."""
-    given = {dotted(call.args[0]) for _, _, call in _calls(frame) if callee(call)[1] == "step" and len(call.args) == 1}
+    given = {
+        dotted(call.args[0]) for _, _, call in calls_around(frame) if callee(call)[1] == "step" and len(call.args) == 1
+    }
     for body in _bodies(frame):
         if isinstance(body.node, ast.FunctionDef) and body.node.name in given:
             return body.place(body.node)

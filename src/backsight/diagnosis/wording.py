@@ -6,20 +6,36 @@ from collections.abc import Sequence
 
 import torch
 
-from backsight.findings.located import Statement, located
+from backsight.findings.evidence import Certainty, Evidence
+from backsight.source import Place
+from backsight.story.failure import Failure
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import counted as counted
 from backsight.text import listed as in_words
+from backsight.tracing import Line, current
 
 
-def shown(place: Statement, says: str) -> str:
+def shown(place: Place | Line, says: str, certainty: Certainty | None = None) -> Evidence:
     """Return a statement as evidence: where and what it is, and below it what it does.
+
+    What a watch has noted was seen, unless the caller knows that what it says of it was not.
 
     >>> print(shown(Place("train.py", 41, "loss.backward()"), "frees the graph."))
     train.py:41  loss.backward()
         frees the graph.
     """
-    return located(place, says)
+    place = place.place if isinstance(place, Line) else place
+    return Evidence(says, place, certainty or ("seen" if place.seen else "held"))
+
+
+def failing(failure: Failure, says: str) -> tuple[Evidence, ...]:
+    """The line that failed, as evidence; nothing where it is not known."""
+    return (shown(failure.user.place, says),) if failure.user else ()
+
+
+def unwatched() -> tuple[str, ...]:
+    """Say what would see what was only read, where it does not run already."""
+    return () if current() else ("`backsight run` sees every optimizer step as it happens.",)
 
 
 def were(number: int, nouns: str) -> str:
@@ -36,6 +52,11 @@ def listed(items: Sequence[str], limit: int = 6) -> str:
 def shaped(shape: Sequence[int] | None) -> str:
     """`3×4`; `scalar` for no dimensions."""
     return dimensions(shape or ())
+
+
+def tensor_of(shape: Sequence[int] | None) -> str:
+    """`a tensor of shape 3×4`, `a scalar tensor`."""
+    return f"a tensor of shape {shaped(shape)}" if shape else "a scalar tensor"
 
 
 def described(tensor: torch.Tensor) -> str:

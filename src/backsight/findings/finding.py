@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from backsight.findings.evidence import Evidence, doubt
+
 if TYPE_CHECKING:
     from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
@@ -19,19 +21,21 @@ class Finding:
     """One thing that is wrong, or worth knowing.
 
     `code` is stable (`BS101`) and has a page in `docs/codes/`. `title` says what, in one sentence; `evidence` how we
-    know; `fix` what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an
-    inference, and then the evidence says so. `nodes` are the indices, in the graph that was looked at, of what it is
-    about.
+    know: texts, and `Evidence` that knows its statement and how certain it is (`str()` gives the text of either); `fix`
+    what to do; `source` where, as `file:line`, if that is known. `exact` is False for what is an inference. `nodes` are
+    the indices, in the graph that was looked at, of what it is about. `since` is the optimizer step, counted from 1,
+    since which it holds in a training that was watched.
     """
 
     code: str
     severity: Severity
     title: str
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Evidence | str, ...] = ()
     fix: str = ""
     source: str | None = None
     exact: bool = True
     nodes: tuple[int, ...] = ()
+    since: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from backsight.findings.printing.terminal import STYLES, framed
@@ -44,7 +48,7 @@ class Finding:
             (f"{self.severity} ", STYLES[self.severity]), (self.code, "dim"), "  ", (self.title, "bold")
         )
         yield head
-        for line in "\n".join(self.evidence).split("\n"):
+        for line in "\n".join(filter(None, [*map(str, self.evidence), doubt(self.evidence)])).split("\n"):
             text = line.lstrip(" ")
             yield Padding(Text(text), (0, 0, 0, 2 + len(line) - len(text)))
         if self.source:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.evidence.values import is_finite, is_readable
+from backsight.diagnosis.evidence.singular import Singular
+from backsight.diagnosis.evidence.values import is_finite
+from backsight.diagnosis.wording import shown
 from backsight.naming import search
 from backsight.snapshot import groups
 from backsight.tape import no_torch_function
+from backsight.tape.saved import is_readable
 
 _MOST = 16
 """Optimizers that are remembered, the newest: a program may make one for each of its tasks."""
@@ -49,8 +53,11 @@ class Ending:
         if trained:
             self._kept[key] = min(trained, key=torch.Tensor.numel).detach()
 
-    def finding(self, *, audited: bool) -> Finding | None:
-        """Return what was lost; None if nothing was. `audited`: whether there were audits, which have seen none of it.
+    def finding(self, *, audited: bool, since: int | None = None, singular: Sequence[Singular] = ()) -> Finding | None:
+        """Return what was lost; None if nothing was.
+
+        singular: the operations of the losses that were audited, whose gradient may be infinite. audited: whether there
+        were audits, which have seen none of it. since: the step since which it is so, if known.
 
         Infinities alone may be meant, and are left alone.
         """
@@ -59,7 +66,7 @@ class Ending:
             held = {id(p): p for optimizer in alive.values() for p in _parameters(optimizer)}
             lost = [p for p in held.values() if _is_lost(p)]
             gone = any(_is_lost(values) for key, values in self._kept.items() if key not in alive)
-        return _told(lost, audited) if lost or gone else None
+        return _told(lost, singular, audited, since) if lost or gone else None
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
@@ -72,15 +79,35 @@ def _is_lost(tensor: torch.Tensor) -> bool:
     return not given_back and is_finite(tensor) is False and bool(torch.isnan(tensor).any())
 
 
-def _told(lost: list[Any], audited: bool) -> Finding:
+def _told(lost: list[Any], singular: Sequence[Singular], audited: bool, since: int | None) -> Finding:
     name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else "Weights"
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
     return Finding(
         "BS108",
         "warning",
         f"{name}{more} {'hold' if more or not lost else 'holds'} NaN at the end.",
-        ("The audits of the first steps saw none in what their losses are made of.",) if audited else (),
-        f"Run it again: {_command()}. It names the line where the first NaN is born.",
+        (
+            *((f"The weights are NaN since step {since:,}.",) if since else ()),
+            *(("The audits of the first steps saw none in what their losses are made of.",) if audited else ()),
+            *(shown(each.place, f"computes {each.op}, whose gradient is infinite {each.at}.") for each in singular),
+        ),
+        f"Run it again: {_command()}. It names the line where the first NaN is born.{_kept_away(singular)}",
+        source=str(singular[0].place) if len(singular) == 1 else None,
+        exact=len(singular) != 1,
+        since=since,
+    )
+
+
+def _kept_away(singular: Sequence[Singular]) -> str:
+    """Say how the only operation that may have done it is kept from doing it."""
+    if len(singular) != 1:
+        return ""
+    op, at, _ = singular[0]
+    clamp = {"at 0": f"{op}(x.clamp(min=1e-12))", "where it divides by 0": "a / b.clamp(min=1e-12)"}.get(
+        at, f"{op}(x.clamp(-1 + 1e-6, 1 - 1e-6))"
+    )
+    return (
+        f" If it is {op}, keep what goes into it away from there, {clamp}: torch.where around its result is too late."
     )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
 from types import FrameType
@@ -17,13 +16,17 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from backsight.diagnosis import Finding, Report, Site, audit_at
+from backsight.diagnosis.evidence.singular import Singular, singular
 from backsight.diagnosis.rules.unmoved import told_unmoved
+from backsight.findings import SEVERITIES
 from backsight.launch.attention import CALLS, LOOK, Attention, is_spaced
 from backsight.launch.ending import Ending
 from backsight.launch.hearing import Hearing
+from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.twins import Twins
 from backsight.launch.vital_signs import VitalSigns
 from backsight.launch.voice import failed
 from backsight.naming import search
@@ -31,11 +34,11 @@ from backsight.naming.roots import is_library, is_ours, ours
 from backsight.quiet import quietly
 from backsight.snapshot import groups
 from backsight.tape import (
-    ENGINE_CALLS,
     grad_fn,
     is_jit_traced,
     no_torch_dispatch,
     no_torch_function,
+    running_backward,
     sequence_number,
     tensors_in,
     uncompiled,
@@ -49,6 +52,12 @@ PASSES = 3
 
 _NON_FINITE = ("BS108", "BS112")
 """The findings of which lost weights at the end are a consequence."""
+
+_MOST_SINGULAR = 8
+"""Operations whose gradient may be infinite: one may have cost the weights, among many it is no help to say so."""
+
+_OF_THE_START = "BS131"
+"""The code of what is a fault only if it is so from the first step on, and stays so."""
 
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
@@ -108,11 +117,14 @@ class FirstSteps:
         self._ended = False
         self._passes: dict[Site, list[int]] = {}
         self._audits = 0
+        self._singular: list[Singular] = []
+        self._of_start: dict[Site, dict[str, Finding]] = {}
         self._looked = 0
         """The optimizer steps there were when it was begun to look more closely."""
         self._most = PASSES
         self._signs = VitalSigns()
         self._hearing = Hearing()
+        self._twins = Twins()
         self._keeping = Keeping()
         self._in_backwards = False
         self._looks = 0
@@ -121,6 +133,7 @@ class FirstSteps:
         self._looking_again: Any = None
         self._unmoved: dict[int, tuple[Finding, weakref.ref[torch.optim.Optimizer]]] = {}
         self._outputs = Outputs()
+        self._inputs = Inputs()
         self._ending = Ending()
         self._attention = Attention(self._pause, self._resume) if level is None and not nonfinite else None
         if self._attention is not None:
@@ -151,18 +164,23 @@ class FirstSteps:
 
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
-        signs = () if self.failed else (*self._hearing.findings, *self._signs.findings)
+        signs = () if self.failed else (*self._hearing.findings, *self._signs.findings, *self._twins.findings)
         found = [
             *self.findings.values(),
+            *(each for found in self._of_start.values() for each in found.values()),
             *(found for found, ref in self._unmoved.values() if self._is_unmoved(ref())),
             *self._outputs.findings,
+            *self._inputs.findings,
             *signs,
             *self._keeping.findings,
         ]
         found = _one_for_each_cause(found)
+        since = None if self.failed else self._signs.lost_since
+        if since is not None:  # what was seen later of weights that were lost by then is told with the right step
+            found = [each for each in found if each.code != "BS108" or (each.since or 0) <= since]
         known = origin_told or any(each.code in _NON_FINITE for each in found)
-        lost = None if known else self._ending.finding(audited=self.audits > 0)
-        return Report((*found, *([lost] if lost else [])), self.looked_at)
+        lost = None if known else self._ending.finding(audited=self.audits > 0, since=since, singular=self._singular)
+        return Report(tuple(_in_order((*found, *([lost] if lost else [])))), self.looked_at)
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -234,6 +252,7 @@ class FirstSteps:
         if self.failed or self._ended or (self._attention is not None and not self._attention.look(change=change)):
             return
         self._passes.clear()
+        self._keeping.again()
         self._looked, self._looks, self._auditing = self.steps, 0, True
         self._most = PASSES if change else 1
         if not has_compiled():
@@ -274,6 +293,7 @@ class FirstSteps:
                         self._marked.append(node.register_prehook(self._in_backward))
             if len(self._marked) > marked:
                 self._outputs.returned(module, args, output)
+                self._inputs.given(module, args, self.steps, _caller)
                 self._signs.called(module)
 
     @_guarded
@@ -290,7 +310,7 @@ class FirstSteps:
     @_guarded
     def _in_backward(self, gradients: Any) -> None:
         self._outputs.heard()
-        call = _backward_call() if self._auditing else None
+        call = running_backward() if self._auditing else None
         if call is not None:
             roots, frame = call
             self._in_backwards = True
@@ -329,9 +349,18 @@ class FirstSteps:
         signs.stepped(optimizer, _caller)
         self._keeping.stepped(optimizer)
         self._hearing.stepped(signs.deaf, _caller)
+        self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
         if signs.news or is_spaced(signs.step):
             change, signs.news = signs.news, False
             self._look_closer(change=change)
+
+    def _starting(self, site: Site, found: list[Finding]) -> None:
+        """Keep of what is found in the first passes at a place what is found there at each later look as well."""
+        known = self._of_start.get(site)
+        if known is None or self.steps < PASSES:
+            known = {**(known or {}), **{each.title: replace(each, since=self.steps + 1) for each in found}}
+        titles = {each.title for each in found}
+        self._of_start[site] = {title: each for title, each in known.items() if title in titles}
 
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
         """See what the steps so far have not moved; what moves later is no finding any more."""
@@ -358,44 +387,41 @@ class FirstSteps:
         self.looked_at = report.looked_at
         for optimizer, _ in self._signs.deaf:
             self._hearing.audited(optimizer, site, roots, report.graph)
+        if report.graph is not None:
+            self._singular = list(dict.fromkeys([*self._singular, *singular(report.graph)]))[:_MOST_SINGULAR]
+        self._starting(site, [each for each in report.findings if each.code == _OF_THE_START])
         for finding in report.findings:
-            if self._looked > _MOST_STEPS and (finding.code, finding.title) not in self.findings:
+            if (finding.code, finding.title) in self.findings or finding.code == _OF_THE_START:
+                continue
+            if self._looked > _MOST_STEPS:
                 late = f"Seen first in step {self.steps + 1:,}, and at none of the looks before."
                 finding = replace(finding, evidence=(*finding.evidence, late))
-            self.findings.setdefault((finding.code, finding.title), finding)
+            self.findings[finding.code, finding.title] = replace(finding, since=self.steps + 1)
+
+
+def _in_order(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order in which to mend them: the graver first, and of these what began first."""
+    last = sys.maxsize
+    return sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.since or last))
 
 
 def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
-    """Leave out what is a consequence of something else that is told."""
+    """Leave out what is told twice, and what is a consequence of something else that is told."""
+    found = list({(each.code, each.title): each for each in found}.values())
+    # Whether what a loss does not reach is meant to learn shows a step later; then it may be known where it is cut off.
+    known = {(each.code, each.evidence[:1]) for each in found if each.severity != "note"}
+    found = [each for each in found if each.severity != "note" or (each.code, each.evidence[:1]) not in known]
     deaf = [each for each in found if each.code == "BS115"]
     dead = [each for each in found if each.code == "BS114"]
-    if deaf and dead:  # which of them knows where
+    if dead and any(each.code in ("BS131", "BS135", "BS136") for each in found):  # then all rows become one
+        found = [each for each in found if each.code != "BS114"]
+    elif deaf and dead:  # which of them knows where
         drop = "BS114" if any(each.source for each in deaf) else "BS115"
         found = [each for each in found if each.code != drop]
+    places = {each.source for each in found if each.code == "BS114"}
+    found = [each for each in found if each.code != "BS121" or each.source not in places]  # the whole loss ends there
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on
     return [each for each in found if not (carried and each.code == "BS111")]
-
-
-def _backward_call() -> tuple[Any, FrameType] | None:
-    """Return the roots of the backward that is running, and the frame that called for it.
-
-    On a GPU, hooks run in a thread of the engine's: then it is another thread's stack that shows the call.
-    """
-    this = threading.get_ident()  # our own frame, in a variable of its own, would be a cycle
-    others = [frame for thread, frame in sys._current_frames().items() if thread != this]
-    for frame in (sys._getframe(1), *others):
-        outermost = None
-        here: FrameType | None = frame
-        while here is not None:  # to the end: a checkpoint's own backward runs within the program's
-            if here.f_code in ENGINE_CALLS and here.f_back is not None:
-                outermost = here
-            here = here.f_back
-        if outermost is not None and outermost.f_back is not None:
-            call, holds_roots = ENGINE_CALLS[outermost.f_code]
-            if call == "grad":  # a derivative within the forward pass; the step's own backward comes later
-                return None
-            return outermost.f_locals[holds_roots], outermost.f_back
-    return None
 
 
 def _site(frame: FrameType) -> Site:

@@ -14,6 +14,7 @@ from backsight.diagnosis import Finding, Site, audit_at
 from backsight.diagnosis.vital import nothing_arrives
 from backsight.snapshot import groups
 from backsight.tape import Graph
+from backsight.tracing import Severed, current
 from backsight.tracing.steps import parameters
 
 _ENOUGH = 3
@@ -27,6 +28,7 @@ class _Deaf:
     optimizer: weakref.ref[torch.optim.Optimizer]
     reached: bool = False
     cut: Finding | None = None
+    copied: Severed | None = None
     others: tuple[str, ...] = ()
     audits: int = 0
     steps: int = 0
@@ -53,6 +55,8 @@ class Hearing:
         if not known.reached and known.cut is None:
             found = audit_at(site, (roots,), optimizer={"optimizer": optimizer}, moment="during backward").findings
             known.cut = next((each for each in found if each.code == "BS102" and each.source), None)
+        if not known.reached and known.copied is None:
+            known.copied = _copied(graph)
 
     def stepped(self, deaf: Sequence[tuple[torch.optim.Optimizer, int]], caller: Callable[[], FrameType]) -> None:
         """Tell of each deaf optimizer what is known, once its losses were looked at, or there were none."""
@@ -69,6 +73,7 @@ class Hearing:
                     frame=caller(),
                     reached=known.reached,
                     cut=known.cut,
+                    copied=known.copied,
                     others=known.others,
                     backwards=known.audits > 0,
                 )
@@ -84,3 +89,15 @@ class Hearing:
         if known is None or known.optimizer() is not optimizer:
             known = self._deaf[key] = _Deaf(weakref.ref(optimizer))
         return known
+
+
+def _copied(graph: Graph) -> Severed | None:
+    """Return what cut a leaf of the loss off from what it is a copy of, as a fast weight may be."""
+    watch = current()
+    for leaf in graph.leaves if watch is not None else ():
+        tensor = leaf.tensor()
+        if tensor is not None and watch is not None and leaf.kind != "parameter" and not leaf.owner:
+            found = next((each for each in watch.severed(tensor) if each.line is not None), None)
+            if found is not None:
+                return found
+    return None

@@ -88,7 +88,7 @@ class RecordingObserver:
         recorder = self._recording.recorder
         if recorder is None:
             return self._said_of_parts(self._recording.of_parts) or (
-                "backsight: nothing recorded: no model was called, and no optimizer stepped"
+                "backsight: nothing recorded: saw no call of a model, and no optimizer step"
             )
         if not recorder.run.is_dir():
             return None

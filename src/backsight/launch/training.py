@@ -128,6 +128,7 @@ class TrainingObserver:
 
     def _explain(self, error: BaseException, thread: str | None = None) -> None:
         from backsight.diagnosis import UNKNOWN, explain
+        from backsight.launch.lines import as_lines
 
         try:
             if self._caught is not None:
@@ -139,6 +140,8 @@ class TrainingObserver:
             failed("no explanation", ours(failure))
             return
         if finding.code != UNKNOWN:
+            if self._heeding is not None and not as_lines.are_asked_for():
+                finding = self._heeding.shortened(finding)
             show(finding, explains=True, thread=thread)
             self._explained = True
             if self._steps is not None and self._steps.paused:

@@ -1,24 +1,41 @@
 """The vital signs of a training: facts of every optimizer step that cost next to nothing, over the whole run.
 
-Attributes of Python objects are read and, but at a few spaced steps, no value of a tensor: no device is waited for. A
-sign that changes is worth a closer look, and what holds at the end is told with the step since which it does.
+Attributes of Python objects are read, and the values of one small tensor that no device holds; but at a few spaced
+steps no device is waited for. A sign that changes is worth a closer look, and what holds at the end is told with the
+step since which it does.
 """
 
 from __future__ import annotations
 
+import ctypes
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.evidence.values import is_zero
-from backsight.diagnosis.vital import BATCH_NORMS, DROPOUTS, faded, made_anew, untrained_mode
+from backsight.diagnosis.misplaced import misplaced
+from backsight.diagnosis.used_up import used_up
+from backsight.diagnosis.vital import (
+    BATCH_NORMS,
+    DROPOUTS,
+    attribute_alone,
+    drives_another,
+    faded,
+    left_frozen,
+    made_anew,
+    schedules_of,
+    shrinking,
+    untrained_mode,
+)
+from backsight.launch.drifting import Drifting
 from backsight.snapshot import groups
-from backsight.tape import Living, is_captured, modules_in
+from backsight.tape import Living, is_captured, modules_in, parameters_in
+from backsight.tape.saved import is_readable
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
 
@@ -31,11 +48,29 @@ FADED = 1e-6
 _LASTING = 10
 """Steps that a rate has to have been lost for: schedules end at 0."""
 
+_DECAYED = 16
+"""The step of an optimizer at which its weight decay is looked at."""
+
 _ANEW = 4
 """Optimizers that have taken one another's place."""
 
 _LOOKS = (1, 10, 100, 1_000, 10_000, 100_000)
 """Steps of an optimizer at which it is asked whether its gradients are zeros: there a device is waited for."""
+
+_SMALL = 16
+"""Values of a parameter that are read at each step: a microsecond. A NaN in one gradient is mostly one in all."""
+
+_NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+
+_READ = 2
+"""The step of an optimizer at which the text around it is read."""
+
+_MOST_READ = 8
+_FIRST = 4
+"""The step of an optimizer at which the schedules of the one that it has replaced are looked at first."""
+
+_MOST_COUNTS = 8
+"""Numbers of gradients that are news: experts that idle in turn make many."""
 
 _MOST_MODULES = 64
 _MOST_MODELS = 8
@@ -48,14 +83,23 @@ class _Course:
 
     optimizer: weakref.ref[torch.optim.Optimizer]
     steps: int = 0
+    last: int = 0
     silent: int = 0
     silent_since: int = 0
     zeros: int = 0
     """Steps in a row in which all gradients were zeros, from a look on."""
+    counts: list[int] = field(default_factory=list)
+    """How many of its parameters had a gradient, each number that has occurred."""
     at: int = 0
     """Which of its parameters had a gradient when one was looked for last."""
     peak: float = 0.0
     faded_since: int = 0
+    trained: set[int] = field(default_factory=set)
+    """The ids of the parameters that had a gradient when their number of steps had doubled."""
+    frozen: set[int] = field(default_factory=set)
+    """The ids of those of which was told that they stay frozen."""
+    small: weakref.ref[torch.Tensor] | None = None
+    """Its smallest parameter in the memory of this machine, whose values cost nothing to look at."""
 
 
 @dataclass(slots=True)
@@ -84,6 +128,17 @@ class _Line:
     since: int = 0
 
 
+@dataclass(slots=True)
+class _Succession:
+    """An optimizer that trains what another one did, which has stopped; and how far the schedules of that one were."""
+
+    old: weakref.ref[torch.optim.Optimizer]
+    new: weakref.ref[torch.optim.Optimizer]
+    since: int
+    epochs: dict[int, int] = field(default_factory=dict)
+    finding: Finding | None = None
+
+
 class VitalSigns:
     """Follows the signs of every optimizer of a program, and the modes of its models."""
 
@@ -97,6 +152,14 @@ class VitalSigns:
         self._lines: list[_Line] = []
         self._faded: dict[int, tuple[Finding, int, int]] = {}
         self._off: dict[int, Finding] = {}
+        self._lost: dict[int, int] = {}
+        self._alone: dict[str, Finding] = {}
+        self._shrinking: dict[int, Finding] = {}
+        self._frozen: dict[int, Finding] = {}
+        self._successions: list[_Succession] = []
+        self._read: dict[CodeType, Finding | None] = {}
+        self._drifting = Drifting()
+        self._used_up: dict[str, tuple[Finding, Callable[[], bool]]] = {}
 
     def called(self, model: torch.nn.Module) -> None:
         """Note that a model that no other has called returned something with a graph."""
@@ -116,12 +179,34 @@ class VitalSigns:
         if course is None:
             course = _Course(weakref.ref(optimizer))
             self._courses.put(key, optimizer, course)
+            course.small = _smallest(optimizer)
             self._renewed(optimizer, caller)
+            self._succeeds(optimizer)
+            self.news |= self.step > SILENT  # something else is trained from here on
         course.steps += 1
+        course.last = self.step
+        if self._successions and course.steps >= _FIRST and not course.steps & (course.steps - 1):
+            self._schedules(optimizer, caller)
+        if course.steps >= _FIRST and not course.steps & (course.steps - 1):
+            self._freezes(optimizer, course, caller)
+            for mode in self._modes:
+                if (model := mode.model()) is not None:
+                    norms = (m for ref in mode.modal if (m := ref()) is not None and isinstance(m, BATCH_NORMS))
+                    self._drifting.look(model, norms, self.step, caller)
+        if course.steps == _READ:
+            self._look_around(caller())
+        self._values(key, course)
+        self._count(optimizer, course)
         self._hear(optimizer, course)
         self._rate(optimizer, course, caller)
+        if course.steps == _DECAYED:
+            found = shrinking(optimizer, self.step - _DECAYED + 1, caller())
+            if found is not None:
+                self._shrinking[key] = found
         for mode in self._modes:
             self._mode(mode)
+            if not self.step & (self.step - 1):  # at each doubling of the steps
+                self._attribute(mode, caller)
         for line in self._lines:
             if line.optimizer() is optimizer:
                 line.steps += 1
@@ -137,6 +222,16 @@ class VitalSigns:
         return [(o, c.silent_since) for o, c in found if o is not None and max(c.silent, c.zeros) >= SILENT]
 
     @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """Those that have made a step, and are alive."""
+        return [held for _, c in self._courses.items() if (held := c.optimizer()) is not None]
+
+    @property
+    def lost_since(self) -> int | None:
+        """The step since which weights are NaN, where it is known."""
+        return min(self._lost.values(), default=None)
+
+    @property
     def findings(self) -> Iterator[Finding]:
         """What holds now, or held to the end of what is gone."""
         for found, since, last in self._faded.values():
@@ -144,6 +239,41 @@ class VitalSigns:
                 yield found
         yield from self._off.values()
         yield from (line.finding for line in self._lines if line.finding is not None)
+        yield from self._alone.values()
+        yield from self._shrinking.values()
+        yield from self._frozen.values()
+        yield from self._drifting.findings
+        yield from (each.finding for each in self._successions if each.finding is not None)
+        yield from (found for found in self._read.values() if found is not None)
+        yield from (found for found, is_over in self._used_up.values() if is_over())
+
+    def _look_around(self, frame: FrameType) -> None:
+        """Read the function of the program that makes a step, once."""
+        if frame.f_code not in self._read and len(self._read) < _MOST_READ:
+            self._read[frame.f_code] = misplaced(frame)
+            found = used_up(frame, self.step)
+            if found is not None:
+                self._used_up.setdefault(found[0].title, found)
+
+    def _count(self, optimizer: torch.optim.Optimizer, course: _Course) -> None:
+        """Look closer when another number of parameters gets a gradient than ever before, but for the first steps."""
+        count = sum(p.grad is not None for p in parameters(optimizer))
+        if count not in course.counts and len(course.counts) < _MOST_COUNTS:
+            course.counts.append(count)
+            self.news |= course.steps > SILENT
+
+    def _values(self, key: int, course: _Course) -> None:
+        held = course.small() if course.small is not None else None
+        number = _NUMBERS.get(held.dtype) if held is not None and held.is_cpu and held.is_contiguous() else None
+        place = held.data_ptr() if held is not None and number is not None else 0
+        if held is None or number is None or not place:  # moved to a device since, or given back
+            return
+        # Read in place, by no operation of PyTorch's: a profiler of the program's would show one in each step.
+        values = (number * min(held.numel(), _SMALL)).from_address(place)
+        if all(value == value for value in values):
+            self._lost.pop(key, None)
+        else:
+            self._lost.setdefault(key, self.step)
 
     def _hear(self, optimizer: torch.optim.Optimizer, course: _Course) -> None:
         held = groups(optimizer)[0]["params"] if groups(optimizer) else []
@@ -203,12 +333,18 @@ class VitalSigns:
             mode.off_since = self.step
             self.news |= mode.trained
 
+    def _attribute(self, mode: _Mode, caller: Any) -> None:
+        model = mode.model()
+        found = attribute_alone(model, self.step, caller()) if model is not None else None
+        if found is not None:
+            self._alone.setdefault(found.title, found)
+
     def _confirm(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
         """Count a step of a model that was called with gradients, gets them, and is not in training mode."""
         held = {id(p) for p in parameters(optimizer) if p.grad is not None}
         for mode in list(self._called):
             model = mode.model()
-            if model is None or not any(id(p) in held for p in model.parameters()):
+            if model is None or not any(id(p) in held for p in parameters_in(model)):
                 continue
             self._called.remove(mode)
             active = any((m := ref()) is not None and m.training for ref in mode.modal)
@@ -226,6 +362,43 @@ class VitalSigns:
                 )
                 if found is not None:
                     self._off[id(mode)] = found
+
+    def _succeeds(self, optimizer: torch.optim.Optimizer) -> None:
+        """Note whose parameters a new optimizer has taken over."""
+        held = {id(p) for p in parameters(optimizer)}
+        for course in [each for _, each in self._courses.items()]:
+            other = course.optimizer()
+            if other is None or other is optimizer or len(self._successions) >= _MOST_MODELS:
+                continue
+            if any(id(p) in held for p in parameters(other)):
+                self._successions.append(_Succession(course.optimizer, weakref.ref(optimizer), self.step))
+
+    def _freezes(self, optimizer: torch.optim.Optimizer, course: _Course, caller: Any) -> None:
+        """Look whether what was trained until the last doubling of the steps is frozen since."""
+        held = parameters(optimizer)
+        frozen = [p for p in held if id(p) in course.trained and not p.requires_grad]
+        course.trained = {id(p) for p in held if p.requires_grad and p.grad is not None}
+        key = id(groups(optimizer))
+        found = left_frozen(optimizer, frozen, self.step, caller()) if frozen else None
+        if found is not None:
+            course.frozen = {id(p) for p in frozen}
+            self._frozen[key] = found
+        elif any(p.requires_grad for p in held if id(p) in course.frozen):
+            self._frozen.pop(key, None)
+
+    def _schedules(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
+        """Look whether the schedules of an optimizer go on that another one has replaced."""
+        for each in self._successions:
+            old = each.old()
+            course = self._courses.at(id(groups(old))) if old is not None else None
+            if old is None or course is None or each.new() is not optimizer or each.finding is not None:
+                continue
+            if course.last >= each.since:
+                continue  # both make steps
+            for schedule in schedules_of(old):
+                epoch = schedule.__dict__.get("last_epoch", 0)
+                if epoch > each.epochs.setdefault(id(schedule), epoch):
+                    each.finding = drives_another(schedule, optimizer, each.since, caller())
 
     def _renewed(self, optimizer: torch.optim.Optimizer, caller: Any) -> None:
         """Note an optimizer that takes the place of one that has trained the same parameters, left as they were."""
@@ -254,6 +427,12 @@ class VitalSigns:
         )
 
 
+def _smallest(optimizer: torch.optim.Optimizer) -> weakref.ref[torch.Tensor] | None:
+    found = [p for p in parameters(optimizer) if p.device.type == "cpu" and p.dtype in _NUMBERS and is_readable(p)]
+    found = [p for p in found if p.layout == torch.strided and p.numel() and p.requires_grad]
+    return weakref.ref(min(found, key=torch.Tensor.numel)) if found else None
+
+
 def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
     """Whether all gradients are zeros; mostly it is enough to look at one."""
     if is_captured() or not is_zero(one):
@@ -264,4 +443,4 @@ def _are_zeros(optimizer: torch.optim.Optimizer, one: torch.Tensor) -> bool:
 
 def _acts(module: torch.nn.Module) -> bool:
     """Whether a dropout drops anything."""
-    return bool(getattr(module, "p", 1.0))
+    return bool(module.__dict__.get("p", 1.0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from types import FrameType
+from typing import Any
 
 _OPTIMIZED = 0x3  # CO_OPTIMIZED | CO_NEWLOCALS: a function's frame, whose f_locals is not its real namespace
 
@@ -28,6 +29,21 @@ def locals_of(frame: FrameType) -> dict[str, object]:
     {'x': 1}
     """
     return {name: held for name, held in _read(frame).items() if name.isidentifier()}
+
+
+def frame_namespace(frame: FrameType) -> dict[str, object]:
+    """The names of the frame of a module, class body or exec: the real namespace, which is not to be changed.
+
+    Empty where it is a mapping of the user's own making. Amid a comprehension, whose variables are the frame's own from
+    3.12 on, it is a copy with these; Python 3.13 shows them alone, and the globals are added for what is no class body.
+    """
+    held: Any = frame.f_locals
+    if type(held) is dict:
+        return held
+    if type(held) is not _VARIABLES:
+        return {}
+    around = frame.f_globals if frame.f_code.co_name == "<module>" else {}
+    return {**around, **dict(held)}
 
 
 def _read(frame: FrameType) -> dict[str, object]:
@@ -113,3 +129,11 @@ def _layout(frame: FrameType) -> str:
 
 
 _LAYOUT = _layout(sys._getframe())
+
+
+def _of_variables() -> type:
+    return type(sys._getframe().f_locals)
+
+
+_VARIABLES: Any = _of_variables()
+"""The type of `f_locals` of a function: a dict, and from Python 3.13 on a proxy."""

@@ -12,10 +12,13 @@ import gc
 import sys
 from collections.abc import Callable, Iterable
 from types import (
+    AsyncGeneratorType,
     BuiltinFunctionType,
     CodeType,
+    CoroutineType,
     FrameType,
     FunctionType,
+    GeneratorType,
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodDescriptorType,
@@ -81,6 +84,13 @@ def closure(function: Any) -> list[tuple[str, Any]]:
     return found
 
 
+def of_suspended(suspended: Any) -> list[Any]:
+    """What a generator or coroutine holds, with what it waits for: in Python 3.10 its frame alone holds that."""
+    waits_for = (getattr(suspended, name, None) for name in ("gi_yieldfrom", "cr_await", "ag_await"))
+    held = gc.get_referents(suspended)
+    return held + [each for each in waits_for if each is not None and not any(each is other for other in held)]
+
+
 def of_context_variable(variable: Any) -> list[Any]:
     value = contextvars.copy_context().get(variable)
     return [*gc.get_referents(variable), value]
@@ -106,6 +116,9 @@ _BY_BASE: tuple[tuple[type, Expand], ...] = (
     (_torch.Module, of_module),
     (np.ndarray, of_array),
     (FunctionType, of_function),
+    (GeneratorType, of_suspended),
+    (CoroutineType, of_suspended),
+    (AsyncGeneratorType, of_suspended),
     (contextvars.ContextVar, of_context_variable),
 )
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from .frames import is_function, locals_of
+from .frames import frame_namespace, is_function, locals_of
 from .plain import namespace as namespace_of
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -119,9 +119,7 @@ def _frame_root(frame: FrameType, thread: str | None, cost: float = 0.0) -> Root
     if is_function(frame):
         scope = Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno)
         return Root(locals_of(frame), scope, cost)
-    namespace: Any = frame.f_locals  # the real namespace: read as it is, never copied, never emptied
-    if type(namespace) is not dict:
-        namespace = {}  # a class body or exec with a mapping of the user's own making
+    namespace = frame_namespace(frame)
     if namespace is frame.f_globals:
         return Root(namespace, Scope(_module_of(frame), "global", None, code.co_filename, frame.f_lineno), cost)
     return Root(namespace, Scope(qualname(code), "local", thread, code.co_filename, frame.f_lineno), cost)

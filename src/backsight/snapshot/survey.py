@@ -18,6 +18,7 @@ from backsight.tape import (
     Graph,
     Leaf,
     Models,
+    buffers_in,
     capture,
     modules_in,
     no_torch_function,
@@ -118,7 +119,12 @@ def _models(found: Search, captured: Graph) -> dict[str, torch.nn.Module]:
     modules = [(m, name) for m, name in found.found if isinstance(m, torch.nn.Module)]
     inner = {id(child) for module, _ in modules for path, child in modules_in(module) if path}
     leaves = {id(leaf.tensor()) for leaf in captured.leaves}
-    own = [(m, name) for m, name in modules if id(m) not in inner and any(id(p) in leaves for p in parameters_in(m))]
+
+    def owns(module: torch.nn.Module) -> bool:
+        held = chain(parameters_in(module), (buffer for _, buffer in buffers_in(module)))
+        return any(id(tensor) in leaves for tensor in held)
+
+    own = [(m, name) for m, name in modules if id(m) not in inner and owns(m)]
     return _by_path(own)
 
 

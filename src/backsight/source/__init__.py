@@ -1,14 +1,14 @@
 """What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed.
 
-Offered to other rooms: `ancestry`, `bindings`, `body`, `cells`, `changes`, `choices`, `cut_rules`, `definitions`,
-`freezing`, `in_place`, `keeping`, `leaf_last`, `out_of_place`.
+Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `cells`, `changes`, `choices`, `cut_rules`,
+`definitions`, `freezing`, `in_place`, `keeping`, `leaf_last`, `out_of_place`, `stored`.
 """
 
 from backsight.source.bindings import assignments, rebinding
 from backsight.source.body import Body, Place, function_at, statement_at
-from backsight.source.calls import backward_calls, calls, receiver_of_backward
+from backsight.source.calls import backward_calls, backward_roots, calls, receiver_of_backward, scaled_receiver
 from backsight.source.changes import inplace_changes
-from backsight.source.cuts import Cut, cuts, lets_through
+from backsight.source.cuts import Cut, cuts, lets_through, may_have_history
 from backsight.source.loops import LoopFacts, loop_facts
 
 __all__ = [
@@ -18,13 +18,16 @@ __all__ = [
     "Place",
     "assignments",
     "backward_calls",
+    "backward_roots",
     "calls",
     "cuts",
     "function_at",
     "inplace_changes",
     "lets_through",
     "loop_facts",
+    "may_have_history",
     "rebinding",
     "receiver_of_backward",
+    "scaled_receiver",
     "statement_at",
 ]

@@ -23,12 +23,14 @@ class Ancestor:
     entering: bool
 
 
-def ancestors(body: Body, expression: str, line: int) -> dict[str, Ancestor]:
+def ancestors(body: Body | None, expression: str, line: int) -> dict[str, Ancestor]:
     """Return every name that `expression`, as it stands at `line`, may be computed from, the nearest first.
 
     >>> list(ancestors(body, "loss", 41))       # logits, hidden = model(x, hidden); loss = f(logits, y)
     ['loss', 'f', 'logits', 'y', 'model', 'x', 'hidden']
     """
+    if body is None:
+        return {}
     flow = flow_of(body.node)
     start, root = flow.read_at(body, expression, line)
     if start is None:

@@ -40,12 +40,14 @@ class Spot:
         return tuple(arm for arm in self.arms if not isinstance(arm[0], ast.With | ast.AsyncWith))
 
 
-def assignments(body: Body, name: str, before: int | None = None) -> tuple[Place, ...]:
+def assignments(body: Body | None, name: str, before: int | None = None) -> tuple[Place, ...]:
     """The statements that bind `name`, those that start before line `before`, in source order.
 
     >>> [str(place) for place in assignments(body, "hidden", before=41)]
     ['train.py:12', 'train.py:38']
     """
+    if body is None:
+        return ()
     return tuple(
         body.place(statement)
         for statement in statements(body.node)
@@ -126,12 +128,14 @@ def prefixes(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
 
 
-def uses(root: ast.AST) -> list[Use]:
+def uses(root: ast.AST | None) -> list[Use]:
     """The names that `root` reads and binds, in the order of evaluation, without those of a statement's blocks.
 
     Names local to a comprehension or a nested function stay inside it; what these read from outside counts as read
     where they are written.
     """
+    if root is None:
+        return []
     found: list[Use] = []
     stack: list[tuple[ast.AST, frozenset[str]]] = [(root, frozenset())]
     while stack:
@@ -147,7 +151,7 @@ def uses(root: ast.AST) -> list[Use]:
             stack.append((first, local))
         else:
             if isinstance(node, ast.Lambda):
-                local = local | _parameters(node)
+                local = local | parameters_of(node)
             elif isinstance(node, SCOPES):
                 found.extend(use for use in _closure_reads(node) if use.name.split(".")[0] not in local)
             found.extend(Use(each, True) for each in _plain_bindings(node))
@@ -219,8 +223,11 @@ def _plain_bindings(node: ast.AST) -> list[str]:
     return []
 
 
-def _parameters(function: _Function) -> frozenset[str]:
-    arguments = function.args
+def parameters_of(scope: ast.AST) -> frozenset[str]:
+    """The names of what a function is given; none of a class body or a module."""
+    if not isinstance(scope, FUNCTIONS):
+        return frozenset()
+    arguments = scope.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     return frozenset(each.arg for each in every if each)
 
@@ -233,5 +240,5 @@ def _closure_reads(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     }
     own = {use.name for use in inner if use.binds} - declared
     if isinstance(scope, FUNCTIONS):
-        own |= _parameters(scope)
+        own |= parameters_of(scope)
     return [use for use in inner if not use.binds and use.name.split(".")[0] not in own]

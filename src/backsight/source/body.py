@@ -51,11 +51,17 @@ class Place:
     column: int = field(default=0, compare=False, repr=False)
     end: int = field(default=0, compare=False, repr=False)
     """The last line of a statement over several; 0 where only the first is of interest."""
+    seen: bool = field(default=False, compare=False, repr=False)
+    """Whether a watch has noted that it ran; else it was found in a frame or in the text."""
 
     @property
     def position(self) -> tuple[int, int]:
         """Line and column, which tell the order of statements on one line: `loss.backward(); opt.step()`."""
         return self.line, self.column
+
+    @property
+    def last(self) -> int:
+        return max(self.line, self.end)
 
     def __str__(self) -> str:
         return f"{short_path(self.file)}:{self.line}"
@@ -156,17 +162,32 @@ def functions(file: str) -> Iterator[Body]:
         yield Body(file, scope, lines)
 
 
-def statement_at(body: Body, line: int, column: int | None = None) -> ast.stmt | None:
+def statement_at(body: Body | None, line: int, column: int | None = None) -> ast.stmt | None:
     """The innermost statement that covers `line`, nested functions included.
 
     Where several share the line, the one at `column` (in bytes, as the syntax tree counts), else the first.
     """
     found: ast.stmt | None = None
-    block = body.node.body
+    block = body.node.body if body else []
     while statement := _covering(block, line, column):
         found = statement
         block = [child for _, inner in blocks(statement) for child in inner]
     return found
+
+
+def is_shared(body: Body | None, line: int) -> bool:
+    """Whether several statements stand on a line, of which only a column tells the one that runs.
+
+    `if` and what it does are two, `with` and what it does are not: hardly ever is it the block itself that matters.
+    """
+    every = (each for each in statements(body.node) if not isinstance(each, ast.With | ast.AsyncWith)) if body else ()
+    return sum(each.lineno <= line <= _own_end(each) for each in every) > 1
+
+
+def _own_end(statement: ast.stmt) -> int:
+    """The last line of a statement; of a compound one the last before its blocks, or the one that they begin on too."""
+    first = next((block[0] for _, block in blocks(statement)), None)
+    return statement.end_lineno or statement.lineno if first is None else max(statement.lineno, first.lineno - 1)
 
 
 def column_at(frame: types.FrameType) -> int | None:
@@ -209,9 +230,14 @@ def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt 
     while at >= 0 and _covers(block[at], line):  # backwards: several may share the line
         if found is not None and column is not None and _end(block[at]) <= (line, column):
             break
-        found = block[at]
+        if column is None or _first(block[at]) < line or _begins(block[at]) <= (line, column):
+            found = block[at]
         at -= 1
     return found
+
+
+def _begins(node: ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def statements(scope: Scope) -> Iterator[ast.stmt]:
@@ -239,14 +265,19 @@ def blocks(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
             yield label, block
 
 
-def expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+def expressions(statement: ast.stmt | None) -> Iterator[ast.expr]:
     """Every expression of the statement itself, outermost first; those of its blocks belong to other statements."""
-    stack: list[ast.AST] = [statement]
+    stack: list[ast.AST] = [statement] if statement else []
     while stack:
         node = stack.pop()
         if isinstance(node, ast.expr):
             yield node
         stack.extend(reversed([child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]))
+
+
+def calls_in(statement: ast.stmt | None) -> Iterator[ast.Call]:
+    """Every call of the statement itself, outermost first."""
+    return (node for node in expressions(statement) if isinstance(node, ast.Call))
 
 
 def dotted(node: ast.AST | None) -> str | None:

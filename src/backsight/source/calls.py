@@ -9,6 +9,7 @@ from backsight.source.body import (
     Body,
     Place,
     callee,
+    calls_in,
     dotted,
     expressions,
     keyword,
@@ -33,25 +34,52 @@ def calls(body: Body, line: int) -> tuple[str, ...]:
 def receiver_of_backward(body: Body, line: int, column: int | None = None) -> str | None:
     """The source of the expression that backward is run on by the statements at `line`; None where none is run.
 
-    Of several statements on the line the one at `column` is asked first.
+    Of several statements on the line the one at `column` is asked first; without a column all have to agree.
 
     >>> receiver_of_backward(body, 14)      # scaler.scale(loss / 4).backward()
     'loss / 4'
     """
-    for statement in _statements_at(body, line, column):
-        for node in expressions(statement):
-            if isinstance(node, ast.Call) and (root := _root_of_backward(node)):
-                return body.text(root)
-    return None
+    found = scaled_receiver(body, line, column)
+    return None if found is None else found[0]
 
 
-def backward_calls(body: Body) -> tuple[Place, ...]:
+def scaled_receiver(body: Body, line: int, column: int | None = None) -> tuple[str, bool] | None:
+    """As `receiver_of_backward`, and whether a gradient scaler multiplies it first: `("loss / 4", True)` above."""
+    roots = [
+        (body.text(root), _scales(call))
+        for each in _statements_at(body, line, column)
+        if (found := _first_call(each))
+        for call, root in (found,)
+    ]
+    return roots[0] if roots and (column is not None or len(set(roots)) == 1) else None
+
+
+def backward_calls(body: Body | None) -> tuple[Place, ...]:
     """The statements of the function that run `.backward()` or `autograd.grad`, in source order."""
-    return tuple(
-        body.place(each)
-        for each in statements(body.node)
-        if any(isinstance(node, ast.Call) and _root_of_backward(node) for node in expressions(each))
-    )
+    return tuple(place for _, place in backward_roots(body))
+
+
+def backward_roots(body: Body | None) -> tuple[tuple[str, Place], ...]:
+    """The expressions that the function runs backward on, each with the statement, in source order; none without a
+    body."""
+    every = ((each, _first_root(each)) for each in statements(body.node)) if body else ()
+    return tuple((body.text(root), body.place(each)) for each, root in every if body and root)
+
+
+def _first_root(statement: ast.stmt) -> ast.expr | None:
+    found = _first_call(statement)
+    return None if found is None else found[1]
+
+
+def _first_call(statement: ast.stmt) -> tuple[ast.Call, ast.expr] | None:
+    """The first call that runs backward, and on what."""
+    return next(((call, root) for call in calls_in(statement) if (root := _root_of_backward(call))), None)
+
+
+def _scales(call: ast.Call) -> bool:
+    """Whether what a call runs backward on comes out of a gradient scaler."""
+    receiver, _ = callee(call)
+    return receiver is not None and _unscaled(receiver) is not receiver
 
 
 def _root_of_backward(call: ast.Call) -> ast.expr | None:

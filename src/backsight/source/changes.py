@@ -32,12 +32,14 @@ LIBRARIES = frozenset({"torch", "F", "nn", "functional", "init", "special"})
 _NOT_TENSORS = frozenset({"self", "cls", "torch.utils", "utils"})
 
 
-def inplace_changes(body: Body, name: str) -> tuple[Place, ...]:
+def inplace_changes(body: Body | None, name: str) -> tuple[Place, ...]:
     """The statements that change the object bound to `name` in place, as far as the text alone shows, in source order.
 
     >>> [place.text for place in inplace_changes(body, "h")]
     ['h[:, 0] = 0', 'F.relu(h, inplace=True)']
     """
+    if body is None:
+        return ()
     return tuple(body.place(each) for each in statements(body.node) if name in changed_names(each))
 
 
@@ -69,14 +71,14 @@ def is_tensor_data(node: ast.expr) -> TypeGuard[ast.Attribute]:
 
 def changed_names(statement: ast.stmt) -> set[str]:
     """The names whose memory a statement changes in place, as far as the text alone shows."""
-    changed = [_owner(statement.target)] if isinstance(statement, ast.AugAssign) else []
+    changed = [memory_of(statement.target)] if isinstance(statement, ast.AugAssign) else []
     for node in expressions(statement):
         if isinstance(node, ast.Call):
-            changed += [_owner(each) for each in _changed_by(node)]
+            changed += [memory_of(each) for each in _changed_by(node)]
         elif isinstance(getattr(node, "ctx", None), ast.Store) and (
             isinstance(node, ast.Subscript) or is_tensor_data(node)
         ):
-            changed.append(_owner(node))
+            changed.append(memory_of(node))
     return {name for name in changed if name}
 
 
@@ -98,7 +100,7 @@ def _changed_by(call: ast.Call) -> Iterator[ast.expr]:
         yield from out.elts if isinstance(out, ast.Tuple | ast.List) else [out]
 
 
-def _owner(node: ast.expr) -> str | None:
+def memory_of(node: ast.expr) -> str | None:
     """The name whose memory `node` shows: `"x"` for `x.data[0].view(-1)`."""
     while True:
         if isinstance(node, ast.Subscript) or is_tensor_data(node) or _is_view_attribute(node):

@@ -40,11 +40,11 @@ def _each(names: str, kind: Kind, why: str, always: bool = True) -> dict[str, Ru
 
 # Methods, and functions of torch by the same name.
 _METHODS = {
-    **_each("detach detach_", "detach", "{} cuts the tensor off from the graph that made it"),
+    **_each("detach detach_", "detach", "{} returns a tensor that is detached from the graph"),
     **_each("item", "number", "{} returns a Python number, which has no gradient"),
     **_each("tolist", "number", "{} returns Python numbers, which have no gradient"),
     **_each("numpy", "number", "{} leaves PyTorch for NumPy, which records no graph"),
-    **_each("new_tensor from_numpy", "copy", "{} makes a new tensor without history"),
+    **_each("new_tensor from_numpy", "copy", "{} makes a new tensor, detached from the graph"),
     **_each(
         "argmax argmin argsort argwhere nonzero multinomial searchsorted bucketize",
         "index",
@@ -65,11 +65,18 @@ _METHODS = {
 # Functions called by a bare name, or on torch or numpy.
 _FUNCTIONS = {
     **_each("float", "number", "{} returns a Python number, which has no gradient"),
-    **_each("tensor Tensor FloatTensor DoubleTensor", "copy", "{} copies values into a new tensor without history"),
-    **_each("LongTensor IntTensor", "copy", "{} copies values into a new tensor of integers, without history"),
-    **_each("as_tensor", "copy", "{} copies out of lists and arrays, without history", always=False),
+    **_each(
+        "tensor Tensor FloatTensor DoubleTensor",
+        "copy",
+        "{} copies the values into a new tensor, detached from the graph",
+    ),
+    **_each(
+        "LongTensor IntTensor", "copy", "{} copies the values into a new tensor of integers, detached from the graph"
+    ),
+    **_each("as_tensor", "copy", "{} copies the values of lists and arrays, detached from any graph", always=False),
     **_each("array asarray", "number", "{} leaves PyTorch for NumPy, which records no graph"),
 }
+_WITHOUT_ARGUMENTS = frozenset({"item", "tolist", "detach", "detach_", "long", "int", "short", "byte", "char", "bool"})
 _NAMESPACES = frozenset({"torch", "np", "numpy", "F", "nn.functional", "torch.nn.functional"})
 _WITH_FUNCTION_GRAD = frozenset({"torch.autograd", "autograd", "torch.func", "func", "functorch"})
 
@@ -83,11 +90,11 @@ _INTEGER_TYPES = frozenset(
     | {"LongTensor", "IntTensor", "BoolTensor"}
 )
 _CAST = Rule("integer", "a tensor of this dtype has no gradient")
-_DATA = Rule("detach", ".data is the bare values, cut off from the graph")
+_DATA = Rule("detach", ".data is the bare values, detached from the graph")
 _MATH = Rule("number", "math returns a Python number, which has no gradient")
 _COMPARISON = Rule("comparison", "a comparison gives booleans, which have no gradient")
 _GRAD = Rule("gradient", ".grad has no history unless backward ran with create_graph=True")
-_AUTOGRAD_GRAD = Rule("gradient", "without create_graph=True, autograd.grad returns gradients without history")
+_AUTOGRAD_GRAD = Rule("gradient", "without create_graph=True, autograd.grad returns gradients without a graph")
 FROZEN = Rule("frozen", "requires_grad is turned off here")
 _NO_GRAD = Rule("no_grad", "nothing is recorded here, so what it computes has no history")
 _NO_GRAD_IF = Rule("no_grad", "nothing is recorded here when the argument is false", always=False)
@@ -97,6 +104,7 @@ _FORM_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad
 _FORM_CALLS = frozenset(
     {"size", "dim", "numel", "nelement", "ndimension", "stride", "len", "range", "isinstance", "id", "print"}
     | {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones"}
+    | {"zeros", "ones", "empty", "eye", "arange", "linspace", "rand", "randn", "randint", "randperm"}
 )
 # The position of a mask, of indices or of labels among the arguments of a method; one further on as torch's function.
 _BARE_ARGUMENT = (
@@ -193,6 +201,8 @@ def _rule_of_call(call: ast.Call) -> Rule | None:
     if receiver is None or place in _NAMESPACES:
         # A tensor made of constants is a new leaf that cuts nothing.
         return _FUNCTIONS.get(name) or _METHODS.get(name) if values else None
+    if name in _WITHOUT_ARGUMENTS and call.args:
+        return None  # `self.item(ids)` is a module of that name
     return _METHODS.get(name)
 
 

@@ -27,7 +27,7 @@ class Cut:
     why: str
 
 
-def cuts(body: Body, name: str, line: int) -> tuple[Cut, ...]:
+def cuts(body: Body | None, name: str, line: int) -> tuple[Cut, ...]:
     """The cuts between `name`, as it stands at `line`, and what it is computed from; the nearest first.
 
     `name` is a name, or any expression that stands at that line, as `receiver_of_backward` returns it. The walk stays
@@ -37,6 +37,8 @@ def cuts(body: Body, name: str, line: int) -> tuple[Cut, ...]:
     >>> [cut.expression for cut in cuts(body, "loss", 14)]
     ['logits.argmax(1)']
     """
+    if body is None:
+        return ()
     flow = flow_of(body.node)
     use, root = flow.read_at(body, name, line)
     if use is None:
@@ -55,13 +57,24 @@ def lets_through(statement: ast.stmt, name: str) -> bool:
     >>> lets_through(statement, "hidden")       # out, hidden = rnn(x, hidden.detach())
     False
     """
+    names = _attached(statement)
+    return names is None or any(each == name or each.startswith(f"{name}.") for each in names)
+
+
+def may_have_history(statement: ast.stmt) -> bool:
+    """Whether the text leaves what `statement` assigns a history: not in `h = None`, nor in `h = torch.zeros(1, n)`."""
+    return _attached(statement) != []
+
+
+def _attached(statement: ast.stmt) -> list[str] | None:
+    """The names whose history a statement passes on; None where its text does not show them."""
     values = [each for each in (getattr(statement, "value", None), getattr(statement, "iter", None)) if each]
     if not values or isinstance(statement, ast.AugAssign):
-        return True
+        return None
     names: list[str] = []
     for value in values:
         _scan(value, None, [], names)
-    return any(each == name or each.startswith(f"{name}.") for each in names)
+    return names
 
 
 class _Walk:

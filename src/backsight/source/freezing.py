@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from backsight.source.bindings import Spot, spots
-from backsight.source.body import LOOPS, Body, Place, callee, dotted, expressions, functions, is_constant
+from backsight.source.body import (
+    LOOPS,
+    Body,
+    Place,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    is_constant,
+    statements,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,11 +28,13 @@ class Freezing:
 
     chosen: the conditions on which it depends; where a value is assigned, that too.
     at: the nearest of these conditions, else the statement.
+    body: the function that it stands in.
     """
 
     place: Place
     at: Place
     chosen: tuple[ast.expr, ...]
+    body: Body
 
     def words(self, known: Mapping[str, object]) -> tuple[tuple[str, ...], bool]:
         """The texts that the conditions look for in a name, and whether a name must begin with them; `known` tells what
@@ -34,6 +47,20 @@ class Freezing:
             found |= dict.fromkeys(each for each in every if type(each) is str)
             begins |= isinstance(node, ast.Call) and callee(node)[1] == "startswith"
         return tuple(found), begins
+
+    def given(self) -> Iterator[tuple[Place, dict[str, object]]]:
+        """The calls of its function in the same file, each with what constants it gives to which parameter."""
+        if not isinstance(self.body.node, ast.FunctionDef):
+            return
+        names = [each.arg for each in self.body.node.args.args]
+        for body in functions(self.body.file):
+            for statement in statements(body.node):
+                for node in expressions(statement):
+                    if isinstance(node, ast.Call) and callee(node)[1] == self.body.node.name:
+                        own = names[1:] if callee(node)[0] is not None and names[:1] == ["self"] else names
+                        pairs = [*zip(own, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
+                        known = {name: value.value for name, value in pairs if isinstance(value, ast.Constant)}
+                        yield body.place(statement), {name: value for name, value in known.items() if name is not None}
 
 
 def freezings(file: str) -> Iterator[Freezing]:
@@ -52,8 +79,8 @@ def _turned_to(statement: ast.stmt) -> ast.expr | None:
     if isinstance(statement, ast.Assign):
         sets = any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
         value = statement.value if sets else None
-    for node in expressions(statement):
-        if isinstance(node, ast.Call) and callee(node)[1] == "requires_grad_" and node.args:
+    for node in calls_in(statement):
+        if callee(node)[1] == "requires_grad_" and node.args:
             value = node.args[0]
     return None if is_constant(value, True) else value
 
@@ -65,4 +92,5 @@ def _freezing(body: Body, every: list[Spot], spot: Spot, value: ast.expr) -> Fre
     passing = [each for each in guards if any(isinstance(inner, ast.Continue) for inner in each.body)]
     conditions = [*around, *(each for each in passing if each not in around)]
     chosen = [each.test for each in conditions] + ([] if isinstance(value, ast.Constant) else [value])
-    return Freezing(body.place(spot.node), body.place(conditions[-1] if conditions else spot.node), tuple(chosen))
+    at = body.place(conditions[-1] if conditions else spot.node)
+    return Freezing(body.place(spot.node), at, tuple(chosen), body)

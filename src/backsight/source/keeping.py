@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from backsight.source.bindings import uses
-from backsight.source.body import Body, Place, callee, dotted, expressions, statements
+from backsight.source.body import Body, Place, callee, calls_in, dotted, statements
 
 _ADDING = frozenset({"append", "appendleft", "add", "extend", "extendleft", "insert", "put", "push", "update"})
 _BETWEEN = frozenset({"setdefault", "get", "__getitem__"})
@@ -19,13 +19,16 @@ class Keeping:
     """A statement that keeps a value.
 
     `name` is where it keeps it. `value` is what it keeps, as it is written; empty where that is not one expression.
-    `sums` says that it adds to what is already there, as `total += loss` does.
+    `sums` says that it adds to what is already there, as `total += loss` does; `replaces` that it puts the value in the
+    place of another, `best[name] = loss`; `cached` that it does so only where there is nothing yet.
     """
 
     place: Place
     name: str
     value: str = ""
     sums: bool = False
+    replaces: bool = False
+    cached: bool = False
 
     def with_value(self, made: str) -> str:
         """Return the statement with `made` in the place of its value: `history.append(loss.item())`."""
@@ -33,19 +36,70 @@ class Keeping:
         return "" if at < 0 else self.place.text[:at] + made + self.place.text[at + len(self.value) :]
 
 
-def keepings(body: Body, name: str) -> tuple[Keeping, ...]:
+def keepings(body: Body | None, name: str) -> tuple[Keeping, ...]:
     """Return the statements of a function that put something into `name`, or sum it up there, in source order.
 
     >>> [each.place.text for each in keepings(body, "log.values")]
     ["log.values['loss'].append(loss)"]
 
-    A name that begins with a dot, `.values`, is asked of any object: `self.values.append(loss)` too.
+    A name that begins with a dot, `.values`, is asked of any object: `self.values.append(loss)` too. A variable that
+    stands for an element, `for bucket in self.values:`, leads to it as well.
     """
-    found = ((statement, value) for statement in statements(body.node) for value in _kept(statement, name))
+    if body is None:
+        return ()
+    names = (name, *_elements(body, name))
+    found = ((statement, value) for statement in statements(body.node) for n in names for value in _kept(statement, n))
     return tuple(
-        Keeping(body.place(statement), name, "" if value is None else body.text(value), _sums(statement, name))
+        Keeping(
+            body.place(statement),
+            name,
+            "" if value is None else body.text(value),
+            _sums(statement, name),
+            isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript),
+            is_cached(body, name, body.place(statement)),
+        )
         for statement, value in found
     )
+
+
+def _names(node: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.expr) and _is(each, name) for each in ast.walk(node))
+
+
+def is_cached(body: Body, name: str, assigned: Place) -> bool:
+    """Whether a statement computes what is kept only where there is nothing yet.
+
+    `if self.table is None:`, `if n not in self.tables:`.
+    """
+    around = (
+        e for e in statements(body.node) if isinstance(e, ast.If) and e.lineno < assigned.line <= (e.end_lineno or 0)
+    )
+    return any(_asks_for(each.test, name) for each in around)
+
+
+def _asks_for(test: ast.expr, name: str) -> bool:
+    match test:
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return dotted(left) == name
+        case ast.Compare(ops=[ast.NotIn()], comparators=[container]):
+            return dotted(container) == name
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return dotted(operand) == name
+    return False
+
+
+def _elements(body: Body, name: str) -> list[str]:
+    """The variables that stand for an element of `name`: `bucket = self.values[k]`, `for k, bucket in ...`."""
+    found: list[str] = []
+    for statement in statements(body.node):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Subscript(value=value)) if _leads_to(value, name):
+                found.append(target)
+            case ast.For(target=target, iter=iterated) if any(
+                isinstance(node, ast.expr) and _is(node, name) for node in ast.walk(iterated)
+            ):
+                found += [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return list(dict.fromkeys(found))
 
 
 def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
@@ -58,8 +112,8 @@ def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
         case ast.Assign(targets=targets, value=value) if any(_binds(target, name) for target in targets):
             yield from _summed(value, name)
         case ast.Expr(value=ast.Call()):
-            for node in expressions(statement):
-                if isinstance(node, ast.Call) and (added := _added(node, name)) is not None:
+            for node in calls_in(statement):
+                if (added := _added(node, name)) is not None:
                     yield added
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 
-from backsight.source.body import Body, callee, dotted, expressions, is_constant, keyword, statement_at
+from backsight.source.body import Body, callee, calls_in, dotted, expressions, is_constant, keyword, statement_at
 
 _CONTAINERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -46,7 +46,7 @@ def element_last(statement: ast.stmt) -> str | None:
 
 def asks_for_gradient(statement: ast.stmt) -> bool:
     """Whether a statement makes a tensor that requires grad: `requires_grad=True`, `.requires_grad_()`, `Parameter`."""
-    return any(isinstance(node, ast.Call) and _without_gradient(node) is not None for node in expressions(statement))
+    return any(_without_gradient(node) is not None for node in calls_in(statement))
 
 
 def _rewritten(value: ast.expr, whole: bool = True) -> str | None:

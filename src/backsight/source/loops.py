@@ -33,12 +33,14 @@ class LoopFacts:
     enclosing: LoopFacts | None
 
 
-def loop_facts(body: Body, line: int) -> LoopFacts | None:
+def loop_facts(body: Body | None, line: int) -> LoopFacts | None:
     """The facts of the innermost loop around `line` (each of them leads to the loop around it), None outside of loops.
 
     >>> loop_facts(body, 41).carried["hidden"]      # out, hidden = rnn(x, hidden)
     (Place('train.py', 39, ...), Place('train.py', 39, ...))
     """
+    if body is None:
+        return None
     every = spots(body.node)
     facts: LoopFacts | None = None
     for spot in every:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from backsight.findings.evidence import Certainty
 from backsight.naming.plain import class_name, namespace
 from backsight.source import (
     Place,
@@ -18,20 +19,17 @@ from backsight.source import (
     statement_at,
 )
 from backsight.source.bindings import spots, uses
-from backsight.source.body import Body, blocks, body_around, callee, dotted, expressions, statements
+from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.changes import LIBRARIES, changed_names, is_tensor_data, makes_new
-from backsight.story.evaluated import value_of
 from backsight.story.memory import storage_of
 from backsight.story.scenes import Scene, scenes
 from backsight.story.sections import Section
 from backsight.story.spelling import is_spelled
-from backsight.story.stepping import optimizer_steps
+from backsight.story.stepping import steps_in
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.tape.ops import op_name
 from backsight.tracing import Change, Line, current
-
-Certainty = Literal["seen", "held", "read"]
 
 _ENOUGH = 2
 """The least score of a statement on which the text alone may lay the blame."""
@@ -135,7 +133,7 @@ def _name(line: Line, body: Body | None) -> str:
             return dotted(call.args[0]) or "" if call.args else ""  # F.dropout(h, **settings)
         case ast.Subscript(value=value):
             return ast.unparse(value)
-    statement = statement_at(body, line.line) if body else None
+    statement = statement_at(body, line.line)
     if body and isinstance(statement, ast.AugAssign):
         return body.text(statement.target)
     return _only_name(line.line, body) if body and not line.segment else ""
@@ -164,14 +162,10 @@ def _stepped(subject: Subject) -> Iterator[Changed]:
     for scene in running:
         level = scene.section.level
         here = level.place.position if level else (0, 0)
-        places = optimizer_steps(scene.section)
-        earlier = [place for place in places if place.position < here]
-        for place in (*reversed(earlier), *places[len(earlier) :]):
-            statement = statement_at(scene.section.body, *place.position)
-            for node in expressions(statement) if statement else ():
-                if value_of(scene.section, node) is subject.optimizer:
-                    yield Changed(place, scene, scene.section.body.text(node), by="optimizer")
-                    break
+        steps = [step for step in steps_in(scene.section) if step.optimizer is subject.optimizer]
+        earlier = [step for step in steps if step.place.position < here]
+        for step in (*reversed(earlier), *steps[len(earlier) :]):
+            yield Changed(step.place, scene, step.name, by="optimizer")
 
 
 def _read(subject: Subject) -> list[Changed]:
@@ -217,7 +211,7 @@ def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, 
     for statement in statements(body.node):
         if any(True for _ in blocks(statement)):
             continue
-        calls = [node for node in expressions(statement) if isinstance(node, ast.Call) and node.args]
+        calls = [node for node in calls_in(statement) if node.args]
         owners = [name for call in calls if (name := dotted(call.func)) and renormalizes(value(name))]
         renormalized = next((f"{owner}.weight" for owner in owners if f"{owner}.weight" in names), None)
         if renormalized is not None:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import torch
 
-from backsight.naming.frames import is_function, locals_of
+from backsight.naming.frames import frame_namespace, is_function, locals_of
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
-from backsight.source.body import column_at, column_of
+from backsight.source.body import column_at, column_of, is_shared
 from backsight.tape import ENGINE_CALLS, no_torch_function, tensors_in
 from backsight.tracing.callers import CALL_NAME
 
@@ -36,8 +36,7 @@ class Level:
         """The local variables; for code at module level, the globals."""
         if is_function(self.frame):
             return locals_of(self.frame)
-        found = self.frame.f_locals
-        return dict(found) if type(found) is dict else {}
+        return dict(frame_namespace(self.frame))
 
     @cached_property
     def body(self) -> Body | None:
@@ -46,8 +45,10 @@ class Level:
 
     @cached_property
     def statement(self) -> ast.stmt | None:
-        """The statement at which the exception passed; None where the source cannot be read."""
-        return statement_at(self.body, self.line, self.column) if self.body else None
+        """The statement at which the exception passed; None where the source cannot be read, or does not tell which."""
+        if self.column is None and is_shared(self.body, self.line):
+            return None
+        return statement_at(self.body, self.line, self.column)
 
     @cached_property
     def receiver(self) -> str | None:

@@ -6,18 +6,25 @@ import ast
 import copy
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
 from backsight.source import loop_facts, statement_at
-from backsight.source.body import Body, dotted, statements
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import parameters_of, target_names
+from backsight.source.body import Body, body_around, callee, dotted, expressions, functions, statements
+from backsight.source.changes import memory_of
 from backsight.source.out_of_place import OPERATORS, out_of_place
 from backsight.story.changes import Changed, expression, works_in_place
 from backsight.story.files import made_in_place
 from backsight.story.memory import is_tensor, needs_gradient, storage_of
+from backsight.story.sections import results_of
+from backsight.story.stale import stale
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.text import listed
+from backsight.tracing import current
 
 _IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
@@ -37,7 +44,20 @@ def without_inplace(text: str) -> str | None:
     return left if left != text else None
 
 
-def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequence[Changed] = ()) -> str:
+class _Copy(NamedTuple):
+    """One of several copies that a fix asks for in the same words: what it begins with, and what is said of each."""
+
+    asks: str
+    each: str
+
+
+def leave_as_it_was(
+    subject: Subject,
+    changed: Changed,
+    whole: str = "",
+    others: Sequence[Changed] = (),
+    beside: Sequence[tuple[Subject, Changed]] = (),
+) -> str:
     """Say how the tensor stays as it was when it was saved, until its backward.
 
     Args:
@@ -45,12 +65,22 @@ def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", others:
         changed: the statement that changed it.
         whole: the name of the tensor, where the statement changes it through a view.
         others: the other statements that changed it.
+        beside: other tensors that the same backward needs, each with the statement that changed it.
     """
-    name, scene = changed.outer or changed.name, changed.scene
+    every = [_as_it_was(subject, changed, whole, others), *(_as_it_was(*each) for each in beside)]
+    asked = dict.fromkeys(each if isinstance(each, str) else each.asks for each in every)
+    copies = {asks: [each.each for each in every if isinstance(each, _Copy) and each.asks == asks] for asks in asked}
+    return " ".join(f"{asks} {listed(what)}." if (what := copies[asks]) else asks for asks in asked)
+
+
+def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequence[Changed] = ()) -> str | _Copy:
+    name = changed.outer or changed.name
     if changed.module:
         return without_working_in_place(subject, changed.module, changed.path)
     if whole:
-        return f"Change a copy: put {whole} = {whole}.clone() before {name} is taken from it."
+        known = changed.scene is not None and subject.is_held_by(changed.scene.section.value(whole))
+        copied = f"put {whole} = {whole}.clone()" if known else "make it with .clone()"
+        return f"Change a copy: {copied} before {name} is taken from it."
     if subject.is_weight:
         return _later(subject, changed)
     if _is_state(subject, changed):
@@ -60,10 +90,80 @@ def leave_as_it_was(subject: Subject, changed: Changed, whole: str = "", others:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
         return f"Let {changed.op} make a new tensor: leave out inplace=True where its settings come from."
-    copied = name if changed.certainty == "read" or (scene and changed.name in scene.held) else subject.holder or name
-    if not copied or (scene and scene.call and changed.name not in scene.given):  # a name of the helper's own
+    read = _read_from_copies(subject, changed)
+    if read:
+        return _Copy("Compute with a copy:", listed(read))
+    if _is_only_given(changed):
+        return f"Compute with a copy of it, made with .clone(), wherever line {changed.place.line} changes it later."
+    copied = _spelled(subject, changed)
+    if not copied:
         return f"Change a copy of it, made with .clone() before line {changed.before.line}."
-    return f"Change a copy: put {copied} = {copied}.clone() before line {changed.before.line}."
+    return _Copy("Change a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
+
+
+def _is_only_given(changed: Changed) -> bool:
+    """Whether a function that is not known to its caller changes what it was given, and does not return it: to change a
+    copy would be lost."""
+    scene = changed.scene
+    if scene is None or scene.call or scene.section.level is not None:
+        return False
+    body = scene.section.body
+    returned = {name for value, line in results_of(body) for name in ancestors(body, value, line)}
+    return changed.name in parameters_of(body.node) - returned
+
+
+def _spelled(subject: Subject, changed: Changed) -> str:
+    """What the function at whose line the copy is made calls the tensor; empty where it has no name there."""
+    scene = changed.scene
+    if scene is None:
+        return ""
+    if scene.call:  # a name of the helper's own, but for what it was given
+        return scene.given.get(changed.name, "")
+    if changed.name and (changed.certainty == "read" or changed.name in scene.held):
+        return changed.name
+    first, *parts = subject.holder.split(".")
+    paths = [(first, *parts), *((name, *parts[k:]) for name in scene.section.variables for k in range(len(parts)))]
+    spelled = (".".join(path) for path in paths)
+    return next((each for each in spelled if subject.is_held_by(scene.section.value(each))), "") or _variable(changed)
+
+
+def _variable(changed: Changed) -> str:
+    """The variable that a statement changes, if another tensor can be given to it: not what a loop takes from it."""
+    node = expression(changed.name)
+    while isinstance(node, ast.Subscript) and not _is_entry(changed, node):
+        node = node.value
+    name = dotted(node.value if isinstance(node, ast.Subscript) else node)
+    if node is None or name is None or changed.scene is None:
+        return ""
+    inside = ast.walk(changed.scene.section.body.node)
+    loops = [each.target for each in inside if isinstance(each, ast.For | ast.AsyncFor | ast.comprehension)]
+    return "" if name in target_names(*loops) else ast.unparse(node)
+
+
+def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
+    """Each operand that was saved, as a copy: where the statement fills a part of what outlives its function.
+
+    Others may hold that, too, and a copy of the whole would leave them with the old one. Empty unless every operation
+    that has saved it is known, and stands in the function that changes it.
+    """
+    watch, body = current(), changed.scene.section.body if changed.scene else None
+    statement = statement_at(body, changed.place.line)
+    if watch is None or body is None or statement is None or not _fills(statement, changed.name):
+        return []
+    if "." not in changed.name and changed.name not in parameters_of(body.node):
+        return []
+    copies: dict[str, None] = {}
+    for saver, saved in stale(subject.survey.graph):
+        if saved.storage != subject.saved.storage:
+            continue
+        operation = watch.operation_of(saver)
+        texts = [each.text for each in operation.operands] if operation else []
+        read = [each for each in texts if (node := expression(each)) and memory_of(node) == changed.name]
+        around = body_around(operation.line.file, operation.line.line) if operation else None
+        if not read or operation is None or around is None or around.node is not body.node:
+            return []
+        copies |= dict.fromkeys(f"{each}.clone() in line {operation.line.line}" for each in read)
+    return [*copies]
 
 
 def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
@@ -89,9 +189,9 @@ def _later(subject: Subject, changed: Changed) -> str:
     weight = subject.holder or (subject.leaf.label if subject.leaf else changed.name)
     below = f"below every backward() that needs the original {weight}."
     if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
-        return (
-            f"Compute with a copy, {weight}.clone(), wherever it is used before line {changed.place.line} changes it."
-        )
+        spelled = _spelled(subject, changed)
+        copy = f"a copy, {spelled}.clone()," if spelled else "a copy, made with .clone(),"
+        return f"Compute with {copy} wherever it is used before line {changed.place.line} changes it."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
         return f"Call {function}(), which does it, {below}" if function else f"Do it {below}"
@@ -113,7 +213,7 @@ def _written_anew(changed: Changed) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None
-    statement = statement_at(body, changed.place.line) if body else None
+    statement = statement_at(body, changed.place.line)
     fixed, out = without_inplace(text), _OUT.search(text)
     if fixed:
         return f"Leave out inplace=True: {fixed}"
@@ -129,7 +229,11 @@ def _written_anew(changed: Changed) -> str | None:
     instead = out_of_place(body, statement.lineno)
     if instead:
         return f"Write {instead}: that makes a new tensor and leaves the saved one as it was."
-    if isinstance(statement, ast.AugAssign) and _is_entry(changed, statement):
+    if (
+        isinstance(statement, ast.AugAssign)
+        and type(statement.op) in OPERATORS
+        and _is_entry(changed, statement.target)
+    ):
         value = body.text(statement.value)
         value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp | ast.Compare) else value
         target = body.text(statement.target)
@@ -177,19 +281,17 @@ class _Copying(ast.NodeTransformer):
 def _all_anew(changes: Sequence[Changed]) -> str | None:
     """The same without any of these changes in place, where each has such a form."""
     bodies = [each.scene.section.body if each.scene and not each.scene.call else None for each in changes]
-    forms = [out_of_place(body, each.place.line) if body else None for body, each in zip(bodies, changes, strict=True)]
+    forms = [out_of_place(body, each.place.line) for body, each in zip(bodies, changes, strict=True)]
     if len(forms) > _MOST or not all(forms):
         return None
     return f"Write {' and '.join(filter(None, forms))}: that makes new tensors, and leaves the saved one as it was."
 
 
-def _is_entry(changed: Changed, statement: ast.AugAssign) -> bool:
-    """Whether the statement changes an entry of a container, not a part of a tensor."""
-    target = statement.target
-    if type(statement.op) not in OPERATORS or not isinstance(target, ast.Subscript):
+def _is_entry(changed: Changed, target: ast.expr) -> bool:
+    """Whether an expression is an entry of a container, not a part of a tensor."""
+    if not isinstance(target, ast.Subscript):
         return False
-    assert changed.scene is not None
-    holder = changed.scene.section.value(dotted(target.value) or "")
+    holder = changed.scene.section.value(dotted(target.value) or "") if changed.scene else None
     return type(holder) in (list, dict) or (not is_tensor(holder) and _is_key(target.slice))
 
 
@@ -204,8 +306,30 @@ def _expression_anew(changed: Changed) -> str | None:
             method.endswith("_") and not method.startswith("_") and method not in _WITHOUT_NAMESAKE
         ):
             new = changed.segment.replace(f".{method}(", f".{method[:-1]}(", 1)
+            if _is_of_hook(changed):
+                return f"Return a new tensor from the hook: return {new}."
             return f"Write {new} in place of {changed.segment}: that makes a new tensor."
     return None
+
+
+def _is_of_hook(changed: Changed) -> bool:
+    """Whether a statement changes what a forward hook was given, one that returns nothing."""
+    body = changed.scene.section.body if changed.scene else None
+    statement = statement_at(body, changed.place.line) if body else None
+    name = getattr(body.node, "name", "") if body else ""
+    if body is None or not name or not isinstance(statement, ast.Expr) or results_of(body):
+        return False
+    calls = [node for each in functions(body.file) for node in _calls(each)]
+    return any(
+        callee(node)[1] in ("register_forward_hook", "register_forward_pre_hook")
+        and any((dotted(each) or "").rpartition(".")[2] == name for each in node.args[:1])
+        for node in calls
+    )
+
+
+def _calls(body: Body) -> list[ast.Call]:
+    inside = (node for each in statements(body.node) for node in expressions(each))
+    return [node for node in inside if isinstance(node, ast.Call)]
 
 
 def _dim(statement: ast.stmt) -> str:

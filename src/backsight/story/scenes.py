@@ -14,8 +14,17 @@ from backsight.source import Body, Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
-from backsight.story.failure import Level, function_of, method, owner_of
-from backsight.story.sections import MOST, Section, arguments, held_by, results_of, sections
+from backsight.story.failure import Level, function_of
+from backsight.story.sections import (
+    MOST,
+    Section,
+    arguments,
+    function_called,
+    held_by,
+    results_of,
+    sections,
+    undecorated,
+)
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 
@@ -112,7 +121,7 @@ def _called_for_effect(scene: Scene) -> Iterator[tuple[Section, Place, Mapping[s
     section = scene.section
     for statement in statements(section.body.node):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            function, owner = _function(section, statement.value)
+            function, owner = function_called(section, statement.value)
             inner = called_function(section, statement.value)
             if inner is not None:
                 yield inner, section.body.place(statement), arguments(function, owner, statement.value)
@@ -120,23 +129,14 @@ def _called_for_effect(scene: Scene) -> Iterator[tuple[Section, Place, Mapping[s
 
 def called_function(section: Section, call: ast.Call) -> Section | None:
     """The function of the user's that a call runs, with what its names stand for; None for any other."""
-    function, owner = _function(section, call)
+    function, owner = function_called(section, call)
+    function = undecorated(function)
     body = _own_body(function)
     if body is None:
         return None
     values = {name: section.value(outer) for name, outer in arguments(function, owner, call).items()}
     own = frozenset(function.__code__.co_varnames)
     return Section(body, (), values | held_by(function, owner), function.__globals__, own=own)
-
-
-def _function(section: Section, call: ast.Call) -> tuple[Any, object]:
-    """The Python function behind a call, and the object that it is a method of."""
-    name = dotted(call.func) or ""
-    value = section.value(name)
-    if value is not None:
-        return function_of(value), owner_of(value)
-    owner = section.value(name.rpartition(".")[0]) if "." in name else None
-    return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
 
 
 def _own_body(function: Any) -> Body | None:

@@ -15,8 +15,9 @@ from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import callee, dotted, expressions, statements
-from backsight.story.evaluated import value_of
+from backsight.source.bindings import bound
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.story.evaluated import Variables, value_of
 from backsight.story.failure import Failure, Level, follow, function_of, method, owner_of
 
 MOST = 60
@@ -59,8 +60,8 @@ class Section:
         """The calls in those statements, each with its statement."""
         for line in self.lines():
             statement = statement_at(self.body, line)
-            for node in expressions(statement) if statement else ():
-                if isinstance(node, ast.Call) and statement is not None:
+            for node in calls_in(statement):
+                if statement is not None:
                     yield node, self.body.place(statement)
 
 
@@ -137,6 +138,16 @@ def _passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]
     return texts | given
 
 
+def function_called(section: Variables, call: ast.Call) -> tuple[Any, object]:
+    """The Python function behind a call, and the object that it is a method of."""
+    name = dotted(call.func) or ""
+    value = section.value(name)
+    if value is not None:
+        return function_of(value), owner_of(value)
+    owner = section.value(name.rpartition(".")[0]) if "." in name else None
+    return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
+
+
 def _is_one(argument: ast.expr) -> bool:
     return not isinstance(argument, ast.Starred)
 
@@ -162,7 +173,7 @@ def _of_level(failure: Failure, level: Level) -> Section | None:
     receiver = level.receiver if level is failure.user else None
     statement = level.statement
     if receiver is None and statement is not None:
-        receiver = next((level.body.text(node) for node in expressions(statement) if isinstance(node, ast.Call)), None)
+        receiver = next((level.body.text(node) for node in calls_in(statement)), None)
     goals = ((receiver, level.line),) if receiver else ()
     own = frozenset(level.frame.f_code.co_varnames)
     return Section(level.body, goals, level.variables, level.frame.f_globals, level, own)
@@ -191,6 +202,20 @@ def _functions(section: Section, name: str, last: str) -> Iterator[tuple[object,
     elif "." in name:
         owner = section.value(name.rpartition(".")[0])
         yield method(owner if isinstance(owner, type) else type(owner), last), owner
+    else:
+        for module in _elements(section, name):
+            yield from _forwards(module)
+
+
+def _elements(section: Section, name: str) -> Iterator[object]:
+    """The containers whose modules a variable of a loop stands for: `block` in `for block in self.blocks:`."""
+    loops = (each for each in statements(section.body.node) if isinstance(each, ast.For) and name in bound(each))
+    paths = (dotted(node) for loop in loops for node in expressions(loop))
+    values = (section.value(path) for path in paths if path and path != name)
+    return (value for value in values if issubclass(type(value), torch.nn.Module) and type(value) in _CONTAINERS)
+
+
+_CONTAINERS = (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential)
 
 
 def undecorated(function: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -11,6 +13,7 @@ from backsight.source import Body, Place
 from backsight.source.body import callee, expressions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import method
+from backsight.tracing.steps import parameters
 
 
 class Function(Protocol):
@@ -22,19 +25,48 @@ class Function(Protocol):
     def value(self, name: str) -> object: ...
 
 
-def optimizer_steps(function: Function) -> tuple[Place, ...]:
-    """Return the statements that call `.step()` of an optimizer, or `.step(optimizer)` as a gradient scaler has it.
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A statement that steps an optimizer.
+
+    call: what does it, `optimizer.step()`. name: what the statement calls the optimizer. optimizer: None if it is not
+        known, as its variable is gone.
+    """
+
+    place: Place
+    call: str
+    name: str
+    optimizer: object
+
+    @property
+    def trained(self) -> frozenset[int]:
+        """The ids of the parameters that it trains, as far as they are known."""
+        held = self.optimizer
+        return frozenset(map(id, parameters(held))) if isinstance(held, torch.optim.Optimizer) else frozenset()
+
+
+def steps_in(function: Function) -> Iterator[Step]:
+    """Yield the statements that call `.step()` of an optimizer, or `.step(optimizer)` as a gradient scaler has it.
 
     A receiver that is not known, as its variable is gone, may be one: then `.step()` counts without arguments.
     """
     body = function.body
-    if body is None:
-        return ()
-    return tuple(
-        body.place(each)
-        for each in statements(body.node)
-        if any(isinstance(node, ast.Call) and _steps(function, node) for node in expressions(each))
-    )
+    for statement in statements(body.node) if body else ():
+        for call in expressions(statement):
+            receiver, name = callee(call) if isinstance(call, ast.Call) else (None, "")
+            if body is None or name != "step" or receiver is None or not isinstance(call, ast.Call):
+                continue
+            is_known = value_of(function, receiver) is not None
+            given = [receiver, *call.args] if is_known else []
+            node = next((each for each in given if is_optimizer(value_of(function, each))), None)
+            if node is not None or not (is_known or call.args):
+                optimizer = value_of(function, node) if node is not None else None
+                yield Step(body.place(statement), body.text(call), body.text(node or receiver), optimizer)
+                break
+
+
+def optimizer_steps(function: Function) -> tuple[Place, ...]:
+    return tuple(step.place for step in steps_in(function))
 
 
 def is_optimizer(value: object) -> bool:
@@ -42,13 +74,3 @@ def is_optimizer(value: object) -> bool:
     kind = type(value)
     likewise = all(method(kind, name) is not None for name in ("step", "zero_grad"))
     return issubclass(kind, torch.optim.Optimizer) or (likewise and not issubclass(kind, torch.nn.Module))
-
-
-def _steps(function: Function, call: ast.Call) -> bool:
-    receiver, name = callee(call)
-    if name != "step" or receiver is None:
-        return False
-    value = value_of(function, receiver)
-    if value is None:
-        return not call.args
-    return any(is_optimizer(each) for each in (value, *(value_of(function, given) for given in call.args)))

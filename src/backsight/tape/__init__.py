@@ -20,6 +20,7 @@ from backsight.tape._torch import (
     is_jit_traced,
     is_leaf,
     is_mended,
+    keeps_metadata,
     load_forward_mode,
     looks_into,
     next_sequence_number,
@@ -30,6 +31,7 @@ from backsight.tape._torch import (
     registered,
     sequence_number,
     storage_key,
+    unseen,
     version,
 )
 from backsight.tape.alive import alive
@@ -42,10 +44,11 @@ from backsight.tape.graph import Graph
 from backsight.tape.hushed import Hushed
 from backsight.tape.lines import announce_lines
 from backsight.tape.living import Living
-from backsight.tape.modules import Models, modules_in, parameters_in, with_models
+from backsight.tape.modules import Models, buffers_in, modules_in, parameters_in, with_models
 from backsight.tape.node import Edge, Node, NodeType
 from backsight.tape.queries import NotInGraph
 from backsight.tape.reading import BadDocument
+from backsight.tape.running import running_backward
 from backsight.tape.tensors import Leaf, Output, Saved
 from backsight.tape.uncompiled import uncompiled
 from backsight.tape.unnumbered import unnumbered
@@ -76,6 +79,7 @@ __all__ = [
     "announce",
     "announce_lines",
     "backward_number",
+    "buffers_in",
     "can_read",
     "capture",
     "document",
@@ -89,6 +93,7 @@ __all__ = [
     "is_jit_traced",
     "is_leaf",
     "is_mended",
+    "keeps_metadata",
     "load_forward_mode",
     "looks_into",
     "modules_in",
@@ -99,11 +104,13 @@ __all__ = [
     "parameters_in",
     "raw_of_custom",
     "registered",
+    "running_backward",
     "sequence_number",
     "storage_key",
     "tensors_in",
     "uncompiled",
     "unnumbered",
+    "unseen",
     "version",
     "with_models",
 ]

@@ -8,16 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from inspect import getattr_static
 from operator import attrgetter, methodcaller
 from types import CodeType
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
 from torch.autograd import forward_ad
 
 from backsight.quiet import quietly
 from backsight.surface import code_of, take, there
+
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 
 NO_SEQUENCE = 2**64 - 1
 """`_sequence_nr()` of AccumulateGrad: it is made once a leaf and stands outside the order of creation."""
@@ -40,6 +44,18 @@ no_torch_function: Callable[[], AbstractContextManager[Any]] = take(
     "torch._C.DisableTorchFunction", "tensor subclasses", without=nullcontext
 )
 """Keep `__torch_function__` of tensor subclasses and modes from running while we look at tensors."""
+
+
+def unseen(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    """Let a function look at tensors without subclasses and modes of the program seeing it."""
+
+    @wraps(function)
+    def alone(*args: _Given.args, **keywords: _Given.kwargs) -> _Made:
+        with no_torch_function():
+            return function(*args, **keywords)
+
+    return alone
+
 
 _tracing_state: Callable[[], Any] = take("torch._C._get_tracing_state", "traced programs", without=lambda: None)
 
@@ -92,7 +108,7 @@ looks_into: Callable[[torch.Tensor], torch.Tensor | None] = take(
 
 
 def version(tensor: torch.Tensor) -> int | None:
-    """Return how often a tensor was changed in place; None where that is not counted, as of inference tensors."""
+    """Return how often a tensor was modified in place; None where that is not counted, as of inference tensors."""
     try:
         return _version(tensor)
     except RuntimeError:  # an inference tensor
@@ -122,7 +138,7 @@ Where that is not its wrapper it is the dict of its `metadata`, which is made wh
 
 
 def is_mended(tensor: torch.Tensor) -> bool:
-    """Whether autograd may mend the history of `tensor` when asked for it: a view of what was changed in place.
+    """Whether autograd may mend the history of `tensor` when asked for it: a view of what was modified in place.
 
     That makes a new node, and of a view that a graph has saved it may close a circle in C++ which nothing frees. Even
     `is_leaf` asks. Source: torch/csrc/autograd/variable.cpp, `VariableHooks::grad_fn`.
@@ -132,7 +148,7 @@ def is_mended(tensor: torch.Tensor) -> bool:
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` requires a gradient and nothing made it; a view of what was changed in place counts as made."""
+    """Whether `tensor` requires a gradient and nothing made it; a view of what was modified in place counts as made."""
     return tensor.requires_grad and not is_mended(tensor) and tensor.is_leaf
 
 

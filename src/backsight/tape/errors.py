@@ -53,7 +53,7 @@ def _fix(tensor: torch.Tensor) -> str:
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return "Only floating-point and complex tensors carry gradients: capture the loss before it becomes an integer."
     if not torch.is_grad_enabled():
-        return "Gradients are switched off here (torch.no_grad()): compute it outside of that block."
+        return "Gradients are disabled here (torch.no_grad()): compute it outside of that block."
     return (
         "Either nothing that it was computed from requires a gradient, or it was computed under torch.no_grad() or "
         "passed through .detach(), .item() or .data on the way."

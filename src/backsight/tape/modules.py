@@ -100,6 +100,13 @@ def parameters_in(model: torch.nn.Module) -> Iterator[torch.Tensor]:
         yield from (held for held in registered(module, "_parameters").values() if isinstance(held, torch.Tensor))
 
 
+def buffers_in(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.Tensor]]:
+    """Yield the buffers of `model` and of all modules inside of it, each with the module that has registered it."""
+    for _, module in modules_in(model):
+        held = registered(module, "_buffers").values()
+        yield from ((module, buffer) for buffer in held if isinstance(buffer, torch.Tensor))
+
+
 def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for kind in ("_parameters", "_buffers"):
         for name, tensor in registered(module, kind).items():

@@ -194,6 +194,12 @@ def holds_values(tensor: torch.Tensor) -> bool:
         return False
 
 
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has numbers that can be read without running a subclass's code."""
+    plain = type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter
+    return plain and not (tensor.is_quantized or tensor.is_nested) and holds_values(tensor)
+
+
 def _checked(saved: Saved, raw: Any, unpack_all: Callable[[], Any]) -> Saved:
     """Return `saved`, as modified where its version is not the saved one. Nothing unpacked here may have a hook."""
     said = _complaint(raw.unpack) if unpacks_alone else _BY_ITS_NODE

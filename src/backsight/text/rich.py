@@ -11,7 +11,8 @@ _theirs = random.getrandbits
 random.getrandbits = random.Random().getrandbits
 try:
     from rich import box
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+    from rich.live import Live
     from rich.markup import escape
     from rich.padding import Padding
     from rich.panel import Panel
@@ -26,6 +27,7 @@ __all__ = [
     "BarColumn",
     "Console",
     "ConsoleOptions",
+    "Group",
     "MofNCompleteColumn",
     "Padding",
     "Panel",
@@ -39,8 +41,14 @@ __all__ = [
     "TimeRemainingColumn",
     "box",
     "escape",
+    "live",
     "markdown",
 ]
+
+
+def live(console: Console) -> Live:
+    """Return what shows a screen again and again, and gives the terminal back as it was."""
+    return Live(console=console, screen=True, auto_refresh=False)
 
 
 def markdown(text: str) -> RenderableType:

@@ -4,28 +4,44 @@ Offered to other rooms: `around`, `births`, `callers`, `changes`, `moves`, `step
 """
 
 from backsight.tracing._torch import has_compiled
-from backsight.tracing.facts import Backward, Change, Line, Met, NonFinite, Operand, Operation, Severed, Values
+from backsight.tracing.facts import (
+    Backward,
+    Change,
+    End,
+    Line,
+    Met,
+    NonFinite,
+    Operand,
+    Operation,
+    Reach,
+    Severed,
+    Values,
+)
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
-from backsight.tracing.watch import Level, Watch, current, finest, met, report_errors, watch
+from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, watch
 
 __all__ = [
     "Backward",
     "Change",
+    "End",
     "Level",
     "Line",
     "Met",
     "NonFinite",
     "Operand",
     "Operation",
+    "Reach",
     "Severed",
     "StepLog",
     "Values",
     "Watch",
     "cleaned",
     "current",
+    "ended",
     "finest",
     "has_compiled",
+    "inferred",
     "met",
     "report_errors",
     "watch",

@@ -53,6 +53,7 @@ class BackwardLog:
             self._running.depth += 1
             return None
         self._running.depth = 1
+        self._sites.walk_again()
         thread = threading.get_ident()
         marks = {**self._threads.marks(), thread: next_number()}
         entry = Entry(

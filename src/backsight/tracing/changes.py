@@ -10,6 +10,7 @@ import torch
 from backsight.tape import Living, no_torch_function, storage_key
 from backsight.tape import version as count
 from backsight.tape.saved import memory
+from backsight.tracing._torch import next_number
 from backsight.tracing.facts import Change, ChangeKind
 from backsight.tracing.sites import Sites
 
@@ -29,6 +30,7 @@ class Entry:
     before: int
     after: int
     count: int = 1
+    mark: int = -1
 
 
 class ChangeLog:
@@ -59,10 +61,11 @@ class ChangeLog:
         if last and last.site == site and last.op == op and last.after == before and last.kind == kind:
             last.after = after
             last.count += 1
+            last.mark = next_number()
             return
         if len(entries) >= KEPT:
             del entries[0]
-        entries.append(Entry(op, kind, site, before, after))
+        entries.append(Entry(op, kind, site, before, after, mark=next_number()))
 
     def alias(self, tensor: torch.Tensor) -> None:
         """Note that `tensor` shares memory with another and counts its changes by itself: the result of `.data`."""
@@ -93,9 +96,8 @@ class ChangeLog:
     def _told(self, entry: Entry) -> Change:
         site = self._sites.get(entry.site)
         line = self._sites.line(entry.site)
-        return Change(
-            entry.op, entry.before, entry.after, line, entry.kind, entry.count, via=site.via if site is not None else ""
-        )
+        via = site.via if site is not None else ""
+        return Change(entry.op, entry.before, entry.after, line, entry.kind, entry.count, via, entry.mark)
 
     def __len__(self) -> int:
         return sum(len(entries) for _, entries in self._by_storage.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 
@@ -37,7 +37,8 @@ class Line:
     @property
     def place(self) -> Place:
         """The same as what the source room calls a place."""
-        return Place(self.file, self.line, self.text, max(self.column, 0), self.end if self.end > self.line else 0)
+        end = self.end if self.end > self.line else 0
+        return Place(self.file, self.line, self.text, max(self.column, 0), end, seen=True)
 
     def __str__(self) -> str:
         return str(self.place)
@@ -85,7 +86,9 @@ class Change:
     `add_`, `__setitem__`, `copy_`, `Adam.step()`; `kind` is "in place"; "out" for an `out=` argument; "optimizer";
     "data" where it was made through `.data` or a detached alias, so that the tensor's own version does not show it;
     "backward" for gradients accumulated by a backward; "unseen" where versions show that something the watch cannot see
-    changed it between two changes that it saw. `line` is None for what is unseen. `via` is as in `Operation`.
+    changed it between two changes that it saw. `line` is None for what is unseen. `via` is as in `Operation`. `mark` is
+    the number of the next node in the thread that made the (last) change: nodes numbered lower were made before it; -1
+    where it is not known.
     """
 
     op: str
@@ -95,6 +98,7 @@ class Change:
     kind: ChangeKind = "in place"
     count: int = 1
     via: str = ""
+    mark: int = field(default=-1, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,17 @@ class Backward:
 
 
 SeveredBy = Literal[
-    "detach", "data", "no_grad", "inference", "integer", "not differentiable", "item", "numpy", "rewrapped", "frozen"
+    "detach",
+    "data",
+    "no_grad",
+    "inference",
+    "integer",
+    "not differentiable",
+    "derivative",
+    "item",
+    "numpy",
+    "rewrapped",
+    "frozen",
 ]
 
 
@@ -136,8 +150,11 @@ class Severed:
     """An operation behind which a gradient does not go on, although what it was given required one.
 
     `by` says why; `op` is what was called, `line` where; `operand` is how the program wrote the tensor whose gradient
-    ends here. "item" and "numpy" leave for Python: what is computed there is no longer followed. "frozen" stands for an
-    operation on nothing that requires a gradient.
+    ends here. "item" and "numpy" leave for Python: what is computed there is no longer followed. "derivative" is what
+    `autograd.grad` returns without `create_graph=True`. "frozen" stands for the first operation on parameters of which
+    none requires a gradient; it is told of what meets in a loss alone, by `Met`. Of "no_grad" and "inference",
+    `callers` are the lines of the program that were running around it, the innermost first: one of them may have
+    disabled gradients.
     """
 
     by: SeveredBy
@@ -145,6 +162,24 @@ class Severed:
     line: Line | None
     operand: str = ""
     dtype: str = ""
+    callers: tuple[Line, ...] = field(default=(), compare=False, repr=False)
+
+
+End: TypeAlias = tuple[Severed, tuple["weakref.ref[torch.Tensor]", ...], int]
+"""A cut, the leaves that the gradient would have gone to, and the number of the next node when it was last made."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Between `low` and `high` lie the results of `op`, whose node is numbered `number`; `below` and `above` are the
+    shares of a target that lie outside, where a prediction never comes."""
+
+    op: str
+    low: float
+    high: float
+    below: float
+    above: float
+    number: int
 
 
 @dataclass(frozen=True)
@@ -154,7 +189,8 @@ class Met:
     `column` and `row` are the positions of an N×1 and of an N whose result is N×N, else -1. `term` is the position of a
     number that is added and requires no gradient although it comes of what does, else -1. `cuts` are those behind the
     operands that require no gradient, the nearest first, each with the leaves that the gradient would
-    have reached, and the number of the next node when it was made last.
+    have reached, and the number of the next node when it was made last. `reach` is there if the second is a target of
+    the first, and lies in part where that never comes.
     """
 
     op: str
@@ -164,7 +200,8 @@ class Met:
     column: int
     row: int
     term: int
-    cuts: tuple[tuple[Severed, tuple[weakref.ref[torch.Tensor], ...], int], ...]
+    cuts: tuple[End, ...]
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -24,13 +24,15 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A cut as it is noted; see `Severed`. `position` is that of the argument whose gradient ends here, or its name."""
+    """A cut as it is noted; see `Severed`. `position` is that of the argument whose gradient ends here, or its name;
+    `way` is how the call was reached, of `Sites`."""
 
     by: SeveredBy
     op: str
     site: int
     position: int | str
     dtype: str
+    way: int = field(default=0, compare=False)
 
 
 class Flow:
@@ -44,6 +46,8 @@ class Flow:
         self._last: tuple[Cut, tuple[Cut, ...]] | None = None
         self._arrays: Living[tuple[Cut, int]] = Living(self._forget_pointer)
         self._pointers: dict[int, int] = {}  # of the memory that arrays share with tensors, to their keys
+        self._inferred: Living[tuple[str, int, int]] = Living()
+        self.has_inferred = False
 
     def cuts(self, tensor: Any) -> tuple[Cut, ...]:
         """Return what is known of a tensor; one made by `torch.from_numpy` is known by the array's memory."""
@@ -74,6 +78,25 @@ class Flow:
         if new is not None and new not in cuts:
             cuts = (new, *cuts)[:MOST_CUTS]
         self.inherit(result, cuts)
+
+    def infer(self, result: torch.Tensor, op: str, site: int, way: int) -> None:
+        """Note which call has made `result`, in inference mode."""
+        self.has_inferred = True
+        self._inferred.put(id(result), result, (op, site, way))
+
+    def infer_view(self, result: torch.Tensor, given: Iterable[tuple[int | str, Any]]) -> None:
+        """Note that `result` is a view, made outside of inference mode, of one of the tensors `given`."""
+        made = next((found for _, each in given if (found := self._inferred.of(each)) is not None), None)
+        if made is not None:
+            self._inferred.put(id(result), result, made)
+
+    def inferred(self, tensor: torch.Tensor) -> Severed | None:
+        """Tell which call has made a tensor, if that was in inference mode."""
+        made = self._inferred.of(tensor)
+        if made is None:
+            return None
+        op, site, way = made
+        return self.told(Cut("inference", op, site, -1, "", way))
 
     def depart(self, cut: Cut, tensor: torch.Tensor, value: Any) -> None:
         """Note that what `tensor` holds was handed to Python as `value`."""
@@ -122,17 +145,18 @@ class Flow:
             del self._pointers[held[1]]
 
     def severed(self, tensor: torch.Tensor) -> tuple[Severed, ...]:
-        """Tell the cuts behind a tensor."""
-        return tuple(map(self.told, self.cuts(tensor)))
+        """Tell the cuts behind a tensor; that it was computed with frozen parameters alone is none."""
+        return tuple(self.told(cut) for cut in self.cuts(tensor) if cut.by != "frozen")
 
-    def departures(self) -> tuple[Severed, ...]:
-        """Tell the departures to Python, the latest last."""
-        return tuple(map(self.told, list(self._departures.values())))
+    def departed(self) -> list[Cut]:
+        """Return the departures to Python, the latest last."""
+        return list(self._departures.values())
 
     def told(self, cut: Cut) -> Severed:
         """Tell a cut as it is noted."""
         operands = {operand.position: operand.text for operand in self._sites.operands(cut.site)}
-        return Severed(cut.by, cut.op, self._sites.line(cut.site), operands.get(cut.position, ""), cut.dtype)
+        line, callers = self._sites.line(cut.site), self._sites.callers(cut.way)
+        return Severed(cut.by, cut.op, line, operands.get(cut.position, ""), cut.dtype, callers)
 
     def __len__(self) -> int:
         return len(self._cuts)
@@ -154,6 +178,8 @@ def reason(op: str, result: torch.Tensor) -> SeveredBy:
         return "detach"
     if op == ".data":
         return "data"
+    if op == "grad":
+        return "derivative"
     if torch.is_inference_mode_enabled():
         return "inference"
     if not torch.is_grad_enabled():

@@ -125,6 +125,8 @@ class Functions(TorchFunctionMode):
         try:
             result = run_with(self, call.function, types, call.args, call.kwargs, partial(_as_caller, call.caller))
             done = True
+            if call.function is torch.autograd.grad:
+                self._guarded(self._notes.differentiated, call, result)
             return result
         finally:
             self._guarded(self._log.backwards.end, entry, done)

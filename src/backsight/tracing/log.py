@@ -8,8 +8,8 @@ from typing import Protocol
 
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
-from backsight.tracing.facts import Line, Met, Operation
-from backsight.tracing.flow import Flow
+from backsight.tracing.facts import End, Line, Met, Operation
+from backsight.tracing.flow import Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.sites import Site, Sites, positions
@@ -73,10 +73,7 @@ class Log:
                 continue
             numbers.add(number)
             texts = {operand.position: operand.text for operand in self.sites.operands(number)}
-            cuts = tuple(
-                (self.flow.told(cut), self.meetings.ended.get(cut.site, ()), self.meetings.latest.get(cut.site, 0))
-                for cut in meeting.cuts
-            )
+            cuts = tuple(map(self.ends, meeting.cuts))
             told[sequence] = Met(
                 meeting.op,
                 line,
@@ -86,8 +83,13 @@ class Log:
                 meeting.row,
                 meeting.term,
                 cuts,
+                meeting.reach,
             )
         return told
+
+    def ends(self, cut: Cut) -> End:
+        """Tell a cut, with the leaves that the gradient would have gone to, and when it was made last."""
+        return self.flow.told(cut), self.meetings.ended.get(cut.site, ()), self.meetings.latest.get(cut.site, 0)
 
     def _number(self, sequence: int, thread: int | None) -> int:
         found = self.threads.of(sequence, thread)

@@ -12,15 +12,31 @@ from typing import Any
 
 import torch
 
+from backsight.tape import grad_fn, is_mended, looks_into, sequence_number
+from backsight.tape.ops import op_name
+from backsight.tape.saved import is_readable
+from backsight.tracing.facts import Reach
 from backsight.tracing.flow import Cut, Flow, tensors
 
 _MOST = 4096
 _MOST_WALKED = 256
+_MOST_VISITS = 8
 _ELEMENTWISE = frozenset(
     {"sub", "__sub__", "__rsub__", "rsub", "subtract", "add", "__add__", "__radd__", "mul", "__mul__", "__rmul__"}
     | {"multiply", "div", "__truediv__", "__rtruediv__", "divide"}
     | {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 )
+_DISTANCES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "__sub__", "subtract"})
+_BOUNDS = {
+    "Relu": (0.0, float("inf")),
+    "Softplus": (0.0, float("inf")),
+    "Exp": (0.0, float("inf")),
+    "Sigmoid": (0.0, 1.0),
+    "Softmax": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+}
+"""Between what the results of an operation lie."""
+_SAME_VALUES = frozenset({"View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Transpose", "Permute", "T"})
 _SUMS = frozenset(("add", "__add__", "__radd__", "__iadd__", "add_", "sub", "__sub__", "__rsub__", "__isub__"))
 
 
@@ -29,7 +45,8 @@ class Meeting:
     """Two tensors of one call. `column` and `row` are the positions of an N×1 and of an N, whose result is N×N.
 
     `cuts` are those behind what requires no gradient although another operand does; `term` is the position of a number
-    that is added and has such cuts.
+    that is added and has such cuts. `reach` tells of a prediction and its target that the one is the result of a
+    bounded operation, and which share of the other lies outside of its bounds.
     """
 
     site: int
@@ -39,6 +56,7 @@ class Meeting:
     row: int = -1
     cuts: tuple[Cut, ...] = ()
     term: int = -1
+    reach: Reach | None = None
 
 
 class Meetings:
@@ -50,6 +68,7 @@ class Meetings:
         self.found: dict[int, Meeting] = {}
         self.latest: dict[int, int] = {}
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
+        self._visits: dict[int, int] = {}
 
     def again(self) -> None:
         """Look at each call anew: after a pause the program may do something else."""
@@ -78,16 +97,25 @@ class Meetings:
         if column >= 0:
             self._seen[site] = weakref.ref(given[row][1])
         term = self._term(given[:2], args) if op in _SUMS else -1
-        if cuts or column >= 0 or term >= 0:
+        reach = _reach(given[:2]) if op in _DISTANCES else None
+        if cuts or column >= 0 or term >= 0 or reach is not None:
             shapes = tuple(tuple(each.shape) for _, each in given[:2])
-            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term)
+            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach)
 
-    def cut(self, site: int, number: int, given: Iterable[torch.Tensor]) -> None:
-        """Note to which leaves the gradient would have gone on, where it is cut off. `number`: of the next node."""
-        self.latest[site] = number
-        if site in self.ended or len(self.ended) >= _MOST:
-            return
-        self.ended[site] = tuple(map(weakref.ref, _leaves([each for each in given if each.requires_grad])))
+    def is_open(self, site: int) -> bool:
+        """Whether it is still noted which leaves lie behind a cut: a helper cuts one layer after the other."""
+        return self._visits.get(site, 0) < _MOST_VISITS and len(self._visits) < _MOST
+
+    def cut(self, site: int, given: Iterable[torch.Tensor]) -> None:
+        """Note to which leaves the gradient would have gone on, where it is cut off: behind what it had cut before."""
+        self._visits[site] = self._visits.get(site, 0) + 1
+        leaves = dict.fromkeys(self.ended.get(site, ()))
+        for each in given:
+            if each.requires_grad:
+                leaves |= dict.fromkeys(map(weakref.ref, _leaves([each])))
+            else:
+                leaves |= dict.fromkeys(ref for cut in self._flow.cuts(each) for ref in self.ended.get(cut.site, ()))
+        self.ended[site] = tuple(leaves)
 
     def _term(self, given: Sequence[tuple[int | str, torch.Tensor]], args: Sequence[Any]) -> int:
         if len(given) != 2 or any(each.numel() != 1 for _, each in given) or any(each.dim() for _, each in given):
@@ -100,16 +128,40 @@ def _outer(given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[int, int]:
     for column, row in ((0, 1), (1, 0)):
         tall, flat = given[column][1], given[row][1]
         if tall.dim() == 2 and flat.dim() == 1 and tall.shape[1] == 1 and 1 < tall.shape[0] == flat.shape[0]:
-            base = tall._base
-            made_so = (base is not None and base.dim() < 2) or type(tall.grad_fn).__name__.startswith("Unsqueeze")
+            base = looks_into(tall)
+            made_so = (base is not None and base.dim() < 2) or (
+                not is_mended(tall) and type(grad_fn(tall)).__name__.startswith("Unsqueeze")
+            )
             return (-1, -1) if made_so or isinstance(flat, torch.nn.Parameter) else (column, row)
     return -1, -1
 
 
+def _reach(given: Sequence[tuple[int | str, torch.Tensor]]) -> Reach | None:
+    """Say of a prediction and its target how much of the target the prediction can never be; None where it may be all.
+
+    A hundredth of the bounds is no matter, and neither is a twentieth of the targets.
+    """
+    if len(given) != 2 or given[1][1].requires_grad or not given[1][1].is_floating_point():
+        return None
+    (_, prediction), (_, target) = given
+    node = grad_fn(prediction) if not is_mended(prediction) else None
+    while node is not None and op_name(type(node).__name__) in _SAME_VALUES:
+        node = node.next_functions[0][0]
+    op = op_name(type(node).__name__)
+    low, high = _BOUNDS.get(op, (0.0, 0.0))
+    if low == high or prediction.shape != target.shape or not is_readable(target) or not target.numel():
+        return None
+    below = float((target < low - 0.01).double().mean())
+    above = float((target > high + 0.01).double().mean())
+    number = sequence_number(node)
+    return Reach(op.lower(), low, high, below, above, number) if below + above > 0.05 else None
+
+
 def _leaves(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the leaves behind some tensors, as far as they are near."""
-    found = [each for each in tensors if each.grad_fn is None]
-    nodes: list[Any] = [each.grad_fn for each in tensors if each.grad_fn is not None]
+    known = [(each, grad_fn(each)) for each in tensors if not is_mended(each)]
+    found = [each for each, node in known if node is None]
+    nodes: list[Any] = [node for _, node in known if node is not None]
     seen = set(nodes)
     for node in nodes:  # grows as we go
         if type(node).__name__ == "AccumulateGrad":

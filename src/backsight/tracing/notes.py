@@ -98,6 +98,12 @@ class Notes:
             if issubclass(type(each), torch.Tensor) and not each.requires_grad:
                 self.cut(call, each)
 
+    def differentiated(self, call: Call, result: Any) -> None:
+        """Note the derivatives that have no graph of their own."""
+        for each in result if type(result) is tuple else ():
+            if issubclass(type(each), torch.Tensor) and not each.requires_grad:
+                self.cut(call, each)
+
     def _taken_out(self, call: Call, result: Any) -> tuple[Cut, ...]:
         """Return what may be behind an array that becomes a tensor in the function that took one out of another."""
         frame = innermost(call.caller)
@@ -109,21 +115,38 @@ class Notes:
     def cut(self, call: Call, result: torch.Tensor) -> None:
         """Note what `result`, which requires no gradient, is cut off from."""
         flow = self.log.flow
-        cuts, position = flow.behind(tensors(call.args, call.kwargs))
+        if torch.is_inference_mode_enabled():
+            self._inferred(call, result)
+        elif flow.has_inferred and torch.Tensor.is_inference(result):
+            flow.infer_view(result, tensors(call.args, call.kwargs))
+        given = list(tensors(call.args, call.kwargs))
+        cuts, position = flow.behind(given)
+        frozen = position is None
+        if position is None:
+            position = next((at for at, each in given if type(each) is torch.nn.Parameter), None) if not cuts else None
         if position is None:
             flow.inherit(result, cuts)
             return
         op = name_of(call.function)
-        by = "rewrapped" if call.kind is Kind.WRAPS else reason(op, result)
+        by: SeveredBy = "rewrapped" if call.kind is Kind.WRAPS else "frozen" if frozen else reason(op, result)
         dtype = dtype_name(result.dtype) if by == "integer" else ""
         site = self.site(call)
-        flow.add(result, cuts, Cut(by, op, site, position, dtype))
+        way = self.log.sites.way_to(site, innermost(call.caller)) if by in ("no_grad", "inference") else 0
+        flow.add(result, cuts, Cut(by, op, site, position, dtype, way))
         self.log.meetings.latest[site] = call.first
-        if site not in self.log.meetings.ended:
+        if self.log.meetings.is_open(site):
             with no_torch_function():
-                self.log.meetings.cut(site, call.first, [each for _, each in tensors(call.args, call.kwargs)])
+                self.log.meetings.cut(site, [each for _, each in given])
         if by == "data":
             self.log.changes.alias(result)
+
+    def _inferred(self, call: Call, result: torch.Tensor) -> None:
+        """Note where a tensor was made that autograd cannot save, as it was in inference mode."""
+        frame = innermost(call.caller)
+        if frame is not None and torch.Tensor.is_inference(result):
+            op = name_of(call.function)
+            site = self.log.sites.of_call(frame, op, call.caller)
+            self.log.flow.infer(result, op, site, self.log.sites.way_to(site, frame))
 
     def _departed(self, call: Call, value: Any) -> None:
         tensor = call.args[0] if call.args else None
@@ -132,9 +155,12 @@ class Notes:
         if tensor.requires_grad or self.log.flow.cuts(tensor):
             op = name_of(call.function)
             by: SeveredBy = "numpy" if op in ("numpy", "__array__") else "item"
-            with no_torch_function():
-                self.log.meetings.cut(self.site(call), call.first, [tensor])
-            self.log.flow.depart(Cut(by, op, self.site(call), 0, ""), tensor, value)
+            site = self.site(call)
+            self.log.meetings.latest[site] = call.first
+            if self.log.meetings.is_open(site):
+                with no_torch_function():
+                    self.log.meetings.cut(site, [tensor])
+            self.log.flow.depart(Cut(by, op, site, 0, ""), tensor, value)
 
     def gap(self, table: Intervals, first: int, call: Call) -> None:
         """Account for nodes up to `first` that no call was seen to make: those of the custom Functions that run.

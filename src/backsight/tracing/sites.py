@@ -6,15 +6,26 @@ import ast
 import functools
 import itertools
 from dataclasses import dataclass
+from inspect import CO_NESTED
 from types import CodeType, FrameType
 
 from backsight.naming.roots import qualname
 from backsight.source import Body, function_at, statement_at
 from backsight.source.body import body_around
 from backsight.tracing.facts import Line, Operand
+from backsight.tracing.program import innermost, is_programs, known
 
 MOST = 50_000
 """Sites that are kept; beyond that the half that was met first is forgotten."""
+
+MOST_WAYS = 4096
+"""Ways to a call that are told apart; those that are met later are not known."""
+
+_MOST_CALLERS = 16
+"""Callers that are noted of one way."""
+
+_MOST_WALKS = 16
+"""Calls of one site, between two backwards, that are asked how they were reached."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,10 @@ class Sites:
         self._places: dict[tuple[int, tuple[int, ...], str], int] = {}
         self._sites: dict[int, Site] = {}
         self._next = 1
+        self._ways: dict[tuple[tuple[int, int], ...], int] = {}
+        self._callers: dict[int, tuple[Site, ...]] = {}
+        self._next_way = itertools.count(1)
+        self._walks: dict[int, int] = {}
 
     def of_line(self, code: CodeType, line: int) -> int:
         """Return the number of a line."""
@@ -53,6 +68,47 @@ class Sites:
             found = self._numbers[key] = self._places.get(place) or self._add(key, site)
             self._places[place] = found
         return found
+
+    def way_to(self, site: int, frame: FrameType | None) -> int:
+        """Return the number of the way by which a call at `site` was reached: what runs in the program's frames around
+        its `frame`. No frame is held.
+
+        0 where it is not known: only the first calls of each site since the last backward are looked at, so that this
+        costs nothing over a long evaluation.
+        """
+        walks = self._walks.get(site, 0)
+        if frame is None or walks >= _MOST_WALKS:
+            return 0
+        self._walks[site] = walks + 1
+        key: list[tuple[int, int]] = []
+        get, here = known.get, frame.f_back
+        while here is not None and len(key) < _MOST_CALLERS:
+            code = here.f_code
+            found = get(code.co_filename)
+            if found or (found is None and is_programs(here)):
+                key.append((id(code), here.f_lasti))
+            here = here.f_back
+        way = self._ways.get(tuple(key), 0)
+        return way if way or not key or len(self._callers) >= MOST_WAYS else self._add_way(tuple(key), frame)
+
+    def _add_way(self, key: tuple[tuple[int, int], ...], frame: FrameType) -> int:
+        sites: list[Site] = []
+        here = innermost(frame.f_back)
+        while here is not None and len(sites) < len(key):
+            sites.append(Site(here.f_code, here.f_lineno or 0, here.f_lasti))
+            here = innermost(here.f_back)
+        way = next(self._next_way)
+        self._callers[way] = tuple(sites)
+        self._ways[key] = way
+        return way
+
+    def walk_again(self) -> None:
+        """Look anew at how calls are reached."""
+        self._walks.clear()
+
+    def callers(self, way: int) -> tuple[Line, ...]:
+        """Return the lines that were running around a call that was reached by this way, the innermost first."""
+        return tuple(map(line_of, self._callers.get(way, ())))
 
     def _add(self, key: tuple[int, int, str], site: Site) -> int:
         if len(self._sites) >= MOST:
@@ -92,7 +148,7 @@ def _via(frame: FrameType, caller: FrameType | None) -> str:
     while caller is not None and caller is not frame:
         name = qualname(caller.f_code)
         # Of what is around every forward, the forward is what people know.
-        if not name.startswith(_WRAPPERS) and "<locals>" not in name:
+        if not name.startswith(_WRAPPERS) and not caller.f_code.co_flags & CO_NESTED:
             nearest = name
         caller = caller.f_back
     return nearest

@@ -16,7 +16,7 @@ from backsight.tracing._torch import SEES_CALLS
 from backsight.tracing.around import Function, around
 from backsight.tracing.births import Births
 from backsight.tracing.exact import Exact
-from backsight.tracing.facts import Backward, Change, Line, Met, NonFinite, Operation, Severed
+from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
 from backsight.tracing.steps import StepLog
@@ -195,7 +195,7 @@ class Watch:
     @property
     def departures(self) -> tuple[Severed, ...]:
         """Where tensors that required a gradient were handed to Python: `.item()`, `.tolist()`, `.numpy()`."""
-        return self._log.flow.departures()
+        return tuple(map(self._log.flow.told, self._log.flow.departed()))
 
     @property
     def nonfinite(self) -> tuple[NonFinite, ...]:
@@ -330,6 +330,16 @@ def report_errors(watch: Watch, errors: Errors) -> None:
 def met(watch: Watch, sequences: Sequence[int]) -> dict[int, Met]:
     """Return what met at the operations that made these nodes, by the first node of each that is worth telling."""
     return watch._log.met(sequences)
+
+
+def ended(watch: Watch) -> list[End]:
+    """Return where tensors were handed to NumPy, each with the leaves that the gradient would have gone to."""
+    return [watch._log.ends(cut) for cut in watch._log.flow.departed() if cut.by == "numpy"]
+
+
+def inferred(watch: Watch, tensor: torch.Tensor) -> Severed | None:
+    """Return the call in inference mode that made a tensor, or what it is a view of; None if none was seen."""
+    return watch._log.flow.inferred(tensor)
 
 
 def finest() -> Level:

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: model.item_emb.weight
 # cause: seq = self.item_emb(history)
-# fix: model.item_emb.weight.clone()
+# fix: self.item_emb.weight.clone()
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: layer.basis | self.basis
 # cause: return torch.linalg.qr(self.raw).Q
-# fix: anew
+# fix: Recompute
 from functools import cached_property
 
 import torch

@@ -1,7 +1,7 @@
 # code: BS201
 # variable: self._cache | model.positions._cache
 # cause: self._cache[length] = self.project(self.table[:length])
-# fix: anew
+# fix: Recompute
 import torch
 import torch.nn.functional as F
 from torch import nn

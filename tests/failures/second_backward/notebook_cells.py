@@ -2,7 +2,7 @@
 # variable: loss
 # file: <ipython-input-3-train>
 # line: 3
-# fix: anew
+# fix: Recompute
 import linecache
 
 import torch

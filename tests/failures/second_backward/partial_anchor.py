@@ -1,7 +1,7 @@
 # code: BS201
 # variable: anchor | distance_to_anchor
 # cause: distance_to_anchor = partial(distance, anchor=encoder(anchor_input))
-# fix: anew
+# fix: Recompute
 from functools import partial
 
 import torch

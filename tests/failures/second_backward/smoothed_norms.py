@@ -1,7 +1,7 @@
 # code: BS201
-# variable: self.norms[key]
+# variable: objective.smoothed.norms
 # cause: self.norms[key] = self.decay * last + (1 - self.decay) * norm
-# fix: self.norms[key].detach()
+# fix: .detach()
 import torch
 from torch import nn
 

@@ -11,6 +11,7 @@ from backsight.diagnosis.births.origin import Origin, origin
 from backsight.diagnosis.births.safe import condition_around
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
 from backsight.tracing import NonFinite, Values
 
 BIRTH = "BS112"
@@ -49,7 +50,7 @@ def _what(birth: Birth, cause: Cause) -> str:
     return cause.result or ("NaN" if birth.nan else "infinite")
 
 
-def _evidence(found: Origin, cause: Cause) -> Iterator[str]:
+def _evidence(found: Origin, cause: Cause) -> Iterator[Fact]:
     birth, symptom = found.birth, found.symptom
     yield _at(birth, _counted(birth, _what(birth, cause)))
     if symptom is not None and symptom.expression != birth.expression:
@@ -60,7 +61,7 @@ def _evidence(found: Origin, cause: Cause) -> Iterator[str]:
         yield _dropped(birth)
 
 
-def _at(birth: Birth, says: str) -> str:
+def _at(birth: Birth, says: str) -> Fact:
     line = birth.fact.line
     return shown(line.place, says) if line else f"In {birth.fact.op}: {says}"
 

@@ -6,17 +6,22 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
     def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding: ...
 """
 
-from backsight.diagnosis.errors import (
+from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     checkpoint,
     double_backward,
+    empty_optimizer,
+    frozen_inputs,
+    grad_scaler,
     gradient_count,
     gradient_cycle,
     gradient_of_result,
     gradient_shape,
+    hook_result,
     inference_tensor,
     integer_leaf,
     kept_alive,
     leaf_in_place,
+    lost_tensor,
     missing_gradient,
     modified,
     no_grad,
@@ -28,33 +33,13 @@ from backsight.diagnosis.errors import (
     unused_in_ddp,
     unused_input,
     view_in_place,
+    vmap,
 )
 from backsight.diagnosis.errors.registry import ERRORS, Known, explains, known
 
 __all__ = [
     "ERRORS",
     "Known",
-    "checkpoint",
-    "double_backward",
     "explains",
-    "gradient_count",
-    "gradient_cycle",
-    "gradient_of_result",
-    "gradient_shape",
-    "inference_tensor",
-    "integer_leaf",
-    "kept_alive",
     "known",
-    "leaf_in_place",
-    "missing_gradient",
-    "modified",
-    "no_grad",
-    "non_leaf",
-    "ready_twice",
-    "result_refused",
-    "scalar_outputs",
-    "second_backward",
-    "unused_in_ddp",
-    "unused_input",
-    "view_in_place",
 ]

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.recomputed import first_difference
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, unsteady
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place
 from backsight.source.body import callee
@@ -20,13 +21,12 @@ from backsight.story.failure import Failure, function_of, message_of
 from backsight.story.sections import run_by, sections
 from backsight.tracing import Line
 
-CODE = "BS210"
 _COUNTS = re.compile(r"saved during forward: (\d+).*saved during recomputation: (\d+)", re.DOTALL)
 _METADATA = re.compile(r"tensor at position (\d+):\s*saved metadata: ([^\n]*)\s*recomputed metadata: ([^\n]*)")
 
 
 @explains(
-    CODE,
+    "BS210",
     r"different number of tensors was saved during the original forward and recomputation",
     r"trying to save more tensors during recomputation than during the original forward",
     r"tensors have different metadata than during the forward pass",
@@ -39,16 +39,15 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     cause = _cause(failure, function) if function is not None else None
     parting = first_difference(failure)
     difference = _difference(failure)
-    evidence = [*_calls(failure), *([shown(cause.place, cause.why)] if cause else [])]
-    if failure.user:
-        evidence.append(
-            shown(failure.user.place, f"runs {name.partition(' (')[0]} again, to have the tensors that backward needs.")
-        )
     line = parting.line if parting else None
-    if cause is None and line is not None:
-        cause = decided(line.file, line.line)
-        evidence += [shown(cause.place, cause.why)] if cause else []
+    late = cause is None and line is not None
+    cause = decided(line.file, line.line) if late and line is not None else cause
     seen = line is not None and cause is not None and _leads_to(cause.place, line)
+    why = [shown(cause.place, cause.why, None if seen else "read")] if cause else []
+    again = f"runs {name.partition(' (')[0]} again, to have the tensors that backward needs."
+    evidence: list[Fact] = [*_calls(failure), *([] if late else why)]
+    evidence += [*failing(failure, again)]
+    evidence += why if late else []
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))
     elif parting:
@@ -56,10 +55,9 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     if difference and (parting is None or "tensors for backward" in difference):
         evidence.append(difference)
     if not seen:
-        evidence.append(_INFERRED if cause else _UNSEEN)
-    return Finding(
-        CODE,
-        "error",
+        evidence += [] if cause else ["What differs between the two runs does not show in the source text."]
+        evidence.append("checkpoint(..., debug=True) lists the operations of both.")
+    return explanation(
         f"{name} did not compute the same when checkpoint ran it again for backward.",
         tuple(evidence),
         cause.fix if cause else _FIX,
@@ -73,17 +71,10 @@ def _leads_to(cause: Place, parting: Line) -> bool:
     return cause.file == parting.file and cause.line <= parting.line
 
 
-_INFERRED = (
-    "(Read from the source text. checkpoint(..., debug=True) lists the operations of both runs, which is exact.)"
-)
-_UNSEEN = (
-    "What differs between the two runs does not show in the source text. checkpoint(..., debug=True) lists the "
-    "operations of both."
-)
 _FIX = (
     "Make both runs the same: nothing that runs inside may depend on Python's or NumPy's random numbers, on a counter "
-    "or cache that the first run changes, or on what is switched between forward and backward, such as train() and "
-    "eval(). Or hand such a value to checkpoint as an argument."
+    "or cache that the first run changes, or on a mode that changes between forward and backward, such as train() and "
+    "eval(). Or pass such a value to checkpoint as an argument."
 )
 
 
@@ -120,12 +111,12 @@ def _where(function: object) -> str | None:
     return str(Place(code.co_filename, code.co_firstlineno, "")) if code is not None else None
 
 
-def _calls(failure: Failure) -> Iterator[str]:
+def _calls(failure: Failure) -> Iterator[Fact]:
     """The statement that checkpoints, where it is still to be found."""
     for section in sections(failure):
         for call, place in section.calls():
             if callee(call)[1].startswith("checkpoint"):
-                yield shown(place, "keeps the input only, and leaves the rest to be computed again.")
+                yield shown(place, "keeps only the input; backward recomputes the rest.")
                 return
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, backward_calls, function_at, statement_at
-from backsight.source.body import callee, dotted, expressions, is_constant, keyword
+from backsight.source.body import callee, calls_in, dotted, is_constant, keyword
 from backsight.story.failure import Failure, method
 from backsight.story.sections import sections, undecorated
 from backsight.story.spelling import is_spelled
-
-CODE = "BS215"
 
 _SPOKEN = re.compile(
     r"^_?(?P<name>scaled_dot_product)_(flash|efficient|cudnn|fused)_?\w*$|^_?(?P<plain>\w+?)(_for_cpu)?$"
@@ -36,7 +34,7 @@ _FIXES = {
 
 
 @explains(
-    CODE,
+    "BS215",
     r"derivative for aten::_?(?P<op>\w+)_backward is not implemented",
     r"the derivative for '_?(?P<op>\w+)_backward' is not implemented",
     r"(?P<rnn>Double backwards?) is not supported for CuDNN RNNs",
@@ -58,10 +56,8 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
     lines = (
         [shown(place, f"runs {operation}, whose backward is written without a derivative of its own.")] if place else []
     )
-    return Finding(
-        CODE,
-        "error",
-        f"{operation} can be differentiated once only, and this is the second time.",
+    return explanation(
+        f"{operation} can be differentiated only once, and this is the second time.",
         (*lines, *_twice(failure)),
         _FIXES.get(operation, _once(operation)),
         source=str(place) if place else failure.source,
@@ -70,10 +66,8 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
 
 
 def _of_compiled(failure: Failure) -> Finding:
-    return Finding(
-        CODE,
-        "error",
-        "A compiled function can be differentiated once only, and this is the second time.",
+    return explanation(
+        "A compiled function can be differentiated only once, and this is the second time.",
         tuple(_twice(failure)),
         "Call that function without torch.compile. Functions that it calls may stay compiled as long as no derivative "
         "of a gradient passes through them.",
@@ -85,17 +79,15 @@ def _of_compiled(failure: Failure) -> Finding:
 def _of_function(failure: Failure) -> Finding:
     found = next(_once_differentiable(failure), None)
     name = class_name(found[0]) if found else "A custom Function"
-    lines = [shown(found[1], f"forbids to differentiate {name}'s backward again.")] if found else []
+    lines = [shown(found[1], f"marks {name}'s backward as differentiable only once.")] if found else []
     if found:
         lines.append(shown(found[2], f"runs {name}."))
-    return Finding(
-        CODE,
-        "error",
-        f"{name}'s backward is marked @once_differentiable, and here its gradient is to be differentiated.",
+    return explanation(
+        f"{name}'s backward is marked @once_differentiable, and here its gradient is differentiated again.",
         (*lines, *_twice(failure)),
         "If all of that backward is computed by PyTorch from saved tensors and its arguments, remove "
         "@once_differentiable and test it with torch.autograd.gradgradcheck. If not, give the backward a Function of "
-        "its own, or take derivatives through it once only.",
+        "its own, or take derivatives through it only once.",
         source=str(found[1]) if found else failure.source,
         exact=found is not None,
     )
@@ -118,16 +110,15 @@ def _runs(failure: Failure, operation: str) -> Iterator[Place]:
                 yield section.body.place(statement)
 
 
-def _twice(failure: Failure) -> Iterator[str]:
+def _twice(failure: Failure) -> Iterator[Fact]:
     """The first derivative, which asked for a graph of its own, and the second."""
     for level in failure.users:
-        for place in backward_calls(level.body) if level.body else ():
-            statement = statement_at(level.body, *place.position) if level.body else None
-            calls = (node for node in expressions(statement) if isinstance(node, ast.Call)) if statement else ()
+        for place in backward_calls(level.body):
+            statement = statement_at(level.body, *place.position)
+            calls = calls_in(statement)
             if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place != level.place:
                 yield shown(place, "differentiates once, and keeps a graph of that.")
-    if failure.user:
-        yield shown(failure.user.place, "differentiates what came of it.")
+    yield from failing(failure, "differentiates its result.")
 
 
 def _once(operation: str) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.story.failure import Failure
 
-CODE = "BS207"
-
 
 @explains(
-    CODE,
+    "BS207",
     r"function (?P<node>\w+) returned an incorrect number of gradients \(expected (?P<due>\d+), got (?P<got>\d+)\)",
 )
 def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
@@ -28,18 +27,16 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     )
     rule = "Return one value for each argument of forward after ctx, in their order: None where no gradient is needed."
     if found is None:
-        return Finding(CODE, "error", title, fix=rule, source=failure.source, exact=False)
+        return explanation(title, fix=rule, source=failure.source, exact=False)
     forward, place = body_of(found.cls, "forward"), _place(found, got)
-    lines = []
+    lines: list[Fact] = []
     if forward:
         lines.append(shown(definition(forward), f"{_given(found)}."))
     if place:
         lines.append(shown(place, _returns(place, due, got)))
     elif not forward:
         lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
-    return Finding(
-        CODE, "error", title, tuple(lines), _fix(found, due, got, rule), str(place) if place else failure.source
-    )
+    return explanation(title, tuple(lines), _fix(found, due, got, rule), str(place) if place else failure.source)
 
 
 def _given(found: Applied) -> str:

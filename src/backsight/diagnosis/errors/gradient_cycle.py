@@ -6,17 +6,16 @@ import re
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown
+from backsight.diagnosis.wording import counted, failing, listed
+from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.story.failure import Failure
 from backsight.tape import Graph
 
-CODE = "BS217"
 
-
-@explains(CODE, r"[Uu]sing backward\(\) with create_graph=True will create a reference cycle")
+@explains("BS217", r"[Uu]sing backward\(\) with create_graph=True will create a reference cycle", severity="warning")
 def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
     """Say which parameters are in the cycle, and how to have the gradients without it."""
     graph = survey(failure.roots, frames=failure.frames).graph if _has_graph(failure) else None
@@ -24,7 +23,8 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
         (failure.user.receiver if failure.user else "") or next(iter(graph.root_names if graph else ()), "") or "loss"
     )
     names = _leaves(graph) if graph else []
-    lines = [shown(failure.user.place, "puts gradients with graphs of their own into .grad.")] if failure.user else []
+    puts = "puts gradients with graphs of their own into .grad."
+    lines: list[Fact] = [*failing(failure, puts)]
     of = names[0] if names else "a parameter"
     lines.append(
         f"{of} holds its gradient, the gradient its graph, and the graph {of}: none of them is freed before {of}.grad "
@@ -34,13 +34,11 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
         size = counted(len(graph) - len(graph.leaves), "operation")
         lines.append(f"The graph that it keeps has {size}, and those that compute the gradients beside them.")
     wanted = f"[{listed(names, 3).replace(' and ', ', ')}]" if 0 < len(names) <= _FEW else "list(model.parameters())"
-    return Finding(
-        CODE,
-        "warning",
+    return explanation(
         f"{loss}.backward(create_graph=True) leaves a cycle: each .grad keeps the graph that it comes from.",
         tuple(lines),
         f"Take the gradients as values: gradients = torch.autograd.grad({loss}, {wanted}, create_graph=True). Where "
-        ".grad has to hold them, set it to None as soon as they are used.",
+        ".grad must hold them, set it to None as soon as they are used.",
         source=failure.source,
         exact=graph is not None,
     )

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Sequence
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import failing, shaped, shown
+from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.ancestry import ancestors
@@ -19,13 +20,11 @@ from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient
 from backsight.tape.ops import op_name
 
-CODE = "BS208"
-
 _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")
 _CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
 
 
-@explains(CODE, r"[Ff]unction (?P<node>\w+) returned an invalid gradient at index (?P<index>\d+) - (?P<what>.*)")
+@explains("BS208", r"[Ff]unction (?P<node>\w+) returned an invalid gradient at index (?P<index>\d+) - (?P<what>.*)")
 def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the argument, the statement that computes its gradient, and for a transposed product the right one."""
     found = applied(failure, match["node"])
@@ -37,7 +36,7 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     name = found.argument_at(index) or f"its input {index}"
     computed = _computation(found, name)
     where = failure.source
-    lines = []
+    lines: list[Fact] = []
     if computed:
         body, place, value = computed
         lines.append(shown(place, f"gives {name} a gradient {_of(got)}."))
@@ -45,9 +44,7 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     else:
         body, value = None, None
     lines.append(f"{name} has the shape {shaped(due)}, and so must its gradient.")
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),
         f"{_swapped(found, name, got) or _fix(name, got, due, body, value)} {_CHECK}",
@@ -128,14 +125,12 @@ def _turned(body: Body, value: ast.expr) -> str:
 def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -> Finding:
     """A mismatch of dtype or device, or an operation of PyTorch's: then a tensor changed since the forward pass."""
     index = int(match["index"])
-    where = (shown(failure.user.place, "is the call that failed."),) if failure.user else ()
+    where = failing(failure, "is the call that failed.")
     if found is not None or not re.search(r"Backward\d+$", match["node"]):
         function = found.name if found else match["node"].removesuffix("Backward")
         name = (found.argument_at(index) if found else "") or f"its input {index}"
         computed = _computation(found, name) if found else None
-        return Finding(
-            CODE,
-            "error",
+        return explanation(
             f"{function}'s backward returns a gradient for {name} that does not fit it: {match['what']}.",
             (*((shown(computed[1], f"gives {name} that gradient."),) if computed else ()), *where),
             f"Return a gradient with the shape, dtype and device of {name}. {_CHECK}",
@@ -144,9 +139,7 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
         )
     name = _leaf_at(failure, match["node"], index)
     what = name or f"input {index} of {op_name(match['node']).lower()}"
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{what} was given another shape by way of its data, and autograd expects its gradient in the old one.",
         (f"{match['node']}, input {index}: {match['what']}.", *where),
         f"Look for what replaced the data of {name or 'that tensor'}: `.data = ...`, `.resize_()`, pruning. Make a new "

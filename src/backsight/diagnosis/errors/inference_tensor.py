@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.evidence.inferred import Block, inference_block
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.inferred import Block, inference_block, inference_seen
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, shown
+from backsight.diagnosis.wording import described, failing, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source.body import expressions
 from backsight.story.evaluated import value_of
@@ -19,11 +20,9 @@ from backsight.story.failure import Failure
 from backsight.story.memory import is_tensor
 from backsight.tape import tensors_in
 
-CODE = "BS214"
-
 
 @explains(
-    CODE,
+    "BS214",
     r"Inference tensors cannot be (?P<saved>saved for backward)",
     r"(?P<changed>Inplace update to inference tensor) outside InferenceMode",
     r"(?P<asked>Setting requires_grad=True) on inference tensor",
@@ -33,28 +32,37 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     said = match.groupdict()
     text, tensor = next(_inference_tensors(failure), ("", None))
     name = text or (names_of(failure, [tensor])[0] if tensor is not None else "")
-    block = inference_block(failure, name) if name else None
-    lines = [shown(block.place, f"{block.what} run under torch.inference_mode(), {name} among them.")] if block else []
-    if block and block.made:
-        lines.insert(0, shown(block.made, f"gets {name.partition('[')[0].partition('.')[0] or name} from there."))
-    if failure.user:
-        lines.append(shown(failure.user.place, _does(said)))
+    seen = inference_seen(tensor) if tensor is not None else None
+    block = seen or (inference_block(failure, name) if name else None)
+    if seen is not None:
+        lines = [shown(seen.place, "runs what is inside under torch.inference_mode()."), *_making(seen)]
+    elif block is not None:
+        lines = [shown(block.place, f"{block.what} run under torch.inference_mode(), {name} among them.")]
+        if block.made:
+            lines.insert(0, shown(block.made, f"gets {name.partition('[')[0].partition('.')[0] or name} from there."))
+    else:
+        lines = []
+    lines += failing(failure, _does(said))
     label = name or (f"A {described(tensor)}" if tensor is not None else "A tensor")
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{label} was made under torch.inference_mode(), and {_why(said)}.",
         tuple(lines),
-        _fix(said, name, tensor, block),
+        _fix(failure, said, name, tensor, block),
         source=str(block.place) if block else failure.source,
         exact=tensor is not None and block is not None,
     )
 
 
+def _making(seen: Block) -> Iterator[Fact]:
+    """What a watch has seen to make it."""
+    if seen.made is not None and seen.made != seen.place:
+        yield shown(seen.made, "makes it there.")
+
+
 def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors made in inference mode that the failing statement had to do with, and what it calls them."""
     level = failure.user
-    for node in expressions(level.statement) if level and level.statement else ():
+    for node in expressions(level.statement) if level else ():
         value = value_of(level, node) if level else None
         if is_tensor(value) and _is_inference(value) and level and level.body:
             yield level.body.text(node), value
@@ -80,30 +88,32 @@ def _is_inference(tensor: torch.Tensor) -> bool:
 def _does(said: dict[str, str | None]) -> str:
     if said.get("saved"):
         return "would have to save it for backward."
-    return "changes it in place, outside of that mode." if said.get("changed") else "asks for its gradient."
+    return "modifies it in place, outside of that mode." if said.get("changed") else "asks for its gradient."
 
 
 def _why(said: dict[str, str | None]) -> str:
     if said.get("saved"):
         return "autograd cannot save it for backward: changes of such a tensor are not counted"
     if said.get("changed"):
-        return "it can be changed in place in that mode only"
+        return "it can be modified in place in that mode only"
     return "it can never require grad"
 
 
-def _fix(said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
-    where = f"in line {block.place.line}" if block else "where it is made"
-    where = f"in {block.place}" if block and block.is_elsewhere else where
+def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
+    where = "where it is made"
+    if block is not None:
+        is_here = failure.user is not None and failure.user.place.file == block.place.file
+        where = f"in line {block.place.line}" if is_here else f"in {block.place}"
     instead = f"Use torch.no_grad() in place of torch.inference_mode() {where}"
     if said.get("asked"):
         copy = f"{name} = {name}.clone().requires_grad_()"
         return f"Ask for the gradient of a copy, made outside: {copy}. Or {_lower(instead)}."
     if issubclass(type(tensor), torch.nn.Parameter):
         whole = name.partition(".")[0]
-        return f"Make {whole} outside of torch.inference_mode(): what is to be trained cannot come from it."
+        return f"Make {whole} outside of torch.inference_mode(): what should be trained cannot come from it."
     if said.get("changed"):
         return f"{instead}: what that makes can be changed anywhere."
-    copy = f" Or go on with a copy, made outside: {name} = {name}.clone()." if name.isidentifier() else ""
+    copy = f" Or use a copy, made outside: {name} = {name}.clone()." if name.isidentifier() else ""
     return f"{instead}: what that makes can take part in autograd as a constant.{copy}"
 
 

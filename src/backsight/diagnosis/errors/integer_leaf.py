@@ -10,22 +10,20 @@ from typing import TypeGuard
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, expressions, keyword
+from backsight.source.body import callee, calls_in, expressions, keyword
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
 from backsight.tape.rows import dtype_name
 
-CODE = "BS220"
 
-
-@explains(CODE, r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
+@explains("BS220", r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
 def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor or the call that makes it, and what to ask instead."""
     level = failure.user
@@ -36,9 +34,7 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
         name = Held(failure, level, text, tensor).name if text else names_of(failure, [tensor])[0]
     kind = f" ({dtype_name(tensor.dtype)})" if tensor is not None else ""
     what = f"{name or (made and _target(level)) or 'A tensor'} holds integers{kind}"
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{what}, and only floating point and complex numbers have a gradient.",
         (shown(level.place, "asks for their gradient."),) if level else (),
         _fix(level, text, name, tensor, made),
@@ -52,7 +48,7 @@ def _asked(failure: Failure, level: Level) -> Iterator[tuple[str, torch.Tensor]]
     statement = level.statement
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     owners = [each.value for each in targets if isinstance(each, ast.Attribute) and each.attr == "requires_grad"]
-    for node in (*owners, *(expressions(statement) if statement else ())):
+    for node in (*owners, *expressions(statement)):
         value = value_of(level, node)
         if _is_of_integers(value) and level.body:
             yield level.body.text(node), value
@@ -66,7 +62,7 @@ def _is_of_integers(value: object) -> TypeGuard[torch.Tensor]:
 
 def _making(level: Level) -> ast.Call | None:
     """The call that makes a tensor and asks for its gradient at once."""
-    calls = (node for node in expressions(level.statement) if isinstance(node, ast.Call)) if level.statement else ()
+    calls = calls_in(level.statement)
     return next((call for call in calls if keyword(call, "requires_grad") is not None), None)
 
 
@@ -96,5 +92,5 @@ def _fix(level: Level | None, text: str, name: str, tensor: torch.Tensor | None,
 
 
 def _is_parameter(level: Level) -> bool:
-    calls = (node for node in expressions(level.statement) if isinstance(node, ast.Call)) if level.statement else ()
+    calls = calls_in(level.statement)
     return any(callee(call)[1] == "Parameter" for call in calls)

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import re
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.holders import results_held, structure
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.diagnosis.wording import counted, failing, listed, shaped
+from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.story.failure import Failure
 from backsight.tape import Graph
 
-CODE = "BS218"
 
-
-@explains(CODE, r"AccumulateGrad node's stream does not match the stream of the node that produced")
+@explains(
+    "BS218", r"AccumulateGrad node's stream does not match the stream of the node that produced", severity="warning"
+)
 def kept_alive(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the variables that still hold results of earlier graphs over the same parameters."""
     held = _held(failure)
     names = list(dict.fromkeys(name for name, _, _ in held))
-    lines = [
+    lines: list[Fact] = [
         f"{name}, of shape {shaped(shape)}, holds a graph of {counted(nodes, 'operation')} over the same leaves."
         for name, nodes, shape in held[:3]
     ]
-    if failure.user:
-        lines.append(shown(failure.user.place, "runs the backward in which the streams differ."))
+    lines += failing(failure, "runs the backward in which the streams differ.")
     who = f"{listed(names, 3)} still {'holds an' if len(names) == 1 else 'hold'} earlier graph{'s' * (len(names) != 1)}"
-    return Finding(
-        CODE,
-        "warning",
+    return explanation(
         f"{who}, whose nodes for the parameters were made on another stream."
         if names
         else "An earlier graph is still alive, whose nodes for the parameters were made on another stream.",

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.disabled import disabled_at
+from backsight.diagnosis.evidence.holders import results_in, structure
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, shown
+from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, inplace_changes
 from backsight.source.bindings import target_names, uses
-from backsight.source.body import blocks, callee, dotted, expressions, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure
 from backsight.story.fixes import too
 from backsight.story.memory import base_of, is_leaf, is_tensor, needs_gradient
-
-CODE = "BS205"
 
 
 class Case(NamedTuple):
@@ -31,7 +32,7 @@ class Case(NamedTuple):
     fix: str
 
 
-@explains(CODE, r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
+@explains("BS205", r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
 def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the leaf, and tell an update of a weight from a first value and from a part of the computation."""
     found = written(failure, is_leaf)
@@ -39,15 +40,13 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         return _by_message(failure)
     case = _case(found)
     made = _maker(found)
-    lines = [shown(made, f"makes {found.here}, a leaf that requires grad.")] if made else []
+    lines: list[Fact] = [shown(made, f"makes {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
     others = _next_ones(found)
     lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
     part = "part of it" if match[1] else "it"
-    return Finding(
-        CODE,
-        "error",
-        f"{found.label} is a leaf that requires grad, and this statement changes {part} in place.",
+    return explanation(
+        f"{found.label} is a leaf that requires grad, and this statement modifies {part} in place.",
         tuple(lines),
         case.fix + too([place.line for place in others]),
         source=str(found.level.place),
@@ -67,7 +66,7 @@ def _case(found: Written) -> Case:
 
 def _update(found: Written) -> Case:
     name, text = found.here, found.outer.text
-    away = out_of_place(found.level.body, found.level.line) if found.level.body else None
+    away = out_of_place(found.level.body, found.level.line)
     no_fix = f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if away else ""
     return Case(
         f"updates {name} by its gradient.",
@@ -112,7 +111,7 @@ def _is_average(statement: ast.stmt) -> bool:
 
 
 def _calls_a_model(found: Written) -> bool:
-    calls = (dotted(node.func) for node in expressions(found.statement) if isinstance(node, ast.Call))  # type: ignore[arg-type]  # _follows_parameters has looked
+    calls = (dotted(node.func) for node in calls_in(found.statement))
     return any(_may_compute(found.level.value(name)) for name in calls if name)
 
 
@@ -133,7 +132,7 @@ def _loop_over_parameters(found: Written) -> ast.For | None:
 
 def _handed_over(found: Written) -> Case:
     name = found.label
-    receiver = f"a {found.module} made with inplace=True" if found.module else "a function that changes it in place"
+    receiver = f"a {found.module} made with inplace=True" if found.module else "a function that modifies it in place"
     without = f"make that {found.module} without inplace=True" if found.module else "use a function that does not"
     return Case(
         f"hands {name} to {receiver}.",
@@ -144,7 +143,7 @@ def _handed_over(found: Written) -> Case:
 
 def _first_value(found: Written) -> Case:
     name, line = found.here, found.outer.line
-    reason = f"{name} requires grad already, so autograd takes this for a part of the computation."
+    reason = f"{name} already requires grad, so autograd takes this as part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
         fix = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
     else:
@@ -157,14 +156,14 @@ def _first_value(found: Written) -> Case:
 
 def _computation(found: Written) -> Case:
     name = found.here
-    away = out_of_place(found.level.body, found.level.line) if found.level.body else None
+    away = out_of_place(found.level.body, found.level.line)
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     fix = f"Change a copy: {new} = {name}.clone(), and write into that."
     if away:
         fix = f"Make a new tensor: {new} = {away.partition(' = ')[2]}."
     return Case(
-        f"changes {name}{view} in place, as a part of the computation.",
+        f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph begins: its gradient belongs to the value that it has now.",
         f"{fix} {found.label} keeps its name, and with it its gradient.",
     )
@@ -182,16 +181,32 @@ def _reads_gradient(found: Written) -> bool:
 
 
 def _is_first_value(found: Written) -> bool:
-    """Whether the statement writes what has no history: a constant, data, random numbers."""
+    """Whether the statement writes what has no history, or the leaf's own: constants, random numbers, its norm."""
     statement, level = found.statement, found.level
-    if statement is None or isinstance(statement, ast.AugAssign):
+    if statement is None or (isinstance(statement, ast.AugAssign) and not _is_kept_up(found)):
         return False
     for use in uses(statement):
         value = level.value(use.name) if use.name != found.name and not use.binds else None
-        if needs_gradient(value) and use.name.rpartition(".")[0] != found.name:
+        if needs_gradient(value) and use.name.rpartition(".")[0] != found.name and not _comes_from(value, _leaf(found)):
             return False
-    calls = (dotted(node.func) or "" for node in expressions(statement) if isinstance(node, ast.Call))
+    calls = (dotted(node.func) or "" for node in calls_in(statement))
     return not any(_may_compute(level.value(name)) for name in calls)
+
+
+def _is_kept_up(found: Written) -> bool:
+    """Whether a weight is changed outside of any forward, as after a step: no loss is computed there."""
+    running = {level.function.rpartition(".")[2] for level in found.callers} | {found.level.function.rpartition(".")[2]}
+    return isinstance(_leaf(found), torch.nn.Parameter) and "forward" not in running
+
+
+def _leaf(found: Written) -> Any:
+    return base_of(found.tensor) if base_of(found.tensor) is not None else found.tensor
+
+
+def _comes_from(value: Any, leaf: object) -> bool:
+    """Whether a result was computed of this leaf, and of no other."""
+    held = [each.tensor() for each in structure(value).leaves] if results_in(value) else []
+    return bool(held) and all(each is leaf for each in held)
 
 
 def _may_compute(value: object) -> bool:
@@ -202,7 +217,7 @@ def _may_compute(value: object) -> bool:
 def _maker(found: Written) -> Place | None:
     """The statement of the same function that makes the leaf."""
     body = found.level.body
-    made = assignments(body, found.name, before=found.level.line) if body and found.name else ()
+    made = assignments(body, found.name, before=found.level.line) if found.name else ()
     return next((place for place in reversed(made) if re.search(r"requires_grad|Parameter\(", place.text)), None)
 
 
@@ -223,19 +238,16 @@ def _changes_leaf(found: Written, statement: ast.AugAssign) -> bool:
     value = found.level.value(name) if name else None
     if body is None or name is None or not (is_tensor(value) and is_leaf(value)):
         return False
-    around = [each for each in statements(body.node) if isinstance(each, ast.With) and "no_grad" in body.text(each)]
-    if any(each.lineno <= statement.lineno <= (each.end_lineno or 0) for each in around):
-        return False
-    return any(place.line == statement.lineno for place in inplace_changes(body, name))
+    return disabled_at(body, statement.lineno) is None and any(
+        place.line == statement.lineno for place in inplace_changes(body, name)
+    )
 
 
 def _by_message(failure: Failure) -> Finding:
     """The statement cannot be read: only the text of the error is at hand."""
-    return Finding(
-        CODE,
-        "error",
-        "A leaf that requires grad was changed in place while autograd was recording.",
-        (shown(failure.user.place, "is the statement that failed."),) if failure.user else (),
+    return explanation(
+        "A leaf that requires grad was modified in place while autograd was recording.",
+        failing(failure, "is the statement that failed."),
         "Update weights inside `with torch.no_grad():`. To compute with changed values, change a copy: x.clone().",
         source=failure.source,
         exact=False,

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.gradient_of_result import computed, kept
+from backsight.diagnosis.errors.gradient_of_result import of_result
 from backsight.diagnosis.errors.no_grad.suspects import why
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.severed import cut_between
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.diagnosis.wording import listed, shown, tensor_of
+from backsight.findings.evidence import Fact, as_read
 from backsight.snapshot import survey
-from backsight.source import Body, Cut, Place, backward_calls, cuts, receiver_of_backward, statement_at
-from backsight.source.ancestry import ancestors
+from backsight.source import Body, Cut, Place, backward_calls, backward_roots, statement_at
 from backsight.source.bindings import bound, prefixes
-from backsight.source.body import callee, expressions, statements
+from backsight.source.body import callee, calls_in, statements
 from backsight.story.failure import Failure, failure_of
 from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.tracing import current
-
-CODE = "BS213"
 
 
 def reads_none(error: BaseException) -> bool:
@@ -32,38 +30,24 @@ def reads_none(error: BaseException) -> bool:
     return issubclass(type(error), AttributeError | TypeError) and gradient_read(failure_of(error)) is not None
 
 
-@explains(CODE, r"NoneType", when=reads_none)
+@explains("BS213", r"NoneType", when=reads_none)
 def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     """Say why backward has left no gradient in the tensor."""
     read = gradient_read(failure)
     assert read is not None  # as `reads_none` has seen
     if read.is_result:
-        return _of_result(failure, read)
+        origin = made(read)
+        return of_result(read, origin, origin.place if origin else read.place)
     if not needs_gradient(read.tensor):
         return _not_asked(failure, read)
     return _untimely(failure, read) or _unreached(failure, read)
 
 
-def _of_result(failure: Failure, read: Read) -> Finding:
-    origin = made(read)
-    return Finding(
-        CODE,
-        "error",
-        f"{read.name}.grad is None: {read.name} is the result of a computation, and backward leaves a gradient in "
-        "leaves only.",
-        computed(read, origin),
-        kept(read, origin),
-        source=str(origin.place if origin else read.place),
-    )
-
-
 def _not_asked(failure: Failure, read: Read) -> Finding:
     origin = made(read)
-    shape = f"a tensor of shape {shaped(shape_of(read.tensor))}"
-    lines = [shown(origin.place, f"makes {read.name}, {shape}, without a request for a gradient.")] if origin else []
-    return Finding(
-        CODE,
-        "error",
+    shape = tensor_of(shape_of(read.tensor))
+    lines = [shown(origin.place, f"makes {read.name}, {shape}, without requires_grad=True.")] if origin else []
+    return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
         (*lines, _reading(read)),
         f"Call {read.name}.requires_grad_() before anything is computed from it; backward then leaves its gradient "
@@ -89,18 +73,14 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         when = [shown(later, "would give it its value, after that.")] if later is not None else []
         before = f"{read.name}.grad is None: it is read before backward() gives it a value."
         after = f"line {later.line}" if later is not None else "backward()"
-        return Finding(
-            CODE,
-            "error",
+        return explanation(
             before,
             (reading, *when),
             f"Read it after {after}: move the line below backward().",
             source=str(read.place),
         )
     assert place is not None
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{read.name}.grad is None: zero_grad() has set it to None.",
         (shown(place, "sets the gradients to None, which is its default."), reading),
         "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) leaves zeros, which say "
@@ -126,7 +106,7 @@ def _last_call(failure: Failure) -> tuple[Place, str, Place | None] | None:
 
 def _named(body: Body, method: str) -> Iterator[tuple[Place, str]]:
     for each in statements(body.node):
-        if any(isinstance(node, ast.Call) and callee(node)[1] == method for node in expressions(each)):
+        if any(callee(node)[1] == method for node in calls_in(each)):
             yield body.place(each), method
 
 
@@ -136,12 +116,12 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     reason = _cut_off(failure, read) or _in_module(failure, read)
     reason = reason or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters of the same model have one." if others else ""
-    return Finding(
-        CODE,
-        "error",
+    exact = others or (reason is not None and _was_seen(failure, reason))
+    evidence = reason.evidence if reason else ()
+    return explanation(
         f"{read.name}.grad is None: no backward() has reached {read.name}.",
         (
-            *(reason.evidence if reason else ()),
+            *(evidence if exact else as_read(evidence)),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
         ),
         reason.fix
@@ -149,7 +129,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         else f"Let the loss depend on {read.name} as it is now: replace it, or turn its requires_grad on, before the "
         f"forward pass. Or skip what has no gradient: `if {read.text}.grad is not None`.",
         source=str(reason.place if reason else read.place),
-        exact=others or (reason is not None and _was_seen(failure, reason)),
+        exact=exact,
     )
 
 
@@ -157,7 +137,7 @@ def _was_seen(failure: Failure, reason: Reason) -> bool:
     """Whether a watch has seen that statement cut off a tensor which a variable still holds."""
     watch = current()
     for level in failure.users if watch is not None else ():
-        statement = statement_at(level.body, *reason.place.position) if level.body else None
+        statement = statement_at(level.body, *reason.place.position)
         if statement is None or level.body is None or level.body.file != reason.place.file or watch is None:
             continue
         tensors = [value for name in bound(statement) if is_tensor(value := level.value(name))]
@@ -183,12 +163,11 @@ def _cut_off(failure: Failure, read: Read) -> Reason | None:
     """A statement detaches what was computed from it."""
     paths = list(reversed(prefixes(read.name))) if "[" not in read.name else [read.name]
     for level in failure.users:
-        for call in backward_calls(level.body) if level.body else ():
-            receiver = receiver_of_backward(level.body, *call.position) if level.body else None
-            cut = _between(level.body, receiver, call, paths) if receiver and level.body else None
+        for receiver, call in backward_roots(level.body):
+            cut = cut_between(level.body, [(receiver, call.line)], paths) if level.body else None
             if cut is not None:
-                evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "does not go back further than that."))
-                return Reason(evidence, cut.place, f"Go on with the tensor itself there, without {_what(cut)}.")
+                evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "backpropagates no further than that."))
+                return Reason(evidence, cut.place, f"Use the tensor itself there, without {_what(cut)}.")
     return None
 
 
@@ -196,20 +175,19 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
     """The loss was computed from other leaves: copies, perhaps, that were detached on the way."""
     watch = current()
     for level in failure.users:
-        for call in backward_calls(level.body) if level.body else ():
-            receiver = receiver_of_backward(level.body, *call.position) if level.body else None
-            loss = level.value(receiver) if receiver else None
-            if receiver is None or not is_tensor(loss) or maker_of(loss) is None:
+        for receiver, call in backward_roots(level.body):
+            loss = level.value(receiver)
+            if not is_tensor(loss) or maker_of(loss) is None:
                 continue
             leaves = survey((loss,), frames=failure.frames).graph.leaves
             if not leaves or any(leaf.tensor() is read.tensor for leaf in leaves):
                 continue
             tensors = [tensor for leaf in leaves if (tensor := leaf.tensor()) is not None]
             lost = [each.line for tensor in tensors for each in (watch.severed(tensor) if watch else ()) if each.line]
-            goes = shown(call, "does not go back further than that.")
+            goes = shown(call, "backpropagates no further than that.")
             if lost and "detach" in lost[0].text:
                 made = shown(lost[0].place, "makes a new leaf, detached from what it was computed from.")
-                return Reason((made, goes), lost[0].place, "Go on with the result itself there, without detaching it.")
+                return Reason((made, goes), lost[0].place, "Use the result itself there, without detaching it.")
             if not all(leaf.name for leaf in leaves):
                 continue
             names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
@@ -220,14 +198,6 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
                 f"Train what {receiver} is computed from, and read its gradients: {names}. Or compute {receiver} from "
                 f"{read.name}.",
             )
-    return None
-
-
-def _between(body: Body, receiver: str, call: Place, paths: list[str]) -> Cut | None:
-    for cut in cuts(body, receiver, call.line):
-        read = ancestors(body, cut.expression, cut.place.line)
-        if any(path in read for path in paths):
-            return cut
     return None
 
 
@@ -242,5 +212,5 @@ def _siblings(failure: Failure, read: Read) -> list[torch.Tensor]:
     return [each for each in found if isinstance(each, torch.Tensor) and each is not read.tensor]
 
 
-def _reading(read: Read) -> str:
+def _reading(read: Read) -> Fact:
     return shown(read.place, f"reads {read.text}.grad, which is None.")

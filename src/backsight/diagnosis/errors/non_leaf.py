@@ -9,17 +9,18 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis._torch import ADD_PARAMETERS
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.diagnosis.wording import counted, described, failing, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.story.failure import Failure
 from backsight.tape import Graph
+from backsight.tracing import Line, current
 
-CODE = "BS206"
 _LOST = "from a leaf that requires grad but has no name of its own"
 MOST = 3
 """How many of the refused tensors are looked at one by one."""
@@ -36,21 +37,25 @@ class Refused:
     graph: Graph
 
     @property
+    def line(self) -> Line | None:
+        """Where a watch saw it computed: in a function that the statement calls, for instance."""
+        watch = current()
+        return watch.line_of(self.graph.roots[0]) if watch is not None else None
+
+    @property
     def leaves(self) -> list[str]:
         """The leaves that it is computed from and that still have a name."""
         return [leaf.name for leaf in self.graph.leaves if leaf.kind in ("parameter", "variable") and leaf.name]
 
 
-@explains(CODE, r"can't optimize a non-leaf Tensor")
+@explains("BS206", r"can't optimize a non-leaf Tensor")
 def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     """Name each tensor that is no leaf, the statement that computes it, and how to make it a leaf."""
     tensors = _refused_tensors(failure)
     names = names_of(failure, tensors)
     refused = [_refused(failure, tensor, name) for tensor, name in zip(tensors[:MOST], names, strict=False)]
     first = next((each.made for each in refused if each.made), None)
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         _title(tensors, [name for name in names if name]),
         tuple(_evidence(failure, refused, len(tensors) - len(refused))),
         _fix(refused),
@@ -62,9 +67,9 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
 def _title(tensors: list[torch.Tensor], names: list[str]) -> str:
     if not names:
         what = f"A {described(tensors[0])}" if tensors else "A tensor"
-        return f"{what} that was given to the optimizer is the result of a computation; it can train leaves only."
+        return f"{what} that was given to the optimizer is the result of a computation; it can only train leaves."
     many = "is the result of a computation" if len(names) == 1 else "are results of computations"
-    return f"{listed(names, MOST)} {many}, and an optimizer can train leaves only."
+    return f"{listed(names, MOST)} {many}, and an optimizer can only train leaves."
 
 
 def _refused_tensors(failure: Failure) -> list[torch.Tensor]:
@@ -81,17 +86,19 @@ def _refused(failure: Failure, tensor: torch.Tensor, name: str) -> Refused:
     return Refused(tensor, name, origin.place if origin else None, origin.rewritten if origin else None, graph)
 
 
-def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[str]:
+def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator[Fact]:
     for each in refused:
         source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
-        if each.made:
+        if each.made and each.line and (each.line.file, each.line.line) != (each.made.file, each.made.line):
+            yield shown(each.line, f"computes it ({each.graph.roots[0].op}) {source}.")
+            yield shown(each.made, f"gets it, as {each.name}.")
+        elif each.made:
             yield shown(each.made, f"computes it ({each.graph.roots[0].op}) {source}.")
         else:
             yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
     if others:
         yield f"{counted(others, 'more tensor')} of the same group {'is' if others == 1 else 'are'} no leaf either."
-    if failure.user:
-        yield shown(failure.user.place, "can take leaves only: tensors that were not computed from others.")
+    yield from failing(failure, "can only take leaves: tensors that were not computed from others.")
 
 
 def _fix(refused: list[Refused]) -> str:

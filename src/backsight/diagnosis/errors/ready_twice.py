@@ -6,19 +6,18 @@ import ast
 import re
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, shown
 from backsight.source import Place
 from backsight.source.body import callee
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
 
-CODE = "BS221"
 _PARAMETER = re.compile(r"Parameter at index \d+(?: with name (\S+))? has been marked as ready twice")
 
 
-@explains(CODE, r"Expected to mark a variable ready only once")
+@explains("BS221", r"Expected to mark a variable ready only once")
 def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the parameter, and the reentrant checkpoints whose backward passes are passes of their own."""
     found = _PARAMETER.search(failure.message)
@@ -30,11 +29,8 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
         lines.append(
             shown(place, "runs its backward in a pass of its own (use_reentrant=True), each time it is called.")
         )
-    if failure.user is not None:
-        lines.append(shown(failure.user.place, f"goes back through {name} more than once."))
-    return Finding(
-        CODE,
-        "error",
+    lines += failing(failure, f"backpropagates through {name} more than once.")
+    return explanation(
         f"DistributedDataParallel was given the gradient of {name} twice in one backward pass, and averages each once.",
         tuple(lines),
         _fix_of_checkpoint(call) if reentrant else _FIX,
@@ -72,4 +68,4 @@ def _fix_of_checkpoint(call: ast.Call | None) -> str:
         )
     kept = [each for each in call.keywords if each.arg != "use_reentrant"]
     without = ast.unparse(ast.Call(call.func, call.args, [*kept, ast.keyword("use_reentrant", ast.Constant(False))]))
-    return f"Let one pass go back through all of it: {without}."
+    return f"Let one pass run through all of it: {without}."

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.finding import Finding, Severity
+from backsight.findings.evidence import Fact
 from backsight.story.failure import Failure
 
-Explanation = Callable[[Failure, "re.Match[str]"], Finding]
+Explains = Callable[[Failure, "re.Match[str]"], Finding]
 Applies = Callable[[BaseException], bool]
 
 
@@ -22,23 +23,42 @@ class Known:
 
     code: str
     pattern: re.Pattern[str]
-    explain: Explanation
+    explain: Explains
     applies: Applies | None = None
+    severity: Severity = "error"
 
 
 ERRORS: list[Known] = []
 
 
-def explains(code: str, *patterns: str, when: Applies | None = None) -> Callable[[Explanation], Explanation]:
+def explanation(
+    title: str,
+    evidence: tuple[Fact, ...] = (),
+    fix: str = "",
+    source: str | None = None,
+    *,
+    exact: bool = True,
+    harmless: bool = False,
+) -> Finding:
+    """Return what an explanation has to say; its code and severity are those that it was entered with.
+
+    harmless: whether nothing is lost; then it is a note.
+    """
+    return Finding("", "note" if harmless else "error", title, evidence, fix, source, exact)
+
+
+def explains(
+    code: str, *patterns: str, when: Applies | None = None, severity: Severity = "error"
+) -> Callable[[Explains], Explains]:
     """Enter the decorated function as the explanation of errors whose message fits one of `patterns`.
 
     `when` decides where the message alone does not tell.
     """
 
-    def enter(function: Explanation) -> Explanation:
+    def enter(function: Explains) -> Explains:
         if any(known.code == code for known in ERRORS):
             raise ValueError(f"the code {code} is taken; {function.__name__} needs another.")
-        ERRORS.extend(Known(code, re.compile(pattern, re.DOTALL), function, when) for pattern in patterns)
+        ERRORS.extend(Known(code, re.compile(pattern, re.DOTALL), function, when, severity) for pattern in patterns)
         return function
 
     return enter

@@ -11,26 +11,26 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown
+from backsight.diagnosis.wording import shown, tensor_of
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place
-from backsight.source.body import callee, expressions
+from backsight.source.body import callee, calls_in, expressions
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.tracing import current
 
-CODE = "BS219"
 _COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
 
 
 @explains(
-    CODE,
+    "BS219",
     r"(?P<copied>support the deepcopy protocol)",
     r"(?P<values>Can't call numpy\(\) on Tensor that requires grad)",
     r"(?P<flag>you can only change requires_grad flags of leaf variables)",
@@ -39,9 +39,7 @@ _COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
 def result_refused(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor, the statement that computed it, and what to write instead."""
     refused = Refused(failure, str(match.lastgroup))
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         refused.title,
         tuple(refused.evidence()),
         refused.fix,
@@ -102,7 +100,7 @@ class Refused:
             case "copied":
                 return f"{name} is the result of a computation: it cannot be copied, since a copy would have no graph."
             case "values":
-                return f"{name} requires grad, and NumPy computes with values alone, of which no gradient comes back."
+                return f"{name} requires grad, and NumPy computes with plain values, which carry no gradient."
             case "flag":
                 return f"{name} is the result of a computation: it requires grad because of what it is computed from."
         if self._is_sample:
@@ -120,11 +118,11 @@ class Refused:
         files = [level.frame.f_code.co_filename for level in self.failure.levels]
         return any(_COLLATE in each for each in (self.failure.message, *files))
 
-    def evidence(self) -> Iterator[str]:
+    def evidence(self) -> Iterator[Fact]:
         """Where it is computed, and where it is refused."""
         level = self.failure.user
         if self.made is not None and (level is None or self.made.position != level.place.position):
-            shape = f", a tensor of shape {shaped(shape_of(self.tensor))}" if self.tensor is not None else ""
+            shape = f", {tensor_of(shape_of(self.tensor))}" if self.tensor is not None else ""
             yield shown(self.made, f"computes {self.name or 'it'}{shape}.")
         if self.use == "copied" and self.stored is not None and self.stored != self.made:
             yield shown(self.stored, "keeps it with its graph.")
@@ -134,7 +132,7 @@ class Refused:
             says = {
                 "copied": whole,
                 "values": "hands it to NumPy.",
-                "flag": f"sets requires_grad to {self.wanted}, which only a leaf can be told.",
+                "flag": f"sets requires_grad to {self.wanted}, which only works on a leaf.",
                 "out": "computes with out=.",
             }
             yield shown(level.place, says[self.use])
@@ -149,11 +147,11 @@ class Refused:
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values alone: {simple(self.text or name)}.detach(){moved}.numpy()."
-                other = "A loss that depends on them has to be computed by PyTorch instead."
+                other = "A loss that depends on them must be computed by PyTorch instead."
                 cheaper = " Where no gradient is wanted at all, compute it within torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
             case "flag" if level is not None and not self.wanted:
-                return f"Cut it off with {name} = {plain}.detach(), in place of {_short(level)}."
+                return f"Detach it with {name} = {plain}.detach(), in place of {_short(level)}."
             case "flag":
                 instead = f", in place of {_short(level)}" if level else ""
                 return (
@@ -188,7 +186,7 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
     statement = level.statement
     if isinstance(statement, ast.Assign) and use == "flag":
         yield from (each.value for each in statement.targets if isinstance(each, ast.Attribute))
-    for node in expressions(statement) if statement else ():
+    for node in expressions(statement):
         if isinstance(node, ast.Call):
             receiver, called = callee(node)
             if (
@@ -203,8 +201,8 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
 
 def _argument(level: Level, function: str) -> str:
     """What the statement gives to the first call of a function by this name."""
-    for node in expressions(level.statement) if level.statement else ():
-        if isinstance(node, ast.Call) and node.args and callee(node)[1] == function:
+    for node in calls_in(level.statement):
+        if node.args and callee(node)[1] == function:
             return level.body.text(node.args[0]) if level.body else ""
     return ""
 

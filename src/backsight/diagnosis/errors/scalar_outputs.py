@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.holders import node_of, results_in, structure
 from backsight.diagnosis.evidence.spoken import called, passed, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Place
@@ -27,11 +28,10 @@ from backsight.story.sections import Section, sections
 from backsight.story.unmatched import unmatched
 from backsight.tracing import Line, current
 
-CODE = "BS212"
 _REDUCTION = re.compile(r"Sum|Mean|Prod|Norm|LinalgVectorNorm|Logsumexp|A?[Mm]ax|A?[Mm]in|Std|Var|Dot|Mv")
 
 
-@explains(CODE, r"grad can be implicitly created only for (real )?scalar outputs")
+@explains("BS212", r"grad can be implicitly created only for (real )?scalar outputs")
 def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     """Say what shape the loss has, where its reduction was left out, and how to make it one number."""
     root = next((each for each in failure.roots if _is_culprit(each, wants_real=bool(match.group(1)))), None)
@@ -45,9 +45,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     unreduced = _unreduced(failure) if several and missed is None else None
     meant = _meant(failure, root) if several and root is not None else ""
     left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{name or 'The tensor'} is a {what}, and {call} starts from {needs}.",
         (
             *((shown(missed.choice.place, missed.does),) if missed else ()),
@@ -123,7 +121,7 @@ def _is_culprit(root: object, wants_real: bool) -> bool:
     return not root.is_floating_point() if wants_real else root.numel() != 1
 
 
-def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced: Place | None) -> Iterator[str]:
+def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced: Place | None) -> Iterator[Fact]:
     if unreduced is not None:
         yield shown(unreduced, "keeps the loss of every element instead of their mean or sum.")
     if failure.user and root is not None and root.numel() != 1:

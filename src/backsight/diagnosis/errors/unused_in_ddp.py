@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from backsight.diagnosis._torch import DDP_FORWARD
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, reason_for, trainable, whole
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.story.failure import Failure, follow
 
-CODE = "BS211"
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+:([\d ]+)")
 _SEARCHES = "find_unused_parameters=True` is enabled"
 
 
-@explains(CODE, r"Expected to have finished reduction in the prior iteration before starting a new one")
+@explains("BS211", r"Expected to have finished reduction in the prior iteration before starting a new one")
 def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the parameters that got no gradient, and say where their result is lost."""
     module = _wrapped(failure)
@@ -29,10 +29,8 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     reason = never_used(idle) or next((reason for each in idle if (reason := reason_for(failure, each))), None)
     named = listed([each.path for each in idle]) or "Some parameters"
     parts = f" ({counted(len(names), 'parameter')})" if len(names) > len(idle) else ""
-    return Finding(
-        CODE,
-        "error",
-        f"{named}{parts} got no gradient in the step before, and DistributedDataParallel waits for one of every "
+    return explanation(
+        f"{named}{parts} got no gradient in the previous step, and DistributedDataParallel waits for one of every "
         "parameter.",
         (*(reason.evidence if reason else ()), *_waits(failure, reason)),
         _fix(failure, reason, named if idle else "every parameter"),
@@ -47,7 +45,7 @@ def without_gradient(message: str) -> set[int]:
     return {int(each) for each in found[1].split()} if found else set()
 
 
-def _waits(failure: Failure, reason: Reason | None) -> Iterator[str]:
+def _waits(failure: Failure, reason: Reason | None) -> Iterator[Fact]:
     if failure.user and (reason is None or reason.place != failure.user.place):
         yield shown(failure.user.place, "starts the next step, while DDP still waits for the last.")
 
@@ -67,6 +65,6 @@ def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if _SEARCHES in failure.message:
         return f"{fix} find_unused_parameters=True does not see a result that leaves forward and is not used after."
     return (
-        f"{fix} find_unused_parameters=True silences the error too, but nothing more is learnt by it, and every step "
+        f"{fix} find_unused_parameters=True silences the error too, but it trains nothing more, and every step "
         "pays for a search of the graph."
     )

@@ -11,10 +11,11 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.no_grad.trained import trained
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.diagnosis.wording import counted, described, failing, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, assignments
 from backsight.source.ancestry import Ancestor, ancestors
@@ -23,7 +24,6 @@ from backsight.story.handed import handed
 from backsight.tape import Graph, NotInGraph
 from backsight.tape.queries import locate
 
-CODE = "BS204"
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
 _GRADIENT = re.compile(r"\bgrad\(")
 
@@ -47,7 +47,7 @@ class Unused:
         """What the output is computed from in the function that asks for the gradient, as the text shows."""
         level = self.failure.user
         receiver = level.receiver if level else None
-        return ancestors(level.body, receiver, level.line) if receiver and level and level.body else {}
+        return ancestors(level.body, receiver, level.line) if receiver and level else {}
 
     @property
     def made(self) -> Place | None:
@@ -55,12 +55,12 @@ class Unused:
         return next((each.bound[0] for each in self.ancestors.values() if each.bound), None)
 
     @property
-    def asked(self) -> str:
+    def asked(self) -> Fact:
         level = self.failure.user
         return shown(level.place, f"asks for its gradient with respect to {listed(self.names)}.") if level else ""
 
 
-@explains(CODE, r"appears to not have been used in the graph")
+@explains("BS204", r"appears to not have been used in the graph")
 def unused_input(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the inputs that the output does not depend on, and say what stands in their place."""
     roots = [root for root in failure.roots if getattr(root, "requires_grad", True)]
@@ -105,9 +105,7 @@ def made_beside(case: Unused) -> Finding | None:
     names = [leaf.name or leaf.label for leaf in own.leaves if id(leaf.tensor()) in common]
     if not common:
         return None
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{case.output} is not computed from {case.name}, but from {listed(names, 3)}, from which {case.name} is "
         "computed as well.",
         (
@@ -120,9 +118,9 @@ def made_beside(case: Unused) -> Finding | None:
     )
 
 
-def _own_tensor(case: Unused, op: str) -> str:
+def _own_tensor(case: Unused, op: str) -> Fact:
     level, base = case.failure.user, case.name.partition("[")[0]
-    places = assignments(level.body, base, before=level.line) if level and level.body else ()
+    places = assignments(level.body, base, before=level.line) if level else ()
     if case.name in differentiated(case.failure) and not case.name.isidentifier():
         return f"{case.name} is a tensor of its own ({op}): a new one each time that it is written."
     known = handed(case.failure, case.tensors[0])
@@ -144,17 +142,15 @@ def is_linear(case: Unused) -> Finding | None:
     place = case.made
     if place is None or not _GRADIENT.search(place.text):
         return None
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{case.output} is a derivative that does not depend on {listed(case.names)}: its own derivative is zero.",
         (
-            shown(place, "takes the first derivative."),
+            shown(place, "takes the first derivative.", "read"),
             case.asked,
             f"{case.output} does not change with {listed(case.names)}: only linear operations lie between.",
         ),
-        "Where the function is to be curved, put smooth activations between the layers, such as nn.Tanh. Where zero is "
-        "the right answer, allow_unused=True with materialize_grads=True gives zeros.",
+        "Where the function should be curved, put smooth activations between the layers, such as nn.Tanh. Where zero "
+        "is the right answer, allow_unused=True with materialize_grads=True gives zeros.",
         source=case.failure.source,
         exact=False,
     )
@@ -169,9 +165,7 @@ def replaced(case: Unused) -> Finding | None:
     later = [place for place in bound if place.line > ancestor.read.line]
     if not later:
         return None
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{case.name} is not the tensor that {case.output} was computed from.",
         (
             shown(ancestor.read, f"uses the {case.name} of that time."),
@@ -189,9 +183,7 @@ def cut_off(case: Unused) -> Finding | None:
         values = [suspect.section.value(name) for name in operands(suspect.section, suspect.cut)]
         values += [suspect.section.value(name) for _, name in suspect.inside]
         if any(value is tensor for value in values for tensor in case.tensors):
-            return Finding(
-                CODE,
-                "error",
+            return explanation(
                 f"{case.output} is computed from the values of {case.name} only: {suspect.cut.expression} detaches it.",
                 (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
                 f"Compute {case.output} without {suspect.cut.expression}.",
@@ -204,9 +196,7 @@ def takes_no_part(case: Unused) -> Finding:
     """Nothing on the way to the output reads the input."""
     one = len(case.names) == 1
     names = listed(case.names)
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{case.output} does not depend on {names}: {names if one else 'they'} {'takes' if one else 'take'} no part "
         "in computing it.",
         (*_computed(case), *_indices(case), case.asked),
@@ -219,7 +209,7 @@ def takes_no_part(case: Unused) -> Finding:
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (made_beside, replaced, is_linear, cut_off, takes_no_part)
 
 
-def _computed(case: Unused) -> Iterator[str]:
+def _computed(case: Unused) -> Iterator[Fact]:
     """The statement that computes the output, and from which leaves the graph says it does."""
     leaves = [leaf for leaf in case.graph.leaves if leaf.kind in ("variable", "overwritten")]
     parameters = sum(leaf.kind == "parameter" for leaf in case.graph.leaves)
@@ -238,10 +228,8 @@ def _indices(case: Unused) -> Iterator[str]:
 
 
 def _unlocated(failure: Failure) -> Finding:
-    where = (shown(failure.user.place, "asks for the gradient."),) if failure.user else ()
-    return Finding(
-        CODE,
-        "error",
+    where = failing(failure, "asks for the gradient.")
+    return explanation(
         "A gradient was asked for with respect to a tensor that the output does not depend on.",
         where,
         "Compute the output from that tensor, or leave the tensor out. If the gradient may be absent, "

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import class_behind, returns
+from backsight.diagnosis.evidence.disabled import disabled_at
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, assignments, inplace_changes, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import Body, statements
 from backsight.source.out_of_place import out_of_place
 from backsight.story.changes import works_in_place
 from backsight.story.failure import Failure, Level
@@ -26,13 +27,12 @@ from backsight.story.memory import base_of, is_leaf, is_tensor, maker_of, storag
 from backsight.tape import tensors_in
 from backsight.tape.ops import op_name
 
-CODE = "BS209"
 _HOOKED = "BackwardHookFunction"
 """What a module with a full backward hook runs on its inputs and outputs (torch/nn/modules/_functions.py)."""
 
 
 @explains(
-    CODE,
+    "BS209",
     r"Output (?P<output>\d+) of (?P<op>\w+) is a view( of a view which was created in \w+ mode)? and "
     r"(?P<base>its base or another view of its base has been|is being) modified in-?place",
     r"A view was created in (?P<mode>no_grad|inference) mode and "
@@ -62,10 +62,10 @@ def _is_view(tensor: torch.Tensor) -> bool:
 
 def _one_of_several(found: Written, op: str) -> Finding:
     name, made, body = found.here, _maker(found), found.level.body
-    maker = statement_at(body, made.line) if body and made else None
+    maker = statement_at(body, made.line) if made else None
     by = _call_in(made.text, op) if made else op.lower()
-    lines = [shown(made, f"makes {name}: one of several views of the same tensor.")] if made else []
-    how = f"gives {name} to a {found.module} made with inplace=True" if found.module else f"changes {name} in place"
+    lines: list[Fact] = [shown(made, f"makes {name}: one of several views of the same tensor.")] if made else []
+    how = f"gives {name} to a {found.module} made with inplace=True" if found.module else f"modifies {name} in place"
     lines += [
         shown(found.level.place, f"{how}."),
         "Views that are made together share one node of the graph: modifying one would modify the others.",
@@ -75,10 +75,8 @@ def _one_of_several(found: Written, op: str) -> Finding:
     several = f"one of several views that {by} made at once"
     if body and isinstance(maker, ast.For):
         several = f"one of the views that the loop takes of {body.text(maker.iter)}"
-    return Finding(
-        CODE,
-        "error",
-        f"{name} is {several}, and this statement changes it in place.",
+    return explanation(
+        f"{name} is {several}, and this statement modifies it in place.",
         tuple(lines),
         _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) else "")
         + too([place.line for place in others]),
@@ -103,12 +101,12 @@ def _fix(found: Written, looped: str) -> str:
         join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
         return (
             f"Compute new parts and join them, {join}([...]), or change the whole tensor before the loop. "
-            f"To assign {name} anew would not write into it."
+            f"Assigning to {name} would not write into it."
         )
     fixed = without_inplace(text)
     if fixed:
         return f"Leave out inplace=True: {fixed}"
-    away = out_of_place(body, found.level.line) if body else None
+    away = out_of_place(body, found.level.line)
     if away:
         return f"Write {away}: that makes a new tensor."
     match found.statement:
@@ -122,7 +120,7 @@ def _fix(found: Written, looped: str) -> str:
 def _maker(found: Written) -> Place | None:
     """The last statement of the function that binds the view."""
     body = found.level.body
-    made = assignments(body, found.name) if body and found.name else ()
+    made = assignments(body, found.name) if found.name else ()
     before = [place for place in made if place.line < found.level.line]
     return before[-1] if before else None
 
@@ -130,7 +128,7 @@ def _maker(found: Written) -> Place | None:
 def _next_ones(found: Written, made: Place | None) -> list[Place]:
     """The later statements that change views from the same statement: the errors that would come next."""
     body = found.level.body
-    maker = statement_at(body, made.line) if body and made else None
+    maker = statement_at(body, made.line) if made else None
     if body is None or maker is None:
         return []
     siblings = [use.name for use in uses(maker) if use.binds]
@@ -141,37 +139,30 @@ def _next_ones(found: Written, made: Place | None) -> list[Place]:
 def _made_unrecorded(found: Written, mode: str) -> Finding:
     name, body = found.here, found.level.body
     block = "torch.no_grad()" if mode == "no_grad" else "torch.inference_mode()"
-    lines = [shown(found.level.place, f"changes {name} in place, while autograd records.")]
+    lines: list[Fact] = [shown(found.level.place, f"modifies {name} in place, while autograd records.")]
     made = _maker(found)
     if made and body:
-        around = _block_around(body, made)
-        how = f"as a view, inside the block of line {around.line}" if around else f"as a view; that ran under {block}"
+        around = disabled_at(body, made.line, mode)
+        inside = around is not None and not around.is_decorator
+        how = (
+            f"as a view, inside the block of line {around.place.line}"
+            if around and inside
+            else f"as a view; that ran under {block}"
+        )
         lines.insert(0, shown(made, f"makes {name} {how}."))
-    lines.append("Autograd has no graph for that view, so it cannot tell whether the change is to be recorded.")
-    away = out_of_place(body, found.level.line) if body else None
+    lines.append("Autograd has no graph for that view, so it cannot tell whether to record the change.")
+    away = out_of_place(body, found.level.line)
     record = f"write {away}, which makes a new tensor" if away else f"make {name} outside of the {block} block"
     fix = f"If the change belongs to the computation, {record}. If it does not, put it under torch.no_grad(), too."
     if is_tensor(found.tensor) and is_leaf(found.tensor):
         fix = f"Put the change under torch.no_grad(), too: {name} shows the memory of {found.label}, a leaf."
-    return Finding(
-        CODE,
-        "error",
-        f"{name} is a view made under {block}, and this statement changes it in place outside of that block.",
+    return explanation(
+        f"{name} is a view made under {block}, and this statement modifies it in place outside of that block.",
         tuple(lines),
         fix,
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
-
-
-def _block_around(body: Body, made: Place) -> Place | None:
-    """The innermost `with` statement around a line."""
-    around = [
-        each
-        for each in statements(body.node)
-        if isinstance(each, ast.With) and each.lineno < made.line <= (each.end_lineno or each.lineno)
-    ]
-    return body.place(around[-1]) if around else None
 
 
 def _of_hooked(failure: Failure, found: Written) -> Finding:
@@ -180,18 +171,16 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     module = next((each for each in modules if works_in_place(each)), None)
     path = names_of(failure, [module])[0] if module is not None else ""
     by = f"{path or 'a module'}, a {class_name(type(module))} made with inplace=True," if module is not None else ""
-    away = out_of_place(found.level.body, found.level.line) if found.level.body and not by else None
+    away = out_of_place(found.level.body, found.level.line) if not by else None
     if by:
         fix = f"Make {path or 'that module'} without inplace=True."
     else:
         fix = f"Write {away}: that makes a new tensor." if away else f"Change a copy: {found.here}.clone()."
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{by or 'This statement'} changes the output of a module with a full backward hook in place.",
         (
-            shown(found.level.place, f"runs {path or 'it'}." if by else f"changes {found.here} in place."),
-            "register_full_backward_hook() makes what the module returns a view, and a change would bypass the hook.",
+            shown(found.level.place, f"runs {path or 'it'}." if by else f"modifies {found.here} in place."),
+            "register_full_backward_hook() makes what the module returns a view; modifying it would bypass the hook.",
         ),
         f"{fix} Or have a forward hook of that module hook its output instead: output.register_hook(...).",
         source=str(found.level.place),
@@ -203,7 +192,7 @@ def _of_custom(found: Written, function: str) -> Finding:
     name, body = found.here, found.level.body
     cls = class_behind(found.tensor)
     function = class_name(cls) if cls else function.removesuffix("Backward")
-    lines = [shown(found.level.place, f"changes {name} in place.")]
+    lines: list[Fact] = [shown(found.level.place, f"modifies {name} in place.")]
     made = _maker(found)
     if made:
         lines.insert(0, shown(made, f"gets {name} from {function}."))
@@ -211,12 +200,10 @@ def _of_custom(found: Written, function: str) -> Finding:
     if returned:
         lines.insert(0, shown(returned[-1], f"makes what {function} returns: its input, or a view of it."))
     lines.append(f"A change of that view would bypass the backward of {function}.")
-    away = out_of_place(body, found.level.line) if body else None
+    away = out_of_place(body, found.level.line)
     new = f"write {away}" if away else f"change a copy: {name} = {name}.clone()"
-    return Finding(
-        CODE,
-        "error",
-        f"{name} is a view that {function}'s forward returned, and this statement changes it in place.",
+    return explanation(
+        f"{name} is a view that {function}'s forward returned, and this statement modifies it in place.",
         tuple(lines),
         f"Let forward return a new tensor, with .clone(). Or leave the view as it is: {new}.",
         source=str(found.level.place),
@@ -228,18 +215,16 @@ def _base_changed(failure: Failure, op: str) -> Finding:
     level = failure.users[0]
     name, view = next(_lost_views(level), ("", None))
     change = _change_of_base(level, view) if view is not None else None
-    lines = [shown(level.place, f"uses {name or 'the view'} after that.")]
+    lines: list[Fact] = [shown(level.place, f"uses {name or 'the view'} after that.")]
     if change:
-        lines.insert(0, shown(change[1], f"changes {change[0]} in place, and with it all of its views."))
-    lines.append(f"Autograd cannot give a new history to one of several views that {op.lower()} made at once.")
+        lines.insert(0, shown(change[1], f"modifies {change[0]} in place, and with it all of its views."))
+    lines.append(f"Autograd cannot give a new graph to one of several views that {op.lower()} made at once.")
     whole = change[0] if change else "the tensor"
-    away = out_of_place(level.body, change[1].line) if level.body and change else None
+    away = out_of_place(level.body, change[1].line) if change else None
     instead = f"write {away}" if away else f"change a copy of {whole}"
-    return Finding(
-        CODE,
-        "error",
-        f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was changed in place "
-        "since they were made.",
+    return explanation(
+        f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
+        "place since they were made.",
         tuple(lines),
         f"Take the views after the change; or {instead}, which leaves them as they are.",
         source=str(change[1] if change else level.place),
@@ -250,7 +235,7 @@ def _base_changed(failure: Failure, op: str) -> Finding:
 def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:
     """The variables that the statement reads whose history autograd refuses to tell: for the very same reason."""
     statement = level.statement
-    for use in uses(statement) if statement else ():
+    for use in uses(statement):
         for tensor in tensors_in(level.value(use.name)):
             if is_tensor(tensor) and _is_lost(tensor):
                 yield use.name, tensor
@@ -278,11 +263,9 @@ def _by_message(failure: Failure, match: re.Match[str]) -> Finding:
     """The statement cannot be read: only the text of the error is at hand."""
     op = (match.groupdict().get("op") or "").removesuffix("Backward")
     of = f" made by {op_name(op).lower()}" if op else ""
-    return Finding(
-        CODE,
-        "error",
-        f"A view{of} was changed in place, which autograd cannot follow.",
-        (shown(failure.user.place, "is the statement that failed."),) if failure.user else (),
+    return explanation(
+        f"A view{of} was modified in place, which autograd cannot follow.",
+        failing(failure, "is the statement that failed."),
         "Make a new tensor instead (x = x.exp(), not x.exp_()), or change a copy: x = x.clone() first.",
         source=failure.source,
         exact=False,

@@ -60,6 +60,6 @@ def _innermost(text: str) -> Place | None:
         if not is_library(file) and not is_ours(file):
             line = int(number)
             body = body_around(file, line)
-            statement = statement_at(body, line) if body else None
+            statement = statement_at(body, line)
             return body.place(statement) if body and statement else Place(file, line, "")
     return None

@@ -12,14 +12,18 @@ import torch
 
 from backsight.diagnosis.evidence.idle import parameter_at, trainable
 from backsight.naming import search
-from backsight.source import Body, Place, assignments, loop_facts, statement_at
-from backsight.source.bindings import target_names
-from backsight.source.body import callee, dotted, expressions
+from backsight.naming.frames import is_function
+from backsight.snapshot import survey
+from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import target_names, uses
+from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
 from backsight.story.sections import methods_of
+from backsight.tracing import current
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +85,79 @@ def made(held: Held) -> Made | None:
 def _made_in_loop(held: Held) -> Made | None:
     """The statement of the loop that gave a result the name which stood for a leaf before: `x = x + step * x.grad`."""
     body = held.level.body
-    facts = loop_facts(body, held.level.line) if body else None
+    facts = loop_facts(body, held.level.line)
     if body is None or facts is None or held.text not in facts.carried or not held.is_result:
         return None
     before = assignments(body, held.text, before=facts.loop.line)
     first = statement_at(body, *before[-1].position) if before else None
-    again = statement_at(body, *facts.carried[held.text][1].position)
-    if first is None or not asks_for_gradient(first) or leaf_last(body, held.text, first.lineno):
+    place = facts.carried[held.text][1]
+    again = statement_at(body, *place.position)
+    if first is None or not isinstance(again, ast.Assign):
         return None
-    if not isinstance(again, ast.Assign):
+    asked = asks_for_gradient(first) and not leaf_last(body, held.text, first.lineno)
+    if not asked and not _is_seen_made(held, place, before[-1]) and not _has_gone_round(held, facts):
         return None
     value = body.text(again.value)
-    plain = isinstance(again.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    leaf = f"{held.text} = {value if plain else f'({value})'}.detach().requires_grad_()"
-    return Made(body.place(again), leaf)
+    if not asked and held.text not in _comes_from(body, again):
+        return Made(place, None)
+    if value.endswith("…"):  # it is shortened
+        value = held.text
+    plain = value == held.text or isinstance(again.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return Made(place, f"{held.text} = {value if plain else f'({value})'}.detach().requires_grad_()")
+
+
+def _comes_from(body: Body, statement: ast.Assign) -> set[str]:
+    """The names that an assigned value may come from, the statement's own and those before it."""
+    read = {use.name for use in uses(statement) if not use.binds}
+    return read.union(*(ancestors(body, name, statement.lineno) for name in read))
+
+
+def _is_seen_made(held: Held, place: Place, other: Place) -> bool:
+    """Whether a watch has seen that the tensor was made by the statement at a place, or in the function which that
+    calls by name, and not by the other."""
+    watch, body = current(), held.level.body
+    line = watch.line_of(survey((held.tensor,), frames=held.failure.frames).graph.roots[0]) if watch else None
+    if line is None or body is None:
+        return False
+    if line.file == body.file:
+        here = statement_at(body, line.line, line.column if line.column >= 0 else None)
+        if here is statement_at(body, *place.position):
+            return True
+    function = line.function.rpartition(".")[2]
+    return function in _called(body, place) and function not in _called(body, other)
+
+
+def _called(body: Body, place: Place) -> set[str]:
+    statement = statement_at(body, *place.position)
+    return {callee(node)[1] for node in calls_in(statement)} if statement else set()
+
+
+def _has_gone_round(held: Held, facts: LoopFacts) -> bool:
+    """Whether an iteration of the loop has got past the failing statement before: what is first bound there or further
+    down has a value, or the counter of the loop has counted."""
+    body, level = held.level.body, held.level
+    loop = statement_at(body, *facts.loop.position)
+    if body is None or not isinstance(loop, LOOPS):
+        return False
+    if _counted(loop, level) and level.statement in loop.body:
+        return not any(isinstance(each, ast.Continue) for each in ast.walk(loop))
+    if not is_function(level.frame):  # a name of a module may have its value from another run of a cell
+        return False
+    code = level.frame.f_code
+    given = {*code.co_freevars, *code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+    for name in facts.assigned - given:
+        places = assignments(body, name) if name in level.variables else ()
+        if places and all(place.position >= level.place.position for place in places):
+            return True
+    return False
+
+
+def _counted(loop: ast.stmt, level: Level) -> bool:
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_])):
+            count = level.variables.get(name)
+            return type(count) is int and count > 0
+    return False
 
 
 def _may_make(statement: ast.stmt, name: str) -> bool:

@@ -25,12 +25,15 @@ def results_in(value: object) -> list[torch.Tensor]:
 
 def node_of(graph: Graph, tensor: torch.Tensor) -> int | None:
     """Return the index of the node that made `tensor`; None if the graph does not contain it."""
+    key = identified(tensor)
+    return next((index for index, its in enumerate(graph.identities) if its == key), None) if key else None
+
+
+def identified(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """Return what tells the node that made a tensor from all others, as `graph.identities` has it; None for a leaf."""
     with no_torch_function():
         node = tensor.grad_fn
-    if node is None:
-        return None
-    key = (identity(node), sequence_number(node))
-    return next((index for index, its in enumerate(graph.identities) if its == key), None)
+    return (identity(node), sequence_number(node)) if node is not None else None
 
 
 def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]:

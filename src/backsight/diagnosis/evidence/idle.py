@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place, backward_calls, receiver_of_backward
+from backsight.source import Body, Place, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
@@ -36,7 +37,7 @@ class Idle:
 class Reason:
     """Why nothing reaches it: the evidence, the statement that matters, and the fix."""
 
-    evidence: tuple[str, ...]
+    evidence: tuple[Fact, ...]
     place: Place
     fix: str
     sometimes: bool = False
@@ -130,8 +131,7 @@ def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
             continue
         losses = [
             (receiver, call.line, ancestors(level.body, receiver, call.line))
-            for call in backward_calls(level.body)
-            if (receiver := receiver_of_backward(level.body, call.line))
+            for receiver, call in backward_roots(level.body)
         ]
         unused = sorted(name for name in bound(statement) if not any(name in read for _, _, read in losses))
         if losses and unused and bound(statement) != set(unused):
@@ -197,7 +197,7 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     return Reason((why, shown(used, "uses it.")), used, _SOMETIMES, sometimes=True)
 
 
-_SOMETIMES = "If it takes part in some steps only, find_unused_parameters=True is made for that; if in none, remove it."
+_SOMETIMES = "If it takes part in some steps only, use find_unused_parameters=True; if in none, remove it."
 
 
 def _picked(spot: Spot, every: list[Spot]) -> Spot | None:

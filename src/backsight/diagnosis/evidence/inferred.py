@@ -7,27 +7,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from backsight.diagnosis.evidence.disabled import disabled_at, disabled_by
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import dotted, expressions
+from backsight.source.body import calls_in, dotted
 from backsight.story.failure import Failure, Level, function_of, method
 from backsight.story.sections import methods_of, undecorated
+from backsight.tracing import current, inferred
 
 _DEPTH = 3
 
 
 @dataclass(frozen=True)
 class Block:
-    """A `with torch.inference_mode():` or such a decorator; `made` is the statement that called it, if elsewhere."""
+    """A `with torch.inference_mode():` or such a decorator; `made` is the statement that called it, if elsewhere, or
+    the one inside that a watch has seen to make the tensor."""
 
     place: Place
     what: str
     made: Place | None = None
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether it stands in another file than the statement that called it."""
-        return self.made is not None and self.made.file != self.place.file
+
+def inference_seen(tensor: torch.Tensor) -> Block | None:
+    """Return the block or function in which a watch has seen a tensor made, or what it is a view of."""
+    watch = current()
+    made = inferred(watch, tensor) if watch is not None else None
+    off = disabled_by(made) if made is not None else None
+    if made is None or made.line is None or off is None:
+        return None
+    return Block(off.place, "what is inside", made.line.place)
 
 
 def inference_block(failure: Failure, name: str) -> Block | None:
@@ -62,28 +72,14 @@ def _assignments(level: Level, name: str) -> Iterator[tuple[Body, Place]]:
 
 def _around(body: Body, statement: ast.stmt) -> Block | None:
     """The inference mode that a statement stands in."""
-    spot = next((each for each in spots(body.node) if each.node is statement), None)
-    for around, _ in reversed(spot.arms) if spot else ():
-        if isinstance(around, ast.With) and any(_is_mode(item.context_expr) for item in around.items):
-            return Block(body.place(around), "the statements of this block")
-    decorator = next((each for each in getattr(body.node, "decorator_list", ()) if _is_mode(each)), None)
-    if decorator is not None:
-        place = body.place(decorator, f"@{body.text(decorator)}")
-        return Block(place, f"the statements of {getattr(body.node, 'name', 'the function')}()")
-    return None
-
-
-def _is_mode(node: ast.expr) -> bool:
-    called = node.func if isinstance(node, ast.Call) else node
-    off = isinstance(node, ast.Call) and any(
-        isinstance(each, ast.Constant) and each.value is False for each in node.args
-    )
-    return (dotted(called) or "").rpartition(".")[2] == "inference_mode" and not off
+    off = disabled_at(body, statement.lineno, "inference")
+    what = f"{off.function or 'the function'}()" if off is not None and off.is_decorator else "this block"
+    return Block(off.place, f"the statements of {what}") if off is not None else None
 
 
 def _called(level: Level, statement: ast.stmt, depth: int) -> Block | None:
     """The inference mode in which a function that the statement calls makes what it returns."""
-    for call in (node for node in expressions(statement) if isinstance(node, ast.Call)):
+    for call in calls_in(statement):
         function = undecorated(_function(level, dotted(call.func) or ""))
         inner = function_at(function.__code__) if type(function).__name__ == "function" else None
         if inner is None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import torch
 
 from backsight.diagnosis.scene import Scene
-from backsight.source import Cut, backward_calls, cuts, function_at, receiver_of_backward
+from backsight.source import Cut, backward_roots, cuts, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import prefixes
 from backsight.source.body import SCOPES, Body, body_around, callee, dotted, statement_at
@@ -30,15 +30,15 @@ def severing(scene: Scene, lost: Collection[int], names: Collection[str], *, wan
         for parent, child in _lost_children(model, lost):
             forward = function_of(parent)
             body = function_at(forward.__code__) if forward is not None else None
-            cut = _between(body, results_of(body), f"self.{child}") if body is not None else None
+            cut = cut_between(body, results_of(body), [f"self.{child}"]) if body is not None else None
             if cut:
                 return cut
     body = body_around(*scene.site)
     if body is None:
         return None
     roots = [(root, scene.site[1]) for root in scene.graph.root_names if root]
-    roots += [(root, place.line) for place in backward_calls(body) if (root := receiver_of_backward(body, place.line))]
-    found = (cut for path in _whole(scene, names) if (cut := _between(body, roots, path)))
+    roots += [(root, place.line) for root, place in backward_roots(body)]
+    found = (cut for path in _whole(scene, names) if (cut := cut_between(body, roots, [path])))
     return next(found, None)
 
 
@@ -63,11 +63,12 @@ def _whole(scene: Scene, names: Collection[str]) -> list[str]:
     return [path for path in paths if not any(name == path or name.startswith(f"{path}.") for name in reached)]
 
 
-def _between(body: Body, roots: Sequence[tuple[str, int]], name: str) -> Cut | None:
-    """Return the first cut on the way from one of `roots`, expressions at a line, to `name`."""
+def cut_between(body: Body, roots: Sequence[tuple[str, int]], names: Collection[str]) -> Cut | None:
+    """Return the first cut on the way from one of `roots`, expressions at a line, to one of `names`."""
     for root, line in roots:
         for cut in cuts(body, root, line):
-            if name in ancestors(body, cut.expression, cut.place.line) or _is_around(body, cut, name):
+            read = ancestors(body, cut.expression, cut.place.line)
+            if any(name in read or _is_around(body, cut, name) for name in names):
                 return cut
     return None
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.roots import is_library
-from backsight.source.body import Body, callee, expressions, keyword
+from backsight.source.body import Body, callee, calls_in, keyword
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
 
@@ -24,7 +25,7 @@ def called(failure: Failure, tensor: torch.Tensor) -> str:
     return known.name if known else names_of(failure, [tensor])[0]
 
 
-def passed(known: Handed | None) -> list[str]:
+def passed(known: Handed | None) -> list[Fact]:
     """The statement that handed a tensor on under another name, as evidence."""
     place = known.given if known else None
     return [shown(place, f"passes {known.name}, which is {known.inner} inside.")] if known and place else []
@@ -45,8 +46,8 @@ def differentiated(failure: Failure) -> list[str]:
     statement = level.statement if level else None
     if statement is None or level is None or level.body is None:
         return []
-    for node in expressions(statement):
-        if isinstance(node, ast.Call) and callee(node)[1] == "grad":
+    for node in calls_in(statement):
+        if callee(node)[1] == "grad":
             inputs = node.args[1] if len(node.args) > 1 else keyword(node, "inputs")
             if inputs is not None:
                 return _texts(level.body, inputs)

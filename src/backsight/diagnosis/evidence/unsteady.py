@@ -12,7 +12,7 @@ from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import FILLING
 from backsight.story.sections import Section
 
@@ -53,8 +53,8 @@ def decided(file: str, line: int) -> Unsteady | None:
     what = listed(names, 3) or "what decides it"
     return Unsteady(
         body.place(around),
-        "was decided otherwise the second time.",
-        f"Change {what} only after backward(), or hand it to checkpoint as an argument.",
+        "went the other way the second time.",
+        f"Change {what} only after backward(), or pass it to checkpoint as an argument.",
     )
 
 
@@ -68,7 +68,7 @@ def _draws(section: Section) -> Iterator[Unsteady]:
         elif source:
             yield Unsteady(
                 place,
-                f"{text} draws another number when it runs again.",
+                f"{text} draws a different number when it runs again.",
                 f"Draw from PyTorch, whose random state checkpoint restores before the second run: {_in_torch(call)} "
                 f"in place of {text}. Or draw before checkpoint, and {_HAND_IN}.",
             )
@@ -109,15 +109,15 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         for target in targets:
             if isinstance(target, ast.Subscript):
                 changed |= {dotted(target.value) or ""} - section.own
-        calls = [node for node in expressions(each) if isinstance(node, ast.Call)] if isinstance(each, ast.Expr) else []
+        calls = calls_in(each) if isinstance(each, ast.Expr) else ()
         filled = {dotted(callee(call)[0]) or "" for call in calls if callee(call)[1] in FILLING}
         elsewhere = {use.name for other in every if other is not each for use in uses(other)}
         changed |= {name for name in filled & elsewhere if name.startswith("self.") or name in outer}
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),
-                f"changes {name}, so that the second run finds another value than the first did.",
-                f"Change {name} outside of what is checkpointed, or hand its value in as an argument.",
+                f"changes {name}, so that the second run finds a different value than the first.",
+                f"Change {name} outside of what is checkpointed, or pass its value in as an argument.",
             )
 
 
@@ -134,7 +134,7 @@ def _outside(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
                 yield Unsteady(
                     section.body.place(each),
                     f"reads {text}, which line {change.line} changes between the two runs.",
-                    f"Hand {text} to checkpoint as an argument: what a function is given is the same in both runs.",
+                    f"Pass {text} to checkpoint as an argument: both runs get the same arguments.",
                 )
 
 
@@ -163,7 +163,7 @@ def _switches(section: Section) -> Iterator[Unsteady]:
             if name.endswith((".training", "is_grad_enabled")):
                 yield Unsteady(
                     section.body.place(each),
-                    f"asks for {name}, which may have been switched between forward and backward.",
-                    "Call backward before the model is switched between train() and eval().",
+                    f"reads {name}, which changed between forward and backward.",
+                    "Call backward before you switch the model between train() and eval().",
                 )
                 break

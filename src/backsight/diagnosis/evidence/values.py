@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from backsight.tape.saved import holds_values
-
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def is_readable(tensor: torch.Tensor) -> bool:
-    """Whether the tensor has numbers that can be read without running a subclass's code."""
-    plain = any(type(tensor) is kind for kind in _PLAIN)
-    return plain and not (tensor.is_quantized or tensor.is_nested) and holds_values(tensor)
+from backsight.tape.saved import is_readable
 
 
 def is_finite(tensor: torch.Tensor) -> bool | None:

@@ -108,7 +108,7 @@ def _changed(level: Level, statement: ast.stmt) -> list[str]:
 def _part(level: Level, statement: ast.stmt | None, name: str) -> tuple[str, object]:
     """What the statement calls the changed object, and the object: the element in `params[i] -= 1`."""
     value = level.value(name)
-    for node in expressions(statement) if statement and level.body else ():
+    for node in expressions(statement) if level.body else ():
         if isinstance(node, ast.Subscript) and dotted(node.value) == name and type(value) in (list, tuple, dict):
             key = _key(level, node.slice)
             if type(key) in (int, str) and _has(value, key):
@@ -143,7 +143,7 @@ def _inside(failure: Failure, level: Level, accepts: Accepts) -> tuple[torch.Ten
 
 def _read(level: Level, statement: ast.stmt | None) -> Iterator[torch.Tensor]:
     """The tensors that the statement reads by name."""
-    for use in uses(statement) if statement else ():
+    for use in uses(statement):
         value = level.value(use.name)
         if not use.binds and is_tensor(value):
             yield value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -10,7 +11,10 @@ from typing import Any
 
 import torch
 
+from backsight.naming.roots import is_ours, is_user
 from backsight.tape import ENGINE_CALLS, alive, grad_fn, looks_into, version
+
+_STANDARD = sysconfig.get_path("stdlib")
 
 # Bound once: they are asked of every tensor of the process.
 _TENSOR: Any = torch.Tensor
@@ -91,3 +95,26 @@ def _is_in_backward_elsewhere() -> bool:
                 return True
             frame = frame.f_back
     return False
+
+
+def works_elsewhere() -> bool:
+    """Whether another thread runs code of the program's: its tensors may change while they are looked at.
+
+    One that waits, as in a queue, or that is ours or a library's alone, has no frame of the program's at its end.
+    """
+    stacks = sys._current_frames()
+    del stacks[threading.get_ident()]
+    return any(_works(frame) for frame in stacks.values())
+
+
+def _works(frame: FrameType) -> bool:
+    """Whether a thread is in code of the program's, or in PyTorch called by it; not where it waits in the standard
+    library."""
+    innermost = frame.f_code.co_filename
+    standard = innermost.startswith(_STANDARD) and "-packages" not in innermost
+    if standard or is_ours(innermost):
+        return False
+    here: FrameType | None = frame
+    while here is not None and not is_user(here):
+        here = here.f_back
+    return here is not None

@@ -14,8 +14,10 @@ from backsight.diagnosis.live.graphs import Held
 from backsight.diagnosis.live.leaks import Leak
 from backsight.diagnosis.live.statements import COMPOUND, carrying, keeping_in
 from backsight.diagnosis.wording import counted, listed, shown
-from backsight.source import backward_calls, receiver_of_backward
-from backsight.source.body import body_around
+from backsight.findings.evidence import Certainty
+from backsight.source import backward_roots
+from backsight.source.bindings import bound
+from backsight.source.body import body_around, statements
 from backsight.source.keeping import Keeping
 from backsight.text import size
 
@@ -27,12 +29,12 @@ _SHOWN = 3
 def told(leak: Leak) -> Finding:
     """Return a leak as a finding. To be called while the program stands where it was seen."""
     where = _carrying(leak.held) if leak.is_one_graph else keeping_in(leak.held)
-    says = does if len(where) == 1 else _may
+    certainty: Certainty | None = None if len(where) == 1 else "read"
     return Finding(
         LEAK,
         "warning",
         _title(leak),
-        (_growth(leak), *(shown(keeping.place, says(keeping)) for keeping in where[:_SHOWN])),
+        (_growth(leak), *(shown(keeping.place, does(keeping), certainty) for keeping in where[:_SHOWN])),
         fix(where, leak.held.newest.shape, _is_within(leak.held)),
         source=str(where[0].place) if len(where) == 1 else None,
         exact=len(where) == 1,
@@ -85,7 +87,8 @@ def _amount(rate: float, noun: str) -> str:
     """`17 operations`; `0.25 graphs` for what comes every fourth step; empty for nothing."""
     if not rate:
         return ""
-    return counted(int(rate), noun) if rate == int(rate) else f"{rate:.2g} {noun}s"
+    text = f"{rate:.2g}"
+    return counted(int(rate), noun) if rate == int(rate) else f"{text} {noun}{'s' * (text != '1')}"
 
 
 def does(keeping: Keeping) -> str:
@@ -93,10 +96,6 @@ def does(keeping: Keeping) -> str:
     if not keeping.value:
         return "computes it from its value of the step before, and keeps the graph of both."
     return f"{'adds' if keeping.sums else 'keeps'} {keeping.value} with the graph behind it."
-
-
-def _may(keeping: Keeping) -> str:
-    return f"may be what keeps it: {keeping.value}." if keeping.value else "may be what keeps it."
 
 
 def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) -> str:
@@ -112,6 +111,10 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     if within:
         what = ".item()" if scalar else ".detach()"
         return f"Put the value into {keeping.value} without its graph: with {what}, where {keeping.value} is made."
+    if _is_one_of_many(keeping):
+        what = "the number, by .item()" if scalar else "the values, by .detach()"
+        where_called = f"where the function with line {keeping.place.line} is called"
+        return f"Hand over {what}, {where_called}: {keeping.value} may be other things, too."
     made = _cut(keeping.value, "item" if scalar else "detach")
     statement = keeping.with_value(made) if made else ""
     if not statement:
@@ -122,8 +125,25 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
 def _is_root(keeping: Keeping) -> bool:
     """Whether a backward is run on the sum itself, so that it may not become a number."""
     body = body_around(keeping.place.file, keeping.place.line)
-    roots = [receiver_of_backward(body, call.line) for call in backward_calls(body)] if body else []
+    roots = [root for root, _ in backward_roots(body)]
     return keeping.sums and keeping.name in roots
+
+
+def _is_one_of_many(keeping: Keeping) -> bool:
+    """Whether what is kept is an item of what the function was given, `for name, value in values.items():`."""
+    body = body_around(keeping.place.file, keeping.place.line)
+    given = getattr(body.node, "args", None) if body is not None else None
+    if body is None or not isinstance(given, ast.arguments):
+        return False
+    names = {
+        each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if each
+    }
+    return any(
+        isinstance(each, ast.For)
+        and keeping.value in bound(each)
+        and any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(each.iter))
+        for each in statements(body.node)
+    )
 
 
 def _cut(value: str, method: str) -> str:

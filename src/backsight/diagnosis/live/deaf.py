@@ -6,7 +6,8 @@ from types import FrameType
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
-from backsight.source import Cut, backward_calls, cuts, function_at, receiver_of_backward
+from backsight.findings.evidence import Fact
+from backsight.source import Cut, backward_roots, cuts, function_at
 
 DEAF = "BS114"
 
@@ -14,12 +15,12 @@ DEAF = "BS114"
 def unheard(model: str, steps: int, frame: FrameType) -> Finding:
     """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made."""
     cut = _cut(frame)
-    evidence = [
+    evidence: list[Fact] = [
         f"{model} was called with gradients on, and in {counted(steps, 'step')} no gradient came back to what it "
         "returned. The gradients of these steps came another way, as from a penalty on the weights."
     ]
     if cut is not None:
-        evidence.append(shown(cut.place, f"cuts the loss off: {cut.why}."))
+        evidence.append(shown(cut.place, f"detaches the loss: {cut.why}."))
     return Finding(
         DEAF,
         "warning",
@@ -45,9 +46,5 @@ def indifferent(model: str, rows: int, steps: int) -> Finding:
 def _cut(frame: FrameType) -> Cut | None:
     """Return what the source shows to cut off a loss of this function."""
     body = function_at(frame.f_code)
-    for place in backward_calls(body) if body else ():
-        root = receiver_of_backward(body, place.line) if body else None
-        found = cuts(body, root, place.line) if body and root else ()
-        if found:
-            return found[0]
-    return None
+    every = (cut for root, place in backward_roots(body) if body for cut in cuts(body, root, place.line))
+    return next(every, None)

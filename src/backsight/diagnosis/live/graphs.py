@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from backsight.diagnosis.live.growth import Growth
     from backsight.text.rich import Console, ConsoleOptions, RenderResult
 
+_MOST_FOLLOWED = 200_000
+"""Operations of a graph up to which it is found out which of several holders keeps the oldest."""
+
 _ASKED = 3
 """Tensors of one graph that are looked for in variables: any of them keeps it alive."""
 
@@ -236,13 +239,15 @@ def _pieces(live: Walk, label: NDArray[np.int64], holders: Holders) -> list[_Pie
 
 def _described(live: Walk, pieces: Sequence[_Piece], holders: Holders, names: bool) -> LiveGraphs:
     """Return the graphs as data, by what holds them."""
-    tensors = [[ref for at in piece.held for ref in holders[at]][:_ASKED] for piece in pieces]
+    edges = live.start.tolist(), live.inputs.tolist()
+    tensors = [[ref for at in _keeping(live, piece, *edges) for ref in holders[at]][:_ASKED] for piece in pieces]
     named: Sequence[Sequence[Name]] = names_of(tensors) if names else [()] * len(pieces)
     own, watch = leaf_memory(live), current()
     by_holder: defaultdict[tuple[str, str, str], list[tuple[LiveGraph, dict[int, int]]]] = defaultdict(list)
-    for piece, refs, found in zip(pieces, tensors, named, strict=True):
+    for piece, found in zip(pieces, named, strict=True):
+        newest = holders[piece.held[0]][0]() if piece.held else None
         kept = pinned((live.nodes[i] for i in piece.members), own)
-        graph = _graph(live, piece, refs[0]() if refs else None, tuple(found), kept, watch)
+        graph = _graph(live, piece, newest, tuple(found), kept, watch)
         by_holder[graph.holder].append((graph, kept.memory))
     every: dict[int, int] = {}
     held = []
@@ -252,6 +257,17 @@ def _described(live: Walk, pieces: Sequence[_Piece], holders: Holders, names: bo
         held.append(Held(tuple(graph for graph, _ in entries), sum(together.values())))
     held.sort(key=lambda each: (-each.bytes, -each.nodes, -each.newest.last))
     return LiveGraphs(tuple(held), sum(every.values()))
+
+
+def _keeping(live: Walk, piece: _Piece, start: list[int], inputs: list[int]) -> list[int]:
+    """Return a graph's holders, first those that keep its oldest operation: others only share newer ones with them."""
+    if len(piece.held) < 2 or len(piece.members) > _MOST_FOLLOWED:
+        return piece.held
+    reach = {min(piece.members, key=live.sequence.__getitem__)}
+    for at in sorted(piece.members, reverse=True):  # producers before consumers
+        if not reach.isdisjoint(inputs[start[at] : start[at + 1]]):
+            reach.add(at)
+    return sorted(piece.held, key=lambda at: at not in reach)
 
 
 def _graph(

@@ -10,6 +10,7 @@ from itertools import pairwise
 import torch
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.live.census import works_elsewhere
 from backsight.diagnosis.live.graphs import Held, LiveGraphs, graphs
 from backsight.snapshot import groups
 
@@ -93,7 +94,8 @@ class _Series:
 
     def stepped(self) -> None:
         self._steps += 1
-        if self._steps in LOOKS or (self._steps > LOOKS[-1] and not self._steps & (self._steps - 1)):
+        due = self._steps in LOOKS or (self._steps > LOOKS[-1] and not self._steps & (self._steps - 1))
+        if due and not works_elsewhere():
             self._look(graphs())
 
     def _look(self, live: LiveGraphs) -> None:

@@ -45,7 +45,7 @@ def carrying(first: int, last: int, file: str | None, line: int | None) -> list[
     """
     paths = [path for path, _, _, number in _results() if first <= number <= last]
     own = body_around(file, line) if file and line else None
-    facts = loop_facts(own, line) if own and line else None
+    facts = loop_facts(own, line) if line else None
     while facts is not None:
         for path in paths:
             if path in facts.carried:
@@ -80,7 +80,7 @@ def _variable(path: str) -> str:
 
 def _stored(body: Body | None, name: str) -> list[Keeping]:
     """Return the statements that keep something there which they do not cut off themselves."""
-    found = keepings(body, name) if body and name else ()
+    found = keepings(body, name) if name else ()
     return [each for each in found if not re.search(r"\.(item|detach|tolist|numpy)\(", each.value)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.architecture import Architecture
 from backsight.diagnosis.recordings.depth import FALL, depths
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
@@ -21,6 +22,16 @@ def exploding(recording: Recording) -> Iterator[Finding]:
             "warning",
             found.title("explode"),
             (found.shown(), *(back if found.what == "Activations" else ())),
-            "Start with smaller weights (torch.nn.init.kaiming_normal_ for ReLU, xavier_normal_ for tanh), add "
-            "normalization layers, or scale the residual branches. Clipping gradients does not fix it.",
+            _fix(Architecture.of(recording, found.layers)),
         )
+
+
+def _fix(model: Architecture) -> str:
+    """Return what this model lacks, and nothing that it has."""
+    found = ["Start with smaller weights (torch.nn.init.kaiming_normal_ for ReLU, xavier_normal_ for tanh)"]
+    if not model.normalizations:
+        found.append("add normalization layers")
+    if model.residual is not False:
+        found.append("scale the residual branches")
+    text = ", ".join(found[:-1]) + (f"{',' * (len(found) > 2)} or {found[-1]}" if len(found) > 1 else found[-1])
+    return f"{text}. Clipping gradients does not fix it."

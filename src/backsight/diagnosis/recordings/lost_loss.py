@@ -1,4 +1,4 @@
-"""BS309: a loss that the training was marked with is NaN or infinite, and stays so."""
+"""BS309: a loss is NaN or infinite, and stays so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from backsight.diagnosis.wording import counted
 
 @rule("BS309")
 def lost_loss(recording: Recording) -> Iterator[Finding]:
-    """Tags with "loss" in their name that are numbers; one that becomes finite again was only waiting for its value."""
+    """What backward() was called on, and tags with "loss" in their name.
+
+    One that becomes finite again was only waiting for its value.
+    """
     for name, (steps, values) in losses(recording.run).items():
         since = is_lost((steps, values))
         if since is None:
@@ -25,11 +28,11 @@ def lost_loss(recording: Recording) -> Iterator[Finding]:
         yield Finding(
             "BS309",
             "error",
-            f"The mark {name!r} is {what} from step {since} on.",
+            f"The loss {name!r} is {what} from step {since} on.",
             (
-                f"Before: {', '.join(before)}; then never finite again in {counted(len(after), 'mark')}."
+                f"Before: {', '.join(before)}; then never finite again in {counted(len(after), 'step')}."
                 if before
-                else f"It never was finite, in {counted(len(after), 'mark')}.",
+                else f"It never was finite, in {counted(len(after), 'step')}.",
             ),
             "See BS301 for the tensor that it came from, if there is one; else look at the loss function: log(0), a "
             "division by 0, or an empty batch.",

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import Run
+from backsight.runs import Run, loss_names
 
 Marked = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Steps, in order, and values."""
 
 
 def losses(run: Run) -> dict[str, Marked]:
-    """Return the tags that go by the name of a loss and are numbers, by rank where there are several."""
-    return {
-        name if run.world == 1 else f"{name} of rank {rank}": marked
-        for rank in run.ranks
-        for name, marked in run.tags(rank)[0].items()
-        if "loss" in name.lower()
-    }
+    """Return the tags that are losses and numbers, by rank where there are several."""
+    found: dict[str, Marked] = {}
+    for rank in run.ranks:
+        tags = run.numbers(rank)
+        for name in loss_names(run, tags):
+            found[name if run.world == 1 else f"{name} of rank {rank}"] = tags[name]
+    return found
 
 
 def is_lost(marked: Marked) -> int | None:

@@ -80,7 +80,7 @@ def _held(recording: Recording, pulled: list[Rows], them: str) -> tuple[str, str
     if not states:
         return "", f"{put}; if the optimizer holds {them}, {rate}."
     if not held:
-        return f"The optimizer has no state for {them}, so it probably does not hold {them}.", f"{put}."
+        return f"The optimizer has no state for {them}, as for what it does not hold.", f"{put}."
     which = them if len(held) == len(pulled) else f"{len(held)} of them"
     return f"The optimizer has state for {which}.", f"{rate[0].upper()}{rate[1:]}."
 

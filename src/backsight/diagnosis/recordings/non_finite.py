@@ -33,9 +33,9 @@ _FIXES = {
     "at 0, torch.where around a division by 0, or an overflow in half precision.",
     "lost loss": "The loss of this step was not finite itself: look in it, and in what it is computed from, for a "
     "division by 0, log(0), or an overflow.",
-    "unknown loss": "Whether the loss of this step was finite was not recorded: rec.mark(loss=loss) does it. Look in "
-    "the loss for a division by 0, log(0), or an overflow, and for a derivative that is not finite: sqrt or norm at 0, "
-    "a power below 1 at 0, torch.where around a division by 0.",
+    "unknown loss": "Whether the loss of this step was finite was not recorded. Look in the loss for a division by 0, "
+    "log(0), or an overflow, and for a derivative that is not finite: sqrt or norm at 0, a power below 1 at 0, "
+    "torch.where around a division by 0.",
     "weight": "Look at the step before: its update was too large or not finite. Lower the learning rate, or clip "
     "gradients.",
     "diverging": "The training diverged before that: lower the learning rate, warm it up, or clip gradients.",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.architecture import Architecture
 from backsight.diagnosis.recordings.depth import FALL, depths
 from backsight.diagnosis.recordings.recording import Recording
 from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.wording import listed
 
 
 @rule("BS302")
@@ -21,6 +23,28 @@ def vanishing(recording: Recording) -> Iterator[Finding]:
             "warning",
             found.title("vanish"),
             (found.shown(), f"The {lost}."),
-            "Use ReLU or GELU instead of sigmoid or tanh, weights initialized for the activation "
-            "(torch.nn.init.kaiming_normal_), normalization layers, or residual connections.",
+            _fix(Architecture.of(recording, found.layers)),
         )
+
+
+def _fix(model: Architecture) -> str:
+    """Return what this model lacks, and nothing that it has."""
+    found = []
+    if model.saturating:
+        found.append(f"use ReLU or GELU instead of {listed(model.saturating, 3)}")
+    if model.normalizes_after:
+        found.append(
+            "normalize what goes into each block instead of what comes out of it"
+            + (" (norm_first=True)" if model.has_norm_first else "")
+            + ", or warm up the learning rate"
+        )
+    if not model.normalizations:
+        found.append(
+            "initialize weights for the activation (torch.nn.init.kaiming_normal_) and add normalization layers"
+        )
+    if not model.residual:
+        found.append("add residual connections")
+    if not found:
+        found.append("initialize the last layer of each block smaller, or warm up the learning rate")
+    text = "; or ".join(found)
+    return f"{text[0].upper()}{text[1:]}."

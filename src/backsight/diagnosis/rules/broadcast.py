@@ -17,9 +17,12 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
     A result that is taken apart again, as by a minimum over one side, is meant; so is an operand that was given its
     shape for the purpose, and one that is the same in each step, such as levels or a grid.
     """
+    told: set[str] = set()
     for index, met in scene.met().items():
-        if met.column < 0 or not _all_of_it(scene, index, met.shapes[met.column][0]):
+        here = str(met.line.place)
+        if met.column < 0 or here in told or not _all_of_it(scene, index, met.shapes[met.column][0]):
             continue
+        told.add(here)  # one statement has one fix, however often they meet in it
         tall, flat = met.operands[met.column], met.operands[met.row]
         rows = met.shapes[met.column][0]
         first, second = (f"`{tall}`" if tall else "one", f"`{flat}`" if flat else "the other")
@@ -39,7 +42,7 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
                 ),
             ),
             fix,
-            source=str(met.line.place),
+            source=here,
             nodes=(index,),
         )
 

@@ -4,37 +4,133 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.vital import ends, undoing, where
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Place
+from backsight.tape import Graph, Node
+from backsight.tracing import Met, Severed
+
+_SUMS = ("Add", "Sub")
+_FACTORS = ("Mul", "Div", "Neg")
 
 
 @rule("BS121")
 def dead_term(scene: Scene) -> Iterator[Finding]:
-    """Under an exact watch: a number is added that comes of what requires a gradient, and has none itself."""
+    """Under an exact watch: a term of the loss comes of what is trained, and its gradient does not go there.
+
+    Either it is a number without a gradient that is added, which comes of what is trained or of a network that is not,
+    or the gradient of a summand ends in leaves, such as the coordinates at which a derivative is taken, that no
+    optimizer holds.
+    """
+    met = scene.met()
+    if not met:
+        return
+    sums, summands = _sums(scene.graph)
+    for index, each in met.items():
+        if each.term < 0 or index not in sums:
+            continue
+        term, cut = each.operands[each.term], _cut(scene, each)
+        what = f"`{term}`" if term else "A term of the loss"
+        if cut is not None:
+            added = shown(each.line.place, "adds the number that is left.")
+            yield _finding(f"{what} is added to the loss, and trains nothing.", cut, added, index)
+        elif (apart := _apart(scene, each)) is not None:
+            yield _constant(what, apart, each, index)
+    leaves = {leaf.node: leaf for leaf in scene.graph.leaves}
+    if not any(leaf.owner for leaf in leaves.values()):
+        return
+    for summand in summands:
+        inside = set(below(scene.graph, [summand.index]))
+        behind = [leaf for node, leaf in leaves.items() if node in inside]
+        if any(leaf.owner for leaf in behind):
+            continue
+        found = ((i, each, _cut(scene, each)) for i, each in met.items() if i in inside)
+        for index, each, cut in found:
+            if cut is not None:
+                names = listed([leaf.label for leaf in behind], 2)
+                used = shown(each.line.place, f"goes into a term of the loss whose gradient reaches {names} alone.")
+                yield _finding("A term of the loss trains nothing that an optimizer holds.", cut, used, index)
+                break
+
+
+def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:
+    place = _place(cut)
+    return Finding(
+        "BS121",
+        "warning",
+        title,
+        (shown(place, ends(cut)), used),
+        f"{undoing(cut)}; if it is only to be shown, leave it out of the loss.",
+        source=str(place),
+        nodes=(node,),
+    )
+
+
+def _place(cut: Severed) -> Place:
+    assert cut.line is not None
+    return where(cut) or cut.line.place
+
+
+def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
+    return Finding(
+        "BS121",
+        "warning",
+        f"{what} is added to the loss, and nothing that is trained takes part in it.",
+        (
+            shown(_place(cut), "is where it comes from: parameters that this loss does not train."),
+            shown(met.line.place, "adds it, a constant for the gradient."),
+        ),
+        "Compute it with what should be trained: one of its operands may stand in the place of another. If it is only "
+        "to be shown, leave it out of the loss.",
+        source=str(met.line.place),
+        nodes=(node,),
+    )
+
+
+def _apart(scene: Scene, met: Met) -> Severed | None:
+    """Return where a number that is added was computed in this very step with parameters, none of which is trained."""
     reached = scene.reached()
-    begin = min((n.sequence for n in scene.graph.nodes if n.sequence is not None and n.kind != "leaf"), default=0)
-    for index, met in scene.met().items():
-        if met.term < 0 or not met.cuts:
-            continue
-        cut, leaves, made = met.cuts[0]
-        said = cut.by in ("detach", "data") and cut.line is not None and cut.line.place == met.line.place
-        if made <= begin or said:  # it is of a step before, or meant: who adds `term.detach()` knows
-            continue
-        if cut.line is None or not any((leaf := ref()) is not None and id(leaf) in reached for ref in leaves):
-            continue
-        term = met.operands[met.term]
-        yield Finding(
-            "BS121",
-            "warning",
-            f"{f'`{term}`' if term else 'A term of the loss'} is added to the loss, and trains nothing.",
-            (
-                shown(where(cut) or cut.line.place, ends(cut)),
-                shown(met.line.place, "adds the number that is left."),
-            ),
-            f"{undoing(cut)}; if it is only to be shown, leave it out of the loss.",
-            source=str(where(cut) or cut.line.place),
-            nodes=(index,),
-        )
+    if not met.cuts or any(
+        (p := ref()) is not None and id(p) in reached for _, leaves, _ in met.cuts for ref in leaves
+    ):
+        return None
+    ways = {"frozen", "no_grad", "inference"}
+    return next((cut for cut, _, made in met.cuts if cut.by in ways and cut.line and made > scene.began), None)
+
+
+def _cut(scene: Scene, met: Met) -> Severed | None:
+    """Return what cuts an operand off in this very step from leaves that the loss reaches, if that is not meant.
+
+    Who adds `term.detach()` knows.
+    """
+    found = next((each for each in met.cuts if each[0].by != "frozen"), None)
+    if found is None:
+        return None
+    cut, leaves, made = found
+    meant = cut.by in ("detach", "data") and (met.term < 0 or (cut.line and cut.line.place == met.line.place))
+    reached = scene.reached()
+    trained = any((leaf := ref()) is not None and id(leaf) in reached for ref in leaves)
+    return cut if cut.line is not None and made > scene.began and trained and not meant else None
+
+
+def _sums(graph: Graph) -> tuple[set[int], list[Node]]:
+    """Return the sums that a loss is made of, and what they are the sums of: nodes with or without a factor.
+
+    What is subtracted further inside, and squared, is a target and no term.
+    """
+    sums, summands = set(), []
+    stack = [*graph.roots]
+    for node in stack:  # grows as we go
+        inputs = [edge.node for edge in node.inputs if edge is not None]
+        is_sum = node.op in _SUMS or (node.op in _FACTORS and len(inputs) == 1)
+        if is_sum and node.shape == ():
+            sums.add(node.index)
+            stack += inputs
+        else:
+            summands.append(node)
+    return sums, summands

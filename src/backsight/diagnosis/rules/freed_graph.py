@@ -29,7 +29,7 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
         "error",
         "backward() would go through this graph a second time, and raise.",
         (f"{border} had what it saved released by an earlier backward(); the first on the way is {_describe(first)}.",),
-        "Compute the loss anew for each backward(). What is carried from step to step must be cut: "
+        "Recompute the loss for each backward(). What is carried from step to step must be detached: "
         "hidden = hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward().",
         nodes=(first.index,),
     )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
+import torch
+
+from backsight.diagnosis.evidence.holders import node_of
 from backsight.diagnosis.evidence.wanted import gradient_is_wanted
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shaped
-from backsight.tape import Leaf, parameters_in
+from backsight.diagnosis.wording import counted, listed, shaped, shown
+from backsight.naming import search
+from backsight.naming.roots import is_user_class
+from backsight.source import Place
+from backsight.source.body import body_around, functions, statements
+from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 
 
@@ -22,11 +30,16 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
     """
     if not any(leaf.owner for leaf in scene.graph.leaves):
         return  # nothing in this graph is optimised by anything we found: say nothing rather than everything
-    alone = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
+    state = _state_of_libraries(scene)
+    every = [leaf for leaf in scene.graph.leaves if not leaf.owner and leaf.kind != "overwritten"]
+    alone = [leaf for leaf in every if id(leaf.tensor()) not in state]
+    copied = {leaf: kept for leaf in alone if not leaf.name and (kept := _kept_of(scene, leaf))}
+    yield from (_computed_once(scene, leaf, kept) for leaf, kept in copied.items())
+    alone = [leaf for leaf in alone if leaf not in copied]
     of_models = [leaf for leaf in alone if leaf.kind == "parameter"]
     if of_models:
-        kept = _only_passed_through(scene, of_models)
-        yield _finding(scene, of_models, "note" if kept else "warning", kept)
+        passed = _only_passed_through(scene, of_models)
+        yield _finding(scene, of_models, "note" if passed else "warning", passed)
     for leaf in alone:
         if leaf.kind != "parameter":
             wanted = gradient_is_wanted(scene, leaf)
@@ -44,14 +57,105 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
         what = f"It is a leaf of this loss (shape {shaped(leaf.shape)}), reached by {counted(leaf.uses, 'edge')}, and "
     else:
         what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}), and "
+    put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
+    new = [shown(put, f"puts {'it' if one else 'them'} in the place of what is trained.")] if put else []
+    made = _made(scene, leaves[0]) if one and not wanted else None
+    if made is not None:
+        leaf_made, optimizer_made = made
+        new = [
+            shown(leaf_made, f"assigns {label}, which requires a gradient."),
+            shown(optimizer_made, f"leaves out {label}."),
+        ]
+        put = optimizer_made
     return Finding(
         "BS101",
         severity,
         title + ("it." if one else "them."),
-        (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else [])),
-        _fix(scene, leaves, wanted),
+        (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else []), *new),
+        _fix(scene, leaves, wanted, made),
+        source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
     )
+
+
+def _made(scene: Scene, leaf: Leaf) -> tuple[Place, Place] | None:
+    """The statements of one function that assign the leaf and then the only optimizer, which might have got it."""
+    if len(scene.optimizers) != 1 or not leaf.name.isidentifier():
+        return None
+    (optimizer,) = scene.optimizers.values()
+    leaf_made, optimizer_made = scene.assigned(leaf.tensor()), scene.assigned(optimizer)
+    if leaf_made is None or optimizer_made is None:
+        return None
+    bodies = [body_around(place.file, place.line) for place in (leaf_made, optimizer_made)]
+    together = bodies[0] is not None and bodies[1] is not None and bodies[0].node is bodies[1].node
+    return (leaf_made, optimizer_made) if together and leaf_made.line < optimizer_made.line else None
+
+
+def _given_too(statement: str, name: str) -> str:
+    """The statement that makes an optimizer of `net.parameters()` or a list, with this parameter; else empty.
+
+    >>> _given_too("optimizer = SGD(net.parameters(), lr=0.1)", "delta")
+    'optimizer = SGD([*net.parameters(), delta], lr=0.1)'
+    """
+    try:
+        tree = ast.parse(statement)
+    except SyntaxError:  # the source cannot be read
+        return ""
+    match tree.body:
+        case [ast.Assign(value=ast.Call(args=[given, *_]))]:
+            text = ast.get_source_segment(statement, given) or ""
+            if (
+                isinstance(given, ast.Call)
+                and isinstance(given.func, ast.Attribute)
+                and given.func.attr == "parameters"
+            ):
+                return statement.replace(text, f"[*{text}, {name}]", 1)
+            if isinstance(given, ast.List) and given.elts and isinstance(given.elts[-1], ast.Name | ast.Starred):
+                return statement.replace(text, f"{text[:-1].rstrip(', ')}, {name}]", 1)
+    return ""
+
+
+def _kept_of(scene: Scene, leaf: Leaf) -> list[str]:
+    """The attributes of modules that hold what was computed of a leaf at once, as `self.shift = zeros.clone()` does."""
+    users = {node.index for node in scene.graph.nodes if any(e and e.node.index == leaf.node for e in node.inputs)}
+    found = search((), collect=(torch.Tensor,)).found
+    held = ((name.path, t) for t, name in found if isinstance(t, torch.Tensor) and "." in name.path)
+    paths = [
+        path for path, t in held if not is_mended(t) and t.grad_fn is not None and node_of(scene.graph, t) in users
+    ]
+    models = [f"{name}." for name in scene.models]
+    return [path for path in paths if path.startswith(tuple(models))]
+
+
+def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
+    one = len(kept) == 1
+    places = [each for path in kept for each in _assignments(scene, path.rpartition(".")[2], inside=True)][: len(kept)]
+    first = kept[0].rpartition(".")[2]
+    value = places[0].text.partition(" = ")[2] if places else "..."
+    return Finding(
+        "BS101",
+        "warning",
+        f"{listed(kept, 3)} {'is' if one else 'are'} computed of a parameter once, and no "
+        f"{'parameter itself' if one else 'parameters themselves'}: no optimizer updates {'it' if one else 'them'}.",
+        tuple(shown(place, "computes it, once, of a parameter that nothing else holds.") for place in places),
+        f"Register {'it' if one else 'them'}: self.{first} = nn.Parameter({value}).",
+        source=str(places[0]) if places else None,
+        nodes=(leaf.node,),
+    )
+
+
+def _state_of_libraries(scene: Scene) -> set[int]:
+    """Return the ids of the buffers of modules that an installed package wrote: what it does with them is its affair.
+
+    A quantizer may start its loss at a zero of its own that requires grad. In a module of the program's, such a buffer
+    is a weight that was registered as what no optimizer sees.
+    """
+    return {
+        id(buffer)
+        for model in scene.models.values()
+        for module, buffer in buffers_in(model)
+        if not is_user_class(type(module).__module__)
+    }
 
 
 def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
@@ -67,10 +171,10 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
     )
 
 
-def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
+def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, Place] | None) -> str:
     if wanted and leaves[0].kind == "parameter":
         return (
-            f"Nothing to do if {listed(list(scene.models), 3)} is to stay as it is: requires_grad_(False) on it saves "
+            f"Nothing to do if {listed(list(scene.models), 3)} should stay as it is: requires_grad_(False) on it saves "
             "the time and memory for its gradients."
         )
     if wanted:
@@ -87,16 +191,18 @@ def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str) -> str:
         optimizer, number = left
         return (
             f"Make {optimizer} after the last module is replaced: it holds {counted(number, 'parameter')} that nothing "
-            f"else holds any more, and not {'this one' if one else 'these'}."
+            f"else holds anymore, and not {'this one' if one else 'these'}."
         )
+    code = _given_too(made[1].text, leaves[0].name) if made else ""
+    how = f"Write {code}" if code else f"Add {'it' if one else 'them'} to {first}"
     return (
-        f"Add {'it' if one else 'them'} to {first} if {'it is' if one else 'they are'} to be learnt, or disable "
+        f"{how} if you want to train {'it' if one else 'them'}, or disable "
         f"{'its gradient' if one else 'their gradients'} with requires_grad_(False)."
     )
 
 
 def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
-    """The optimizer of the rest of the leaf's model, and how many of its parameters nothing else holds any more.
+    """The optimizer of the rest of the leaf's model, and how many of its parameters nothing else holds anymore.
 
     None if there are none: the leaf has taken the place of others only if those are left behind.
     """
@@ -111,6 +217,24 @@ def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
         if number:
             return name, number
     return None
+
+
+def _put_in_place(scene: Scene, leaf: Leaf) -> Place | None:
+    """The one statement, in the file of the backward and outside of any `__init__`, that assigns an attribute of the
+    name of the leaf, or of a module around it."""
+    found = (_assignments(scene, attribute, inside=False) for attribute in reversed(leaf.name.split(".")[1:]))
+    return next((places[0] if len(places) == 1 else None for places in found if places), None)
+
+
+def _assignments(scene: Scene, attribute: str, *, inside: bool) -> list[Place]:
+    """The statements, in the file of the backward, that assign an attribute of this name, in an `__init__` or not."""
+    return [
+        body.place(statement)
+        for body in functions(scene.site[0])
+        for statement in (statements(body.node) if (getattr(body.node, "name", "") == "__init__") == inside else ())
+        for target in (statement.targets if isinstance(statement, ast.Assign) else ())
+        if isinstance(target, ast.Attribute) and target.attr == attribute
+    ]
 
 
 def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:

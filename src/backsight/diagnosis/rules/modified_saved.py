@@ -1,4 +1,4 @@
-"""BS104: a saved tensor was changed in place, so backward will raise."""
+"""BS104: a saved tensor was modified in place, so backward will raise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
     return Finding(
         "BS104",
         "error",
-        f"{what} was changed in place after {node.name} had saved it: backward will raise.",
+        f"{what} was modified in place after {node.name} had saved it: backward will raise.",
         (
             f"{node.name}{where} saved it as `{saved.name}` (shape {shape}) at version {saved.expected}; it is at "
             f"version {saved.version} now: {counted(times, 'change')} since.",

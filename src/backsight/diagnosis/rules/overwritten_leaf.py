@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Evidence
+from backsight.source import rebinding
 
 
 @rule("BS107")
@@ -15,16 +18,23 @@ def overwritten_leaf(scene: Scene) -> Iterator[Finding]:
     for leaf in scene.graph.leaves:
         if leaf.kind == "overwritten":
             fate = f"{leaf.owner} still updates it, unseen" if leaf.owner else "no optimizer updates it"
+            name = leaf.name.removesuffix(" (overwritten)")
+            at = rebinding(*scene.site, name)
+            near = Evidence(f"It is an {leaf.near}: the name went to the result.", certainty="read")
+            if at is not None and f"`{at.text}`, {at}" in leaf.near:
+                near = shown(at, f"replaces {name}, the leaf, with a result computed from it.", "read")
+            else:
+                at = None
             yield Finding(
                 "BS107",
                 "warning",
-                f"{leaf.name} is a leaf that no variable holds any more.",
+                f"{leaf.name} is a leaf that no variable holds anymore.",
                 (
-                    f"It is an {leaf.near}: the name went to the result.",
-                    f"Its gradient cannot be read any more, and {fate}.",
-                    "(Which variable held it is an inference from the graph and the source.)",
+                    near,
+                    f"Its gradient cannot be read anymore, and {fate}.",
                 ),
-                "Give the result another name and keep the leaf's, computing the result anew in each step.",
+                "Give the result another name and keep the leaf's, and recompute the result in each step.",
+                source=None if at is None else str(at),
                 exact=False,
                 nodes=(leaf.node,),
             )

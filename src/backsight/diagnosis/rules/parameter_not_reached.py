@@ -51,9 +51,9 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
         return Finding(
             "BS102",
             "warning",
-            f"{optimizer} holds parameters that are cut off from this loss.",
+            f"{optimizer} holds parameters that are detached from this loss.",
             (evidence, f"Their result ends at `{cut.expression}`: {cut.why}."),
-            f"{_undone(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+            f"{_undone(cut)} if they should learn from this loss; else freeze them with requires_grad_(False) and "
             "leave them out of the optimizer.",
             source=str(cut.place),
         )
@@ -80,6 +80,7 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
 def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Severed | None:
     """Return the cut that a watch saw between the parameters and this loss, if no other loss trains them.
 
+    What NumPy makes of an array is not followed: there it is enough that nothing but what they compute is handed over.
     Whether one does shows once the optimizer has stepped: then they would have had a gradient.
     """
     held = scene.optimizers[optimizer]
@@ -91,6 +92,10 @@ def _seen(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor]) -> Seve
         for cut, leaves, _ in met.cuts:
             if cut.line is not None and any((leaf := ref()) is not None and id(leaf) in lost for ref in leaves):
                 return cut
+    for cut, leaves, made in scene.ended():
+        behind = {id(leaf) for ref in leaves if (leaf := ref()) is not None}
+        if cut.line is not None and behind and behind <= lost and made > scene.began:
+            return cut
     return None
 
 
@@ -99,12 +104,12 @@ def _severed(optimizer: str, names: Sequence[str], total: int, cut: Severed) -> 
     return Finding(
         "BS102",
         "warning",
-        f"{optimizer} holds parameters that are cut off from this loss.",
+        f"{optimizer} holds parameters that are detached from this loss.",
         (
             f"No path leads from the loss to {listed(list(names))}: {len(names)} of its {total} trainable parameters.",
             *((shown(place, ends(cut)),) if place is not None else ()),
         ),
-        f"{undoing(cut)} if they are to learn from this loss; else freeze them with requires_grad_(False) and "
+        f"{undoing(cut)} if they should learn from this loss; else freeze them with requires_grad_(False) and "
         "leave them out of the optimizer.",
         source=str(place) if place is not None else None,
     )

@@ -12,7 +12,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.history import Past
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted
+from backsight.diagnosis.wording import counted, shown
 from backsight.tracing import Change, StepLog, Watch, current
 from backsight.tracing.steps import parameters
 
@@ -24,6 +24,8 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
     for name, tensors in stale.items():
         left = [p for p in tensors if p.grad is not None and not is_zero(p.grad)]
         if left:
+            running = scene.running
+            adds = () if running is None else (shown(running, "adds to them."),)
             yield Finding(
                 "BS103",
                 "warning",
@@ -32,8 +34,10 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
                 (
                     f"{scene.listed(left)}: the gradient that the last step used is still there, so this backward "
                     "adds to it, and the next step moves along the sum of all steps so far.",
+                    *adds,
                 ),
                 f"Call {name}.zero_grad() in each step before backward().",
+                source=None if running is None else str(running),
             )
 
 
@@ -83,14 +87,15 @@ def _was_only_added_to(
     gradient, (backwards, own, after) = parameter.grad, _backwards_between(watch, steps, consumed.marks)
     if backwards is None or gradient is None:
         return None if backwards is None else False
-    expected = {backwards} if consumed.is_untouched(gradient, accumulated) else set()
-    expected |= {own} if own is not None and consumed.is_untouched(gradient, after) else set()
-    if not expected:
-        return False
     since = consumed.version - consumed.changes
-    found = [each for each in watch.changes(gradient, since=since) if each.before < consumed.version]
-    seen = [each for each in found if each.kind not in ("unseen", "backward")]
-    return all(map(_scales, seen)) and consumed.changes - len(seen) in expected
+    every = [each for each in watch.changes(gradient, since=since) if each.kind not in ("unseen", "backward")]
+    seen = [each for each in every if each.before < consumed.version]
+    late = len(every) - len(seen)  # clipped once the step has used them
+    expected = {backwards} if consumed.is_untouched(gradient, accumulated + late) else set()
+    expected |= {own} if own is not None and consumed.is_untouched(gradient, after + late) else set()
+    if not expected or not all(map(_scales, every)):
+        return False
+    return consumed.changes - len(seen) in expected
 
 
 def _scales(change: Change) -> bool:

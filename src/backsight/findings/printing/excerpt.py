@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Literal
 
-from backsight.findings.located import Located
+from backsight.findings.evidence import Fact, doubt, evidence_of
+from backsight.source import Place
 from backsight.source.body import short_path
 
 CONTEXT = 2
@@ -64,53 +65,60 @@ class Excerpt:
         return f"{short_path(self.file)}:{self.line}"
 
 
-def told(evidence: Sequence[str], source: str | None) -> Iterator[str | tuple[Excerpt, ...]]:
-    """Yield evidence in its order: text, and excerpts for what is about statements; `source` is the finding's."""
-    for about_source, lines in groupby(evidence, key=lambda line: isinstance(line, Located) and line.code != ""):
+def told(evidence: Sequence[Fact], source: str | None) -> Iterator[str | tuple[Excerpt, ...]]:
+    """Yield evidence in its order: text, and excerpts for what is about statements; `source` is the finding's.
+
+    Last comes what of it is in doubt.
+    """
+    for about_source, facts in groupby(
+        map(evidence_of, evidence), key=lambda each: bool(each.place and each.place.text)
+    ):
         if about_source:
-            yield excerpts([line for line in lines if isinstance(line, Located)], source)
+            yield excerpts([(each.place, each.text) for each in facts if each.place], source)
         else:
-            yield from lines
+            yield from map(str, facts)
+    if said := doubt(evidence):
+        yield said
 
 
-def is_at(each: Located, source: str | None) -> bool:
+def is_at(place: Place, source: str | None) -> bool:
     """Whether this is the statement that a finding gives as its source."""
-    name = f"{short_path(each.file)}:{each.line}"
+    name = f"{short_path(place.file)}:{place.line}"
     return source is not None and (source == name or source.startswith(f"{name} "))
 
 
-def excerpts(story: Sequence[Located], source: str | None) -> tuple[Excerpt, ...]:
-    """Return the statements of a story in excerpts of their files, those of one file together."""
-    files: dict[str, list[tuple[int, Located]]] = {}
-    for number, each in enumerate(story, 1):
-        files.setdefault(each.file, []).append((number, each))
-    ordered = [sorted(inside, key=lambda one: (one[1].end, one[0])) for inside in files.values()]
-    order = [number for inside in ordered for number, _ in inside]
+def excerpts(story: Sequence[tuple[Place, str]], source: str | None) -> tuple[Excerpt, ...]:
+    """Return statements, each with what is said of it, in excerpts of their files, those of one file together."""
+    files: dict[str, list[tuple[int, Place, str]]] = {}
+    for number, (place, says) in enumerate(story, 1):
+        files.setdefault(place.file, []).append((number, place, says))
+    ordered = [sorted(inside, key=lambda one: (one[1].last, one[0])) for inside in files.values()]
+    order = [number for inside in ordered for number, _, _ in inside]
     is_told_in_order = order == sorted(order)
     return tuple(
-        _excerpt([(None if is_told_in_order else number, each) for number, each in inside], source)
+        _excerpt([(place, Note(says, None if is_told_in_order else number)) for number, place, says in inside], source)
         for inside in ordered
     )
 
 
-def _excerpt(inside: list[tuple[int | None, Located]], source: str | None) -> Excerpt:
-    culprits = [each for _, each in inside if is_at(each, source)]
-    first = min(culprits or (each for _, each in inside), key=lambda each: each.line)
+def _excerpt(inside: list[tuple[Place, Note]], source: str | None) -> Excerpt:
+    culprits = [place for place, _ in inside if is_at(place, source)]
+    first = min(culprits or (place for place, _ in inside), key=lambda place: place.line)
     return Excerpt(first.file, first.line, tuple(_rows(inside, culprits)))
 
 
-def _rows(inside: list[tuple[int | None, Located]], culprits: list[Located]) -> Iterator[Row]:
+def _rows(inside: list[tuple[Place, Note]], culprits: list[Place]) -> Iterator[Row]:
     """Yield the lines to show of one file."""
-    source = _source(inside[0][1].file)
-    known = [each for _, each in inside if _fits(each, source)]
-    unread = {each.line: each.code for _, each in inside if each not in known}
+    source = _source(inside[0][0].file)
+    known = [place for place, _ in inside if _fits(place, source)]
+    unread = {place.line: place.text for place, _ in inside if place not in known}
     notes: dict[int, list[Note]] = {}
     part: dict[int, Literal["culprit", "involved", "context"]] = {}
-    for number, each in inside:
-        lines = _lines(each) if each in known else [each.line]
-        notes.setdefault(lines[-1], []).append(Note(each.says, number))
+    for place, note in inside:
+        lines = _lines(place) if place in known else [place.line]
+        notes.setdefault(lines[-1], []).append(note)
         for line in lines:
-            part[line] = "culprit" if each in culprits or part.get(line) == "culprit" else "involved"
+            part[line] = "culprit" if place in culprits or part.get(line) == "culprit" else "involved"
     shown = sorted(_around(known, source) | unread.keys())
     texts = {n: unread[n] if n in unread else _printable(source[n - 1]) for n in shown}
     margin = min((len(t) - len(t.lstrip(" ")) for n, t in texts.items() if t and n not in unread), default=0)
@@ -122,11 +130,11 @@ def _rows(inside: list[tuple[int | None, Located]], culprits: list[Located]) -> 
         before = n
 
 
-def _around(known: list[Located], source: list[str]) -> set[int]:
+def _around(known: list[Place], source: list[str]) -> set[int]:
     """The statements' own lines and those next to them, with small gaps filled, without blank lines at the edges."""
-    own = {line for each in known for line in _lines(each)}
-    before = (n for each in known for n in range(each.line - CONTEXT, each.line))
-    after = (n for each in known for n in range(each.end + 1, each.end + 1 + CONTEXT))
+    own = {line for place in known for line in _lines(place)}
+    before = (n for place in known for n in range(place.line - CONTEXT, place.line))
+    after = (n for place in known for n in range(place.last + 1, place.last + 1 + CONTEXT))
     near = sorted(n for n in {*own, *before, *after} if 0 < n <= len(source))
     keep = set(near)
     for ends, step in ((near, 1), (near[::-1], -1)):
@@ -139,17 +147,17 @@ def _around(known: list[Located], source: list[str]) -> set[int]:
     return keep
 
 
-def _lines(each: Located) -> list[int]:
-    lines = list(range(each.line, each.end + 1))
+def _lines(place: Place) -> list[int]:
+    lines = list(range(place.line, place.last + 1))
     return lines if len(lines) <= _LONGEST else [*lines[: _LONGEST - 2], lines[-1]]
 
 
-def _fits(each: Located, source: list[str]) -> bool:
+def _fits(place: Place, source: list[str]) -> bool:
     """Whether the file still has this statement at this line: it may have been edited since the program started."""
-    if not each.code or each.end > len(source):
+    if not place.text or place.last > len(source):
         return False
-    word = re.search(r"\w+", each.code)
-    return word is None or word[0] in source[each.line - 1]
+    word = re.search(r"\w+", place.text)
+    return word is None or word[0] in source[place.line - 1]
 
 
 def _source(file: str) -> list[str]:

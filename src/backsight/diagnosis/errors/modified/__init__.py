@@ -1,4 +1,4 @@
-"""BS202: a tensor that an operation had saved for its backward was changed in place.
+"""BS202: a tensor that an operation had saved for its backward was modified in place.
 
 The operation that failed still has its saved tensors, so the tensor, who saved it and its versions are exact. Who
 changed it is asked of the story.
@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 
 from backsight.diagnosis.errors.modified.stepped import changed_by_step
 from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.diagnosis.wording import failing, listed, shaped, shown, tensor_of
+from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
 from backsight.source import loop_facts, statement_at
 from backsight.source.body import body_around
 from backsight.story.changes import Changed, changed_by_module, changes
 from backsight.story.failure import Failure
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
-from backsight.story.memory import is_tensor, needs_gradient, shape_of
+from backsight.story.memory import base_of, needs_gradient, shape_of
+from backsight.story.stale import stale, stale_beside
 from backsight.story.subject import Subject
 from backsight.tape import ENGINE_CALLS, Node, Saved, tensors_in
 from backsight.tape.ops import op_name
-
-CODE = "BS202"
 
 _DETAILS = re.compile(
     r"\[\S+ (?:\[(?P<shape>[\d, ]*)\]|.*?)\](?:, which is output \d+ of (?P<op>[^,]+),)? "
@@ -39,6 +39,10 @@ _FIX = (
     "Make a new tensor instead of changing the old one: x = x + 1, not x += 1; or change a copy, x = x.clone() first. "
     "If an optimizer changed it, compute the loss after its step()."
 )
+
+
+_NAMED = 2
+"""Other tensors that a title names, too."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Said:
     writer: str
 
 
-@explains(CODE, r"modified by an inplace operation")
+@explains("BS202", r"modified by an inplace operation")
 def modified_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor, who saved it, and the statement, step or module that changed it."""
     failure, said = _at_engine(failure), said_by(failure.message)
@@ -81,22 +85,31 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
     view = _is_view(subject, first)
     through = f" through {first.name}, a view of it," if view else ""
     operation = _operation(subject)
-    title = f"{_capital(name)} was changed in place{through} after {spoken(operation)} had saved it for backward."
+    title = f"{_capital(name)} was modified in place{through} after {spoken(operation)} had saved it for backward."
     if first.path:
         who = f"{first.path}, a {first.module} made with inplace=True,"
         title = f"{who} changed what {spoken(operation)} had saved for backward."
+    beside = [] if first.path else [*stale_beside(subject, found)]
+    names = [each for other, changed in beside if (each := other.holder or changed.name)]
+    if beside and len(names) == len(beside) <= _NAMED and not view:
+        alike = {_operation(other) for other, _ in beside} == {operation}
+        by = spoken(operation) if alike else "operations"
+        title = f"{_capital(listed([name, *names]))} were modified in place after {by} had saved them for backward."
     exact = first.certainty == "seen" or (first.certainty == "held" and len(found) in (1, subject.times))
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         title,
         (
             _saving(subject, first, name if view or _inside(subject, first) else first.outer or name),
-            *(shown(each.place, _does(each)) for each in found if each.saver != each.place or each.path),
+            *(
+                shown(each.place, _does(each), each.certainty)
+                for each in found
+                if each.saver != each.place or each.path
+            ),
+            *(shown(changed.place, _does_too(changed), changed.certainty) for _, changed in beside),
             *needs(subject),
-            *([] if exact else [_doubt(found)]),
+            *(["(Which of these statements ran after the saving is not known.)"] if sure and not exact else []),
         ),
-        leave_as_it_was(subject, first, name if view else "", found[1:]),
+        leave_as_it_was(subject, first, name if view else "", found[1:], beside),
         source=str(first.place),
         exact=exact,
     )
@@ -107,7 +120,7 @@ def _is_view(subject: Subject, changed: Changed) -> bool:
     value = changed.scene.section.value(changed.name) if changed.scene and changed.name else None
     return (
         changed.certainty != "read"
-        and is_tensor(value)
+        and base_of(value) is not None
         and not subject.leaf
         and (shape_of(value) != subject.saved.shape and subject.is_held_by(value))
     )
@@ -118,7 +131,7 @@ def _inside(subject: Subject, changed: Changed) -> bool:
     return changed.scene is not None and subject.in_container(changed.scene.section.value(changed.name))
 
 
-def _saving(subject: Subject, changed: Changed, name: str) -> str:
+def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
     """Where the tensor was saved, and why."""
     reason = why_saved(_operation(subject), subject.is_result)
     saver = changed.saver
@@ -126,13 +139,13 @@ def _saving(subject: Subject, changed: Changed, name: str) -> str:
         return _saved(subject)
     if saver == changed.place:
         body = body_around(saver.file, saver.line)
-        statement = statement_at(body, saver.line) if body else None
+        statement = statement_at(body, saver.line)
         if statement is not None and reads_itself(statement, changed.name):
-            return shown(saver, f"saves a part of {name}, and then writes into {name}: {reason}.")
-        return shown(saver, f"saves {name}, and the next iteration changes it in place: {reason}.")
+            return shown(saver, f"saves a part of {name}, and then writes into {name}: {reason}.", changed.certainty)
+        return shown(saver, f"saves {name}, and the next iteration modifies it in place: {reason}.", changed.certainty)
     where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
     what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"
-    return shown(saver, f"{where}saves {what}: {reason}.")
+    return shown(saver, f"{where}saves {what}: {reason}.", changed.certainty)
 
 
 def _saved(subject: Subject) -> str:
@@ -159,14 +172,21 @@ def _does(changed: Changed) -> str:
     scene = changed.scene
     times = {1: "", 2: ", twice"}.get(changed.count, f", {changed.count} times")
     if changed.path:
-        return f"runs {changed.path}, which writes over what it is given{times}."
+        return f"runs {changed.path}, which overwrites its input{times}."
     via = f" by way of {changed.via}" if changed.via and changed.via.split(".")[-1] not in changed.place.text else ""
     also = f", which is {changed.outer}," if changed.outer != changed.name else ""
     if scene and changed.name in scene.running:
         also = ", which runs over the parameters,"
     called = f"; {scene.function} was called at line {scene.call.line}" if scene and scene.call else ""
     because = f": this {changed.module} was made with inplace=True" if changed.module else ""
-    return f"changes {changed.name or 'it'}{also} in place{via}{_when(changed)}{times}{called}{because}."
+    return f"modifies {changed.name or 'it'}{also} in place{via}{_when(changed)}{times}{called}{because}."
+
+
+def _does_too(changed: Changed) -> str:
+    """What a statement does to another tensor that this backward needs."""
+    name = changed.outer or changed.name or "another tensor"
+    when = f"after line {changed.saver.line} had saved it" if changed.saver else "which is needed as well"
+    return f"modifies {name} in place, too, {when}."
 
 
 def _when(changed: Changed) -> str:
@@ -181,16 +201,6 @@ def _when(changed: Changed) -> str:
     return f", in a later {again}" if again == "iteration" or scene.section.level is None else ""
 
 
-def _doubt(found: Sequence[Changed]) -> str:
-    first = found[0]
-    if first.certainty == "held":
-        return "(Which of these statements ran after the saving is not known.)"
-    if first.scene is not None and first.scene.section.level is None:
-        functions = listed(list(dict.fromkeys(each.scene.function for each in found if each.scene)))
-        return f"(Read from the source text: {functions} has returned, so its variables are gone.)"
-    return "(Read from the source text; the variable does not hold that tensor any more.)"
-
-
 def _unlocated(subject: Subject) -> Finding:
     """Tensor and operation are known, and no statement: a module made with `inplace=True` changed it, or who knows."""
     operation = spoken(_operation(subject))
@@ -199,27 +209,25 @@ def _unlocated(subject: Subject) -> Finding:
         who = f"{path}, a {kind} made with inplace=True," if path else f"A {kind} made with inplace=True"
         title = f"{who} changed what {operation} had saved for backward."
         fix = without_working_in_place(subject, kind, path)
-        how = f"{path or f'A {kind}'} writes over the tensor that it is given."
+        how = f"{path or f'A {kind}'} overwrites its input."
     else:
         name = subject.holder or _described(subject)
-        title, fix = f"{_capital(name)} was changed in place after {operation} had saved it for backward.", _FIX
-        how = "Which statement changed it could not be found out after the fact."
+        title, fix = f"{_capital(name)} was modified in place after {operation} had saved it for backward.", _FIX
+        how = "Which statement modified it is not known after the fact."
     lines = (_saved(subject), *needs(subject), how)
-    return Finding(CODE, "error", title, lines, fix, source=subject.failure.source, exact=bool(path))
+    return explanation(title, lines, fix, source=subject.failure.source, exact=bool(path))
 
 
 def _by_message(failure: Failure, said: Said | None) -> Finding:
     """Only the text of the error is at hand."""
     what = f"A tensor of shape {shaped(said.shape)}" if said and said.shape is not None else "A tensor"
-    lines = [shown(failure.user.place, "is the call that failed.")] if failure.user else []
+    lines: list[Fact] = [*failing(failure, "is the call that failed.")]
     if said:
         lines.append(f"It was saved at version {said.expected} and is at version {said.version} now.")
     if said and said.writer:
         lines.append(f"{said.writer} made it, or changed it last.")
-    return Finding(
-        CODE,
-        "error",
-        f"{what} that backward needs was changed in place after the forward pass had saved it.",
+    return explanation(
+        f"{what} that backward needs was modified in place after the forward pass had saved it.",
         tuple(lines),
         _FIX,
         source=failure.source,
@@ -234,7 +242,7 @@ def _operation(subject: Subject) -> str:
 
 def _described(subject: Subject) -> str:
     """`a tensor of shape 3×4`, for one without a name."""
-    return f"a tensor of shape {shaped(subject.saved.shape)}" if subject.saved.shape else "a scalar"
+    return tensor_of(subject.saved.shape)
 
 
 def _capital(name: str) -> str:
@@ -272,9 +280,7 @@ def _at_engine(failure: Failure) -> Failure:
 
 def _modified(surveyed: Survey, said: Said | None) -> tuple[Node, Saved] | None:
     """Return the operation that failed, and the saved tensor that it failed for: the first that fits the message."""
-    graph = surveyed.graph
-    every = [(graph.nodes[i], saved) for i in sorted(graph.saved) for saved in graph.saved[i]]
-    found = [pair for pair in every if pair[1].state == "modified"]
+    found = stale(surveyed.graph)
     wanted = (said.shape, said.version, said.expected) if said else None
     fitting = (pair for pair in found if (pair[1].shape, pair[1].version, pair[1].expected) == wanted)
     return next(fitting, next(iter(found), None))

@@ -7,38 +7,41 @@ import ast
 from collections.abc import Sequence
 
 from backsight.diagnosis.errors.modified.wording import needs, since
-from backsight.diagnosis.errors.second_backward.carried import detached, first_read
-from backsight.diagnosis.errors.second_backward.case import Case, loops
+from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.carried import Carried, carried, detaching
+from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.evidence.holders import below, node_of, results_in
+from backsight.diagnosis.evidence.joints import Joint, is_of_this_pass, joint_of, passed_on_by_one
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
-from backsight.source import Place, assignments, statement_at
+from backsight.diagnosis.wording import shown, unwatched
+from backsight.findings.evidence import Certainty
+from backsight.source import Place, statement_at
 from backsight.source.body import expressions
 from backsight.story.changes import Changed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.subject import Subject
 
-_UNSEEN = "(Read from the source text. Under `backsight run`, which notes every optimizer step, it is exact.)"
-
 
 def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | None:
     """The first of the steps that fits: one before the failing line, or one whose iteration the backward reaches."""
     case = Case(subject.failure, subject.survey)
     old, roots = subject.node.index in case.old, {root for root, _ in case.graph.root_edges}
-    carried = _carried(case) if steps else None
+    joint = joint_of(case) if steps else None
+    found = (carried(case) or passed_on_by_one(case, joint)) if steps else None
     for step in steps:
         level = step.scene.level if step.scene else None
         if step.certainty == "seen":
-            between = not old or level is None or bool(roots & case.old)
+            this_pass = joint is not None and is_of_this_pass(case, joint)
+            between = not old or level is None or bool(roots & case.old) or this_pass
         elif level is None:
             continue
         else:
             between = step.before.position < level.place.position
         if between:
             return _between(subject, case, step, level or subject.failure.user)
-        if level is not None and step.before == step.place and (carried or old):
-            return _through_history(subject, step, level, carried, seen=old)
+        if level is not None and step.before == step.place and (found or old):
+            return _through_history(subject, step, level, found, joint, seen=old)
     return None
 
 
@@ -49,16 +52,17 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
     where = "" if step.before == step.place else f" It was called at line {step.before.line}: {step.before.text}"
     forward = step.saver or (_forward(subject, case, level, step.before) if level else None)
     exact = step.certainty == "seen" or forward is not None or subject.node.index in case.old
+    certainty: Certainty | None = None if exact else "read"
     reason = "and saves it: the gradient of a product needs both factors."
-    return Finding(
-        "BS202",
-        "error",
+    return explanation(
         f"{optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
         (
-            *([shown(forward, f"uses {weight}, {reason}")] if forward else []),
-            shown(step.place, f"changes {weight} in place, like all weights that {optimizer} holds.{where}"),
+            *([shown(forward, f"uses {weight}, {reason}", certainty)] if forward else []),
+            shown(
+                step.place, f"modifies {weight} in place, like all weights that {optimizer} holds.{where}", certainty
+            ),
             *needs(subject, f"needs the original value of {weight}"),
-            *([] if exact else [_UNSEEN]),
+            *([] if exact else unwatched()),
         ),
         _in_order(subject, case, level, optimizer, loss),
         source=str(step.place),
@@ -86,8 +90,8 @@ def _forward(subject: Subject, case: Case, level: Level, step: Place) -> Place |
     weight = subject.leaf.tensor() if subject.leaf else None
     places = {place.line: place for each in case.ancestors(level).values() for place in (*each.bound, each.read)}
     for line in sorted((line for line in places if line < step.line), reverse=True):
-        statement = statement_at(level.body, line) if level.body else None
-        for node in expressions(statement) if statement else ():
+        statement = statement_at(level.body, line)
+        for node in expressions(statement):
             value = value_of(level, node.func if isinstance(node, ast.Call) else node)
             if weight is not None and (value is weight or subject.is_owned_by(value)):
                 return places[line]
@@ -118,42 +122,38 @@ def _detachable(case: Case, level: Level, owner: str) -> tuple[str, Place] | Non
     return nearest[1:] if nearest else None
 
 
-def _carried(case: Case) -> tuple[str, Place, object] | None:
-    """A variable that takes a result with its history from one iteration, or one call, into the next: its name, the
-    statement that reads it as it was left, and what it holds."""
-    for level in case.failure.users:
-        names = case.ancestors(level)
-        for facts in loops(level):
-            for name in names:
-                if name in facts.carried and case.carries(level, name, read := facts.carried[name][0]):
-                    return name, read, level.value(name)
-        for name, each in names.items():
-            assigned = assignments(level.body, name) if level.body and "." in name and each.entering else ()
-            read = first_read(each, assigned)
-            if assigned and case.carries(level, name, read):
-                return name, read, level.value(name)
-    return None
-
-
 def _through_history(
-    subject: Subject, step: Changed, level: Level, carried: tuple[str, Place, object] | None, *, seen: bool
+    subject: Subject, step: Changed, level: Level, found: Carried | None, joint: Joint | None, *, seen: bool
 ) -> Finding:
     """No step stands between: then the backward reaches an iteration before the last step."""
     weight = subject.holder or "a weight"
-    name, read, held = carried or ("A result of an earlier iteration", None, None)
-    cut = detached(name, held) if carried else "hidden = hidden.detach(), for what is carried over"
+    held = joint.holder if joint else ""
+    name = found.name if found else held or "A result of an earlier iteration"
+    certainty: Certainty | None = None if seen else "read"
+    reads = f"reads {found.inner} from the previous {found.span}, still attached to its graph." if found else ""
+    how = [shown(found.read, reads, certainty)] if found else []
+    if found and found.assigned != found.read:
+        how.append(shown(found.assigned, f"assigns it for the next {found.span}.", certainty))
+    if joint and held and not found:
+        how += [shown(joint.made, f"made {held} in an earlier iteration.")] if joint.made else []
+        how += [shown(joint.used, "computes with it again.")] if joint.used and joint.used != joint.made else []
+    kept = f"Recompute {held} in each iteration, or detach after each step what {held.partition('[')[0]} holds."
+    detach = kept if held else "Detach after each step what is carried over: hidden = hidden.detach()."
+    detach = detaching(found) if found else detach
     needed = f"needs the original value of {weight}; {since(subject)}"
-    return Finding(
-        "BS202",
-        "error",
+    return explanation(
         f"{name} leads this backward into an earlier iteration, whose weights {step.name}.step() has changed since.",
         (
-            *([shown(read, f"reads {name} from the previous iteration, still attached to its graph.")] if read else []),
-            shown(step.place, f"has since modified {weight} in place; the earlier graph still needs the old value."),
+            *how,
+            shown(
+                step.place,
+                f"has since modified {weight} in place; the earlier graph still needs the old value.",
+                certainty,
+            ),
             shown(level.place, f"backpropagates into that earlier graph, which {needed}."),
-            *([] if seen else [_UNSEEN]),
+            *([] if seen else unwatched()),
         ),
-        f"Detach after each step: {cut}. Then backward needs no retain_graph=True either.",
-        source=str(read or step.place),
+        f"{detach} Then backward needs no retain_graph=True either.",
+        source=str(found.assigned if found else step.place),
         exact=seen,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing
+from backsight.findings.evidence import Fact
 from backsight.story.subject import Subject
 
 _SPOKEN = {
@@ -51,7 +52,6 @@ def since(subject: Subject) -> str:
     return f"it was modified {times} since (version {subject.saved.expected} → {subject.saved.version})"
 
 
-def needs(subject: Subject, what: str = "needs the original value") -> list[str]:
+def needs(subject: Subject, what: str = "needs the original value") -> tuple[Fact, ...]:
     """The line that failed, as evidence; nothing where it is not known."""
-    user = subject.failure.user
-    return [shown(user.place, f"{what}; {since(subject)}.")] if user else []
+    return failing(subject.failure, f"{what}; {since(subject)}.")

@@ -16,6 +16,7 @@ from backsight.diagnosis.errors.no_grad.causes import (
     cut_off,
     likely,
     nothing_requires_grad,
+    reentrant,
     switched_off,
 )
 from backsight.diagnosis.errors.no_grad.fixes import silenced
@@ -23,15 +24,14 @@ from backsight.diagnosis.errors.no_grad.frozen import frozen
 from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
 from backsight.diagnosis.errors.no_grad.never_added import never_added
 from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
-from backsight.diagnosis.errors.no_grad.reentrant import reentrant
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.registry import explains
+from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, shown
+from backsight.findings.evidence import Fact
 from backsight.source import assignments
 from backsight.story.failure import Failure
 
-CODE = "BS203"
 Clue = Callable[[Scene], "Finding | None"]
 
 CLUES: tuple[Clue, ...] = (
@@ -48,7 +48,7 @@ CLUES: tuple[Clue, ...] = (
 
 
 @explains(
-    CODE,
+    "BS203",
     r"element (\d+) of (?:the input )?tensors does not require grad",
     r"of the differentiated Tensors does not require grad",
 )
@@ -72,22 +72,20 @@ def _root(failure: Failure, index: int) -> torch.Tensor | None:
 
 def _unlocated(scene: Scene) -> Finding:
     level = scene.failure.user
-    made = assignments(level.body, scene.loss, before=level.line) if level and level.body else ()
-    evidence = [shown(place, f"gives {scene.loss} its value.") for place in made[-3:]]
+    made = assignments(level.body, scene.loss, before=level.line) if level else ()
+    evidence: list[Fact] = [shown(place, f"gives {scene.loss} its value.") for place in made[-3:]]
     if level:
-        evidence.append(shown(level.place, "finds nothing to go back through."))
+        evidence.append(shown(level.place, "has nothing to backpropagate through."))
     if len(made) > 1:
         evidence.append(f"If only the first of them ran, {scene.loss} is still a constant.")
     if scene.root is not None:
         evidence.append(f"{scene.loss}: {described(scene.root)}{_made_in(scene.root)}.")
     evidence.append(
-        "Where it was detached could not be found out after the fact."
+        "Where it was detached is not known after the fact."
         if level is None or level.body
         else "The source of this code cannot be read, so what detached it is not known."
     )
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         scene.title("none of what it was computed from does, or it was detached on the way"),
         tuple(evidence),
         "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) and "

@@ -5,22 +5,30 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
 from backsight.diagnosis.errors.no_grad.fixes import fix, leaves_pytorch
-from backsight.diagnosis.errors.no_grad.frontier import lost_in_call
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
 from backsight.diagnosis.errors.no_grad.suspects import Suspect, why
+from backsight.diagnosis.errors.no_grad.trained import Trained
+from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shaped, shown
-from backsight.source import Place
-from backsight.source.body import body_around, callee, expressions, is_constant
+from backsight.diagnosis.wording import failing, listed, shaped, shown
+from backsight.findings.evidence import Certainty, Fact
+from backsight.naming.plain import namespace
+from backsight.source import Place, statement_at
+from backsight.source.bindings import bound
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword
+from backsight.source.cut_rules import reads_form, rule_of
+from backsight.story.failure import Failure
 from backsight.story.handed import handed
+from backsight.story.sections import Section, sections
+from backsight.tape import modules_in
 
-CODE = "BS203"
 _SWITCHED_OFF = (
     "torch.is_grad_enabled() is False as this is explained, so some code disabled gradients and never re-enabled them."
 )
@@ -33,11 +41,9 @@ def switched_off(scene: Scene) -> Finding | None:
     if torch.is_grad_enabled():
         return None
     place = next(_switches(scene), None)
-    off = shown(place, "switches them off for everything that follows.") if place else _SWITCHED_OFF
-    return Finding(
-        CODE,
-        "error",
-        scene.title("gradients are switched off in the whole program"),
+    off = shown(place, "disables them for everything that follows.") if place else _SWITCHED_OFF
+    return explanation(
+        scene.title("gradients are disabled in the whole program"),
         (off, *fails(scene)),
         "Call torch.set_grad_enabled(True) before training, or use `with torch.no_grad():` around what only evaluates, "
         "which ends by itself.",
@@ -49,8 +55,9 @@ def switched_off(scene: Scene) -> Finding | None:
 def cut_off(scene: Scene) -> Finding | None:
     """A statement turned a tensor that has a history into one that has none."""
     proven = [suspect for suspect in scene.suspects if suspect.verdict]
-    if not proven:
-        return None
+    blocks = all(suspect.cut.kind == "no_grad" for suspect in proven)
+    if not proven or (blocks and scene.sources.are_frozen and not scene.sources.require_grad):
+        return None  # of what is frozen anyway a block takes nothing away
     if lost_in_call(scene.failure, scene.trained):
         called = [suspect for suspect in scene.suspects if suspect.section.level is None]
         inside = next((suspect for suspect in called if suspect.verdict is not False), None)
@@ -77,12 +84,10 @@ def nothing_requires_grad(scene: Scene) -> Finding | None:
     if not found.tensors or found.require_grad or found.parameters:
         return None
     names = [source.name for source in found.tensors]
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         scene.title(f"it is computed from {listed(names, 4)}, and {_none(len(names))}"),
         (*_tensors(found), *fails(scene)),
-        f"Ask for the gradient of what is to be learnt where it is made: {_asking(scene, found)}.",
+        f"Ask for the gradient where the tensor to be trained is made: {_asking(scene, found)}.",
         source=scene.failure.source,
         exact=False,
     )
@@ -103,31 +108,40 @@ def _none(number: int) -> str:
     return {1: "it does not either", 2: "neither does"}.get(number, "none of them does")
 
 
-def _tensors(found: Sources) -> Iterator[str]:
+def _tensors(found: Sources) -> Iterator[Fact]:
     for source in found.tensors[:4]:
         what = f"makes {source.name} ({shaped(source.tensor.shape)}), which does not require grad."
-        yield shown(source.made, what) if source.made else f"{source.name}{what.removeprefix(f'makes {source.name}')}"
+        yield (
+            shown(source.made, what, "read")
+            if source.made
+            else f"{source.name}{what.removeprefix(f'makes {source.name}')}"
+        )
 
 
 def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Finding:
-    others = [each.cut.place for each in all_of_them if each is not suspect]
+    suspect = replace(suspect, beside=_beside(suspect, all_of_them)) if suspect.seen else suspect
+    others = list(dict.fromkeys(str(each.cut.place) for each in all_of_them if each.cut.place != suspect.cut.place))
     culprit = suspect.behind if suspect.behind and leaves_pytorch(suspect.behind) else suspect
     held = bool(suspect.verdict) and suspect.section.level is not None
     seen = held or suspect.seen or any(scene.saw(place) for place in _places(suspect))
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         scene.title(_because(culprit)),
         (
-            *_steps(suspect),
+            *_steps(suspect, None if seen else "read"),
             *fails(scene),
-            *((f"Other histories end at {listed([str(place) for place in others], 3)}.",) if others else ()),
-            *(() if seen else (_from_text(suspect),)),
+            *((f"Other graphs end at {listed(others, 3)}.",) if others else ()),
         ),
-        fix(culprit, scene.loss, _copied_later(scene, culprit)),
+        fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=scene.failure.call == "grad"),
         source=str(culprit.cut.place),
         exact=seen,
     )
+
+
+def _beside(suspect: Suspect, all_of_them: list[Suspect]) -> tuple[Suspect, ...]:
+    """What the same statement cuts off in the same way."""
+    cut = suspect.cut
+    alike = (each for each in all_of_them if each.cut.place == cut.place and each.cut.kind == cut.kind != "no_grad")
+    return tuple({each.cut.expression: each for each in alike if each.cut.expression != cut.expression}.values())
 
 
 def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
@@ -136,13 +150,6 @@ def _copied_later(scene: Scene, culprit: Suspect) -> Suspect | None:
         return None
     copies = (each for each in scene.suspects if each.cut.kind == "copy" and each.cut.place != culprit.cut.place)
     return next((each for each in copies if ".item()" in culprit.cut.expression), None)
-
-
-def _from_text(suspect: Suspect) -> str:
-    if suspect.section.level is not None:
-        return "(Read from the source text: what the variables held then is not known.)"
-    function = getattr(suspect.section.body.node, "name", "a function")
-    return f"(Read from the source text of {function}(), which has returned.)"
 
 
 def _places(suspect: Suspect) -> Iterator[Place]:
@@ -157,7 +164,7 @@ def _because(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     match suspect.cut.kind:
         case "no_grad" if suspect.seen and not suspect.inside:
-            return f"{expression} ran while gradients were switched off"
+            return f"{expression} ran while gradients were disabled"
         case "frozen":
             return f"{expression} ran on nothing that requires grad"
         case "no_grad" if not suspect.verdict:
@@ -166,28 +173,32 @@ def _because(suspect: Suspect) -> str:
             return f"it was computed under {expression}, where nothing is recorded"
         case "copy":
             return f"{expression} creates a new tensor, detached from the model"
-    return f"{expression} cut it off from what is to be trained"
+    cutting = listed([expression, *(each.cut.expression for each in suspect.beside)], 3)
+    return f"{cutting} detached it from the graph"
 
 
-def _steps(suspect: Suspect) -> Iterator[str]:
+def _steps(suspect: Suspect, certainty: Certainty | None) -> Iterator[Fact]:
     """What happened to the history, in the order in which it happened."""
     if suspect.behind:
-        yield from _steps(suspect.behind)
+        yield from _steps(suspect.behind, certainty)
     held = suspect.held.replace("what ", "What ", 1) if suspect.held.startswith("what ") else suspect.held
     weighed = suspect.operand and suspect.verdict and not suspect.seen
     had = f" {held} is attached to a graph; the result is not." if weighed else ""
     if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
-        yield shown(suspect.cut.place, "records nothing of what is computed inside.")
+        yield shown(suspect.cut.place, "records nothing of what is computed inside.", certainty)
+        if suspect.calling is not None:
+            yield shown(suspect.calling, "is inside the block.", certainty)
+        stands = "is inside the block" if suspect.calling is None else "runs there"
         for place, name in suspect.inside[:2]:
-            yield shown(place, f"stands inside, and uses {name or 'a tensor'}, which is to be trained.")
+            yield shown(place, f"{stands}, and uses {name or 'a tensor'}, which should be trained.", certainty)
     else:
-        yield shown(suspect.cut.place, f"{why(suspect.cut)}.{'' if suspect.behind else had}")
+        does = listed([why(each.cut) for each in (suspect, *suspect.beside)], 3)
+        yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
 
 
-def fails(scene: Scene) -> Iterator[str]:
+def fails(scene: Scene) -> Iterator[Fact]:
     yield from passed(handed(scene.failure, scene.root))
-    if scene.failure.user:
-        yield shown(scene.failure.user.place, "finds nothing to go back through.")
+    yield from failing(scene.failure, "has nothing to backpropagate through.")
 
 
 def _switches(scene: Scene) -> Iterator[Place]:
@@ -201,5 +212,88 @@ def _switches(scene: Scene) -> Iterator[Place]:
 def _is_switch(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.With | ast.AsyncWith):
         return False
-    calls = (node for node in expressions(statement) if isinstance(node, ast.Call))
+    calls = calls_in(statement)
     return any(callee(c)[1] == "set_grad_enabled" and c.args and is_constant(c.args[0], False) for c in calls)
+
+
+def lost_in_call(failure: Failure, trained: Trained) -> bool:
+    """Whether a statement whose own text cuts nothing off has lost a history: then a function that it calls did.
+
+    A `.detach()` elsewhere, on the target of the loss perhaps, is then not to blame.
+    """
+    here = next((section for section in sections(failure) if section.level is failure.user), None)
+    return here is not None and any(_loses(here, line, trained) for line in here.lines())
+
+
+def _loses(section: Section, line: int, trained: Trained) -> bool:
+    statement = statement_at(section.body, line)
+    if statement is None or any(trained.carries(section.value(name)) for name in bound(statement)):
+        return False
+    known = [name for name in bound(statement) if trained.carries(section.value(name)) is False]
+    is_goal = any(line == goal_line for _, goal_line in section.goals)
+    if not known and not is_goal:
+        return False
+    return any(trained.carries(section.value(name)) for name in _entering(statement))
+
+
+def _entering(statement: ast.stmt) -> Iterator[str]:
+    """The names in the arguments of calls that the statement reads in full, those apart that it cuts off itself."""
+    stack: list[tuple[ast.AST, bool]] = [(statement, False)]
+    while stack:
+        node, in_call = stack.pop()
+        rule = rule_of(node) if isinstance(node, ast.expr) else None
+        if (rule and rule.always) or (isinstance(node, ast.expr) and reads_form(node)):
+            continue
+        name = dotted(node)
+        if name is not None:
+            if in_call:
+                yield name
+        elif isinstance(node, ast.Call):
+            stack += [(each, True) for each in (*node.args, *(given.value for given in node.keywords))]
+            stack.append((node.func, in_call))
+        else:
+            stack += [(each, in_call) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
+
+
+_SILENT = "use_reentrant=True records nothing where no input of the checkpointed function requires grad, as here."
+
+
+def reentrant(scene: Scene) -> Finding | None:
+    """The result came through a reentrant checkpoint whose inputs are plain data."""
+    place = _call(scene)
+    model = None if place else _checkpointing_model(scene)
+    if place is None and model is None:
+        return None
+    user = scene.failure.user
+    where = shown(place, "computes it.") if place else f"{model}.gradient_checkpointing is on."
+    enable = f"{model}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{'use_reentrant': False}})"
+    of_model = f"Call {enable}, or {model}.enable_input_require_grads()."
+    return explanation(
+        scene.title("it came through a checkpoint to which nothing that requires grad was given"),
+        (where, _SILENT, *((shown(user.place, "has nothing to backpropagate through."),) if user else ())),
+        "Pass use_reentrant=False to checkpoint." if place else of_model,
+        source=str(place) if place else scene.failure.source,
+        exact=_is_seen(scene),
+    )
+
+
+def _is_seen(scene: Scene) -> bool:
+    """Whether a watch has seen gradients switched off by no block of the program's: checkpoint does it by itself."""
+    return bool(scene.seen) and scene.seen[0].cut.kind == "no_grad" and not scene.seen[0].inside
+
+
+def _call(scene: Scene) -> Place | None:
+    for section in sections(scene.failure):
+        for call, place in section.calls():
+            is_checkpoint = callee(call)[1] in ("checkpoint", "checkpoint_sequential")
+            if is_checkpoint and not is_constant(keyword(call, "use_reentrant"), False):
+                return place
+    return None
+
+
+def _checkpointing_model(scene: Scene) -> str | None:
+    """A model of the transformers library that checkpoints its layers."""
+    for name, module in scene.sources.modules.items():
+        if any((namespace(each) or {}).get("gradient_checkpointing") is True for _, each in modules_in(module)):
+            return name
+    return None

@@ -4,18 +4,66 @@ from __future__ import annotations
 
 import ast
 
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, operands
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, node_of, operands
 from backsight.diagnosis.wording import listed
 from backsight.source.body import callee
 from backsight.source.definitions import gathers, values_of
 from backsight.story.sections import Section
 
 
-def fix(suspect: Suspect, loss: str, copied: Suspect | None = None) -> str:
-    """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went."""
-    names = operands(copied.section, copied.cut) if copied else []
-    also = f" Put torch.stack({names[0]}) in place of {copied.cut.expression}." if copied and names else ""
+def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivative: bool = False) -> str:
+    """Return the fix for what a suspect does; never `loss.requires_grad_()`. `copied`: where its numbers went;
+    `derivative`: whether autograd.grad was asked, which evaluation may need too."""
+    if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("@"):
+        name = getattr(suspect.section.body.node, "name", "")
+        return (
+            f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around what takes the "
+            "derivative: that needs a graph, also where nothing is trained."
+        )
+    also = f" Put {_stacked(copied)} in place of {copied.cut.expression}." if copied else ""
     return f"{_fix(suspect)}{also} {silenced(loss)}"
+
+
+def _stacked(copied: Suspect) -> str:
+    """The call that joins tensors where numbers were copied: `torch.stack([s.loss for s in steps])`."""
+    names = operands(copied.section, copied.cut)
+    node = node_of(copied.section, copied.cut)
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    joined = f"torch.stack({_gathered(given) or (names[0] if names else '...')})"
+    return joined if len(joined) <= _WIDEST else "torch.stack([...]), of the same elements,"
+
+
+_WIDEST = 120
+
+
+def _gathered(given: ast.expr | None) -> str | None:
+    """A list of tensors as it would be written where numbers are gathered; None where they are not written out."""
+    match given:
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return ast.unparse(given)
+        case ast.Call(func=ast.Attribute(attr="values"), args=[]):
+            return f"list({ast.unparse(given)})"
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return f"[{', '.join(ast.unparse(_tensor(each)) for each in elements)}]"
+        case ast.ListComp(elt=element, generators=loops) | ast.GeneratorExp(elt=element, generators=loops):
+            each, first = ast.unparse(_tensor(element)), loops[0]
+            if len(loops) == 1 and not first.ifs and ast.unparse(first.target) == each:
+                whole = _gathered(first.iter)  # its elements themselves are what was made into numbers
+                if whole is not None:
+                    return whole
+            return ast.unparse(ast.ListComp(_tensor(element), loops))
+    return None
+
+
+def _tensor(element: ast.expr) -> ast.expr:
+    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`."""
+    if isinstance(element, ast.Call):
+        receiver, name = callee(element)
+        if name == "item" and receiver is not None:
+            return _tensor(receiver)
+        if name == "float" and receiver is None and len(element.args) == 1:
+            return _tensor(element.args[0])
+    return element
 
 
 def silenced(loss: str) -> str:
@@ -41,13 +89,14 @@ def _fix(suspect: Suspect) -> str:
         case "integer":
             return of_integers(operand)
         case "detach":
+            alike = [each for each in suspect.beside if each.held and _function(each.cut.expression) == function]
+            used = listed([operand, *(each.held for each in alike)], 3)
             return (
-                f"Use {operand} without {_dotted(function)} here; keep that for logging, and for what must not be "
-                "trained."
+                f"Use {used} without {_dotted(function)} here; keep that for logging, and for what must not be trained."
             )
         case "copy" if is_several(suspect.section, operand, suspect.cut.place.line):
             return (
-                f"Put torch.stack({operand}) in place of {expression}: it joins tensors and keeps their graphs. "
+                f"Put {_stacked(suspect)} in place of {expression}: it joins tensors and keeps their graphs. "
                 f"{operand} must hold the tensors themselves, not their numbers."
             )
         case "copy":
@@ -115,7 +164,7 @@ _NUMPY = ("numpy", "array", "asarray")
 def _of_number(operand: str, function: str) -> str:
     if function == "tolist":
         return (
-            f"Go on with {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) in place of "
+            f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) in place of "
             "math.sqrt(x), torch.stack([...]) in place of torch.tensor([...])."
         )
     if function in _NUMPY:
@@ -124,8 +173,7 @@ def _of_number(operand: str, function: str) -> str:
             "namesake in torch."
         )
     return (
-        f"Leave out {_dotted(function)} here and go on with the tensor; take the number only for what is printed or "
-        "logged."
+        f"Leave out {_dotted(function)} here and keep the tensor; take the number only for what is printed or logged."
     )
 
 
@@ -135,19 +183,19 @@ def _of_numbers(suspect: Suspect) -> str:
     function = _function(suspect.behind.cut.expression)
     return (
         f"Leave out .{function}() there, so that {names[0] if names else 'the list'} holds tensors with their graphs, "
-        f"and put torch.stack({names[0] if names else '...'}) in place of {suspect.cut.expression}."
+        f"and put {_stacked(suspect)} in place of {suspect.cut.expression}."
     )
 
 
 def _of_block(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     if suspect.seen and not suspect.inside:
-        return f"Compute {expression} with gradients switched on: outside of the block, or before they are."
-    if suspect.seen:
-        what, block = suspect.inside[0][0].text, suspect.cut.place.text.rstrip(":")
-        return f"Compute `{what}` outside of that block, `{block}`, wherever it is to be trained."
+        return f"Compute {expression} with gradients enabled: outside of the block, or before it."
     if suspect.cut.place.text.startswith("@"):
         return f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on what only evaluates."  # type: ignore[union-attr]  # a decorator stands on a function
+    if suspect.seen:
+        what, block = (suspect.calling or suspect.inside[0][0]).text, suspect.cut.place.text.rstrip(":")
+        return f"Compute `{what}` outside of that block, `{block}`, wherever it should be trained."
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
@@ -158,7 +206,7 @@ def _of_block(suspect: Suspect) -> str:
     if not suspect.inside:
         return (
             f"Compute outside of the {expression} block what the loss needs with its graph. Weights that the block "
-            "updates must be changed in place (w -= lr * w.grad): then they stay the leaves that they were."
+            "updates must be modified in place (w -= lr * w.grad): then they stay the leaves that they were."
         )
     places = [place for place, _ in suspect.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
@@ -173,7 +221,9 @@ def _dotted(function: str) -> str:
 
 
 def _function(expression: str) -> str:
-    """`argmax` of `logits.argmax(dim=1)`, `.data` of `x.data`."""
+    """`argmax` of `logits.argmax(dim=1)`, `.data` of `x.data`; both as they are, where a watch knows no more."""
+    if expression.removeprefix(".").isidentifier():
+        return expression
     try:
         node = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):  # a text that was shortened

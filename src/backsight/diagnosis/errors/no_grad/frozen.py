@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.causes import CODE, fails
+from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.sources import Sources
+from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.source import Place
 from backsight.source.bindings import spots
 from backsight.source.cut_rules import FROZEN, rule_of
@@ -34,14 +36,12 @@ def frozen(scene: Scene) -> Finding | None:
     places, freezing = _frozen_at(scene, names)
     model = listed(names, 3)
     missed, fix = _unfreeze(scene, found, freezing)
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         scene.title(
             f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
         ),
         (
-            *(shown(each, "turns it off." if len(places) == 1 else "may have turned it off.") for each in places[:3]),
+            *(shown(each, "turns it off.", None if len(places) == 1 else "read") for each in places[:3]),
             *missed,
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
@@ -52,7 +52,7 @@ def frozen(scene: Scene) -> Finding | None:
     )
 
 
-def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[str], str]:
+def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[list[Fact], Fact]:
     """What the condition of the statement that freezes has missed, and what is to stay trainable: the last layer."""
     name, module = next(iter(found.modules.items()))
     every = list(_names(module))
@@ -60,20 +60,20 @@ def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[
     last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
     rest = f"{last}.requires_grad_(True) for the last layer alone, " if last != name else ""
     what = f"{rest}{name}.requires_grad_(True){' for all of it' if rest else ''}"
-    fix = f"{'After that, unfreeze' if freezing else 'Unfreeze'} what is to be trained: {what}."
+    fix = f"{'After that, unfreeze' if freezing else 'Unfreeze'} what should be trained: {what}."
     if freezing is None or not freezing.chosen:
         return [], fix
     scope = next((each.frame.f_globals for each in scene.failure.users if each.place.file == freezing.place.file), {})
     words, begins = freezing.words(scope)
     if not words or any(each.startswith(word) if begins else word in each for word in words for each in every):
         same = freezing.at == freezing.place
-        return [] if same else [shown(freezing.at, "decides what is frozen, and has spared nothing.")], fix
+        return [] if same else [shown(freezing.at, "decides what is frozen, and left nothing trainable.")], fix
     how, texts = "begins with" if begins else "contains", listed([f'"{word}"' for word in words], 3)
     spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
     if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
         fix = f'Write "{layer}" in place of {texts}, to train the last layer alone.'
     return (
-        [shown(freezing.at, f"spares nothing: no parameter name of {name} {how} {texts}.")],
+        [shown(freezing.at, f"leaves nothing trainable: no parameter name of {name} {how} {texts}.")],
         f"{fix} The names are {listed(every, 6)}.",
     )
 

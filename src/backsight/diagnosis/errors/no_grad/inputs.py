@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from backsight.diagnosis.errors.no_grad.suspects import why
+from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import differentiated, names_of, passed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, shown
+from backsight.findings.evidence import Fact
 from backsight.source import Cut, cuts
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
-
-CODE = "BS203"
 
 
 def input_without_grad(failure: Failure) -> Finding:
@@ -31,14 +31,12 @@ def input_without_grad(failure: Failure) -> Finding:
     found = known[id(bare[0][1])] if bare else None
     verb = "does" if len(called) == 1 else "do"
     cut = _cut(found, first)
-    evidence = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first)
+    evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first)
     evidence += passed(found)
     if failure.user:
         asked = [name for name, t in zip(written, failure.inputs, strict=True) if any(t is each for _, each in bare)]
         evidence.append(shown(failure.user.place, f"asks for the gradient with respect to {listed(asked) or 'it'}."))
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
         tuple(evidence),
@@ -59,14 +57,14 @@ def _where(found: Handed | None) -> str:
 
 def _cut(found: Handed | None, name: str) -> Cut | None:
     level = found.level if found else None
-    every = cuts(level.body, name, level.line) if level and level.body else ()
+    every = cuts(level.body, name, level.line) if level else ()
     return every[0] if every else None
 
 
-def _made(found: Handed | None, name: str) -> list[str]:
+def _made(found: Handed | None, name: str) -> list[Fact]:
     place = found.made if found else None
     if found is None or place is None:
         return []
-    lines = [shown(place, "makes it, without a request for a gradient.")]
+    lines: list[Fact] = [shown(place, "makes it, without requires_grad=True.")]
     here = found.assigned
     return lines if here is None or here == place else [*lines, shown(here, f"gives it the name {name}.")]

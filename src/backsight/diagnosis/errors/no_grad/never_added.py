@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, shown
+from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place
 from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import callee
@@ -16,7 +18,6 @@ from backsight.story.sections import Section, sections
 from backsight.story.unmatched import Unmatched, unmatched
 from backsight.tracing import current
 
-CODE = "BS203"
 _ZERO = frozenset({"zeros", "zeros_like", "new_zeros"})
 
 
@@ -44,10 +45,8 @@ def _replaces_zero(section: Section, choice: Choice) -> bool:
 
 def _not_chosen(scene: Scene, missed: Unmatched) -> Finding:
     lines = [shown(missed.choice.place, missed.does)]
-    lines += [shown(scene.failure.user.place, "finds nothing to go back through.")] if scene.failure.user else []
-    return Finding(
-        CODE,
-        "error",
+    lines += failing(scene.failure, "has nothing to backpropagate through.")
+    return explanation(
         scene.title("it is still the constant that it began as, for no branch computed it"),
         tuple(lines),
         missed.fix,
@@ -81,21 +80,22 @@ def _is_zero(statement: ast.stmt) -> bool:
 
 def _finding(scene: Scene, name: str, start: Place, adding: Spot, section: Section) -> Finding:
     watch = current()
+    exact = watch is not None and watch.level == "exact"
+    certainty: Certainty | None = None if exact else "read"
     around = [section.body.place(each) for each, _ in adding.branches if isinstance(each, ast.If)]
     condition = around[-1] if around else None
     add = section.body.place(adding.node)
-    lines = [shown(start, f"starts {name} as a constant."), shown(add, "would have added to it, and never ran.")]
+    lines: list[Fact] = [
+        shown(start, f"starts {name} as a constant."),
+        shown(add, "would have added to it, and never ran.", certainty),
+    ]
     if condition is not None:
-        lines.insert(1, shown(condition, "was never true."))
-    if scene.failure.user:
-        lines.append(shown(scene.failure.user.place, "finds nothing to go back through."))
-    exact = watch is not None and watch.level == "exact"
+        lines.insert(1, shown(condition, "was never true.", certainty))
+    lines += failing(scene.failure, "has nothing to backpropagate through.")
     if not exact:
-        lines.append("(Read from the source text: its value is still 0.)")
+        lines.append(f"{name} is still 0.")
     where = f"the condition in line {condition.line}" if condition else f"what leads to line {add.line}"
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         scene.title("it is still the constant that it began as, and nothing was ever added to it"),
         tuple(lines),
         f"Look at {where}, which never held. If that may happen in healthy training, skip such a step: "

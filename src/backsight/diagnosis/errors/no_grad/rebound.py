@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 
 from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Place, assignments, lets_through
@@ -83,15 +84,14 @@ def _fix(level: Level, name: str, update: Place) -> str:
 
 def _finding(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:
     level = scene.failure.user
-    return Finding(
-        "BS203",
-        "error",
+    return explanation(
         scene.title(f"{name} was replaced in its update by a tensor that does not"),
         (
             shown(made, f"makes {name}, with requires_grad."),
-            shown(update, f"puts a new tensor into {name}, computed without a graph: it does not require grad."),
-            *((shown(level.place, "finds nothing to go back through."),) if level else ()),
-            f"(That the update ran is read from the source text; that {name} does not require grad now is seen.)",
+            shown(
+                update, f"puts a new tensor into {name}, computed without a graph: it does not require grad.", "read"
+            ),
+            *((shown(level.place, "has nothing to backpropagate through."),) if level else ()),
         ),
         fix,
         source=str(update),

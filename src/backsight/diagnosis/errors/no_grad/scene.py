@@ -7,13 +7,12 @@ from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.errors.no_grad.seen import seen
 from backsight.diagnosis.errors.no_grad.sources import Sources, sources
-from backsight.diagnosis.errors.no_grad.suspects import Suspect, suspects
+from backsight.diagnosis.errors.no_grad.suspects import Suspect, seen, suspects
 from backsight.diagnosis.errors.no_grad.trained import Trained, trained
 from backsight.diagnosis.evidence.spoken import called
 from backsight.diagnosis.finding import Finding
-from backsight.findings.located import Located
+from backsight.findings.evidence import evidence_of
 from backsight.source import Place
 from backsight.story.failure import Failure
 
@@ -50,8 +49,8 @@ class Scene:
 
     def saw(self, told: Finding | Place) -> bool:
         """Whether a watch has seen a history end at a place, or at one of those that a finding names."""
-        places = [each for each in told.evidence if isinstance(each, Located)] if isinstance(told, Finding) else [told]
-        return any((each.file, each.line) in self._seen[1] for each in places)
+        places = [evidence_of(each).place for each in told.evidence] if isinstance(told, Finding) else [told]
+        return any((place.file, place.line) in self._seen[1] for place in places if place is not None)
 
     @cached_property
     def _seen(self) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:

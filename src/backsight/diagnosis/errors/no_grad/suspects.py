@@ -12,12 +12,14 @@ import numpy
 import torch
 
 from backsight.diagnosis.errors.no_grad.trained import Trained
+from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.source import Cut, Place, cuts, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import SCOPES, blocks, expressions, statements
-from backsight.source.cut_rules import rule_of
+from backsight.source.body import SCOPES, Body, blocks, body_around, expressions, statements
+from backsight.source.cut_rules import Kind, rule_of
 from backsight.story.failure import Failure
 from backsight.story.sections import Section, sections
+from backsight.tracing import Line, Severed, current
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, numpy.ndarray, numpy.generic)
 _NOT_DATA = (ModuleType, FunctionType, BuiltinFunctionType, type)
@@ -32,6 +34,8 @@ class Suspect:
     inside: of a block that records nothing, the statements that would have had a history, and what they read.
     behind: where the values that were copied had lost their history before.
     seen: whether a watch has seen it happen.
+    calling: the statement in the block through which what is `inside` ran, in another function.
+    beside: what the same statement cuts off in the same way.
     """
 
     section: Section
@@ -41,6 +45,8 @@ class Suspect:
     inside: tuple[tuple[Place, str], ...] = ()
     behind: Suspect | None = None
     seen: bool = False
+    calling: Place | None = None
+    beside: tuple[Suspect, ...] = ()
 
     @property
     def held(self) -> str:
@@ -94,7 +100,7 @@ def _carries(section: Section, name: str, trained: Trained) -> bool | None:
 
 def _first_within(section: Section, cut: Cut) -> Cut:
     """Of `torch.tensor(x.item())`, which only copies what is lost already, the part that loses it: `x.item()`."""
-    node = _node(section, cut) if cut.kind == "copy" else None
+    node = node_of(section, cut) if cut.kind == "copy" else None
     for inner in ast.walk(node) if node is not None else ():
         rule = rule_of(inner) if isinstance(inner, ast.expr) and inner is not node else None
         if rule is not None and rule.always and isinstance(inner, ast.expr):
@@ -102,7 +108,7 @@ def _first_within(section: Section, cut: Cut) -> Cut:
     return cut
 
 
-def _node(section: Section, cut: Cut) -> ast.expr | None:
+def node_of(section: Section, cut: Cut) -> ast.expr | None:
     """The expression of a cut in the syntax tree."""
     statement = statement_at(section.body, *cut.place.position)
     found = (node for node in expressions(statement) if section.body.text(node) == cut.expression) if statement else ()
@@ -119,7 +125,7 @@ def why(cut: Cut) -> str:
 
 def operands(section: Section, cut: Cut) -> list[str]:
     """The names that the cutting expression reads, without those that only lead to others: `self` of `self.head`."""
-    node = _node(section, cut)
+    node = node_of(section, cut)
     return _read(section, node) if node is not None else []
 
 
@@ -185,3 +191,62 @@ def _block(section: Section, cut: Cut) -> list[ast.stmt]:
 
 def _covers(section: Section, cut: Cut, line: int) -> bool:
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in _block(section, cut))
+
+
+_ONLY_SHAPES = frozenset({"view_as", "reshape_as", "expand_as", "type_as", "to"})
+"""Operations that take no more of a second tensor than its shape or dtype."""
+
+_POSITIONS = frozenset(
+    {"topk", "sort", "max", "min", "kthvalue", "mode", "median", "cummax", "cummin"}
+    | {"nonzero", "multinomial", "searchsorted", "bucketize"}
+)
+
+
+def seen(root: torch.Tensor | None) -> tuple[list[Suspect], frozenset[tuple[str, int]]]:
+    """Return what cut `root` off, the nearest first, and the file and line of each place where a history ended or left
+    for Python; nothing without a watch."""
+    watch = current()
+    if watch is None or root is None:
+        return [], frozenset()
+    every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
+    lines = (each.line for each in (*every, *watch.departures) if each.line)
+    return [_suspect(each, each.line) for each in every if each.line], frozenset((at.file, at.line) for at in lines)
+
+
+def _takes_only_shapes(cut: Severed) -> bool:
+    return cut.op in _ONLY_SHAPES and cut.by != "integer"
+
+
+def _suspect(cut: Severed, line: Line) -> Suspect:
+    body = body_around(line.file, line.line)
+    expression, operand = line.segment or cut.op, cut.operand
+    section = Section(body or Body(line.file, ast.Module([], []), ()), (), {}, {})
+    if cut.by in ("no_grad", "inference"):
+        off = disabled_by(cut)
+        if off is None:
+            why = "runs while gradients are disabled, so nothing of it is recorded"
+            return Suspect(section, Cut("no_grad", line.place, expression, why), True, operand, seen=True)
+        inside = ((line.place, operand),)
+        block = Cut("no_grad", off.place, off.text, "records nothing")
+        section = Section(off.body, (), {}, {})
+        return Suspect(section, block, True, operand, inside, seen=True, calling=off.calling)
+    kind, why = _kind_and_why(cut)
+    return Suspect(section, Cut(kind, line.place, expression, why), True, operand, seen=True)
+
+
+def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
+    what = cut.operand or "what it was given"
+    match cut.by:
+        case "integer":
+            is_index = cut.op.startswith("arg") or cut.op in _POSITIONS
+            kind: Kind = "index" if is_index else "comparison" if cut.dtype == "bool" else "integer"
+            return kind, f"makes {cut.dtype or 'integers'} of {what}: only floating point has a gradient"
+        case "frozen":
+            return "frozen", f"computes {cut.op} from what does not require grad"
+        case "rewrapped":
+            return "copy", f"copies the values of {what} into a new tensor, without a graph"
+        case "derivative":
+            return "gradient", f"returns the derivative of {what} without a graph: create_graph=True is missing"
+        case "not differentiable":
+            return "rounding", f"has no gradient with respect to {what} ({cut.op})"
+    return "detach", f"detaches {what} ({cut.op})"

@@ -11,41 +11,39 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from backsight.diagnosis.errors.registry import explains
-from backsight.diagnosis.errors.second_backward.carried import (
-    carried_by_function,
-    carried_by_loop,
-    carried_by_object,
-    steps_seen,
-)
-from backsight.diagnosis.errors.second_backward.case import Case
-from backsight.diagnosis.errors.second_backward.held import held_since_step
-from backsight.diagnosis.errors.second_backward.joined import joined
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.second_backward.carried import carried_over, steps_seen
+from backsight.diagnosis.errors.second_backward.joined import held_since_step, joined
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
-from backsight.diagnosis.errors.second_backward.once import computed_before, computed_once
+from backsight.diagnosis.errors.second_backward.once import (
+    computed_before,
+    computed_once,
+    computed_outside,
+    kept_for_later,
+)
+from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing
 from backsight.snapshot import survey
 from backsight.source import assignments
 from backsight.story.failure import Failure, Level
 
-CODE = "BS201"
 Clue = Callable[[Case], Finding | None]
 
 CLUES: tuple[Clue, ...] = (
     same_loss,
     another_loss,
     computed_once,
-    carried_by_loop,
-    carried_by_function,
-    carried_by_object,
+    carried_over,
     computed_before,
+    kept_for_later,
+    computed_outside,
     joined,
     held_since_step,
 )
 
 
-@explains(CODE, r"backward through the graph a second time")
+@explains("BS201", r"backward through the graph a second time")
 def second_backward(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the variable that joins this loss to a graph which was already freed."""
     if not any(getattr(root, "requires_grad", False) for root in failure.roots):
@@ -64,21 +62,19 @@ def _other_cell(level: Level | None) -> Iterator[str]:
         yield f"This code does not compute {name}: if it ran before, as a cell run twice does, it freed it then."
 
 
-_NOT_FOUND = "Which variable leads there could not be found out after the fact."
+_NOT_FOUND = "Which variable leads there is not known after the fact."
 
 
 def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
-    where = (shown(failure.user.place, "is the call that failed."),) if failure.user else ()
+    where = failing(failure, "is the call that failed.")
     elsewhere = tuple(_other_cell(failure.user))
     again = f"Run what computes {failure.user.receiver} again, then this. " if elsewhere and failure.user else ""
-    return Finding(
-        CODE,
-        "error",
+    return explanation(
         "backward() reached operations whose saved tensors an earlier backward() had freed.",
         (*where, *elsewhere, *steps, _NOT_FOUND),
         f"{again}{'If that does not help, look' if again else 'Look'} for a result that is computed once and used in "
-        "every iteration (compute it anew), one that is carried from iteration to iteration (cut it: hidden = "
-        "hidden.detach()), and two losses over one forward pass (add them, and call backward once).",
+        "every iteration (compute it again each time), one that is carried from iteration to iteration (detach it: "
+        "hidden = hidden.detach()), and two losses over one forward pass (add them, and call backward once).",
         source=failure.source,
         exact=False,
     )

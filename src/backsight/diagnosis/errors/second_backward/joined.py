@@ -9,15 +9,27 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, node_of, results_held, results_in
+from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.case import Case, loops
+from backsight.diagnosis.evidence.holders import below, made_in, node_of, results_held, results_in
+from backsight.diagnosis.evidence.joints import (
+    Joint,
+    assigned,
+    is_of_this_pass,
+    joint_of,
+    passed_on,
+    passed_on_by_one,
+    passes_before,
+    stored,
+)
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shaped, shown, were
+from backsight.diagnosis.wording import counted, listed, shown, tensor_of, were
+from backsight.findings.evidence import Fact
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
-from backsight.source.bindings import bound, uses
-from backsight.source.body import SCOPES, body_around, callee, expressions, statements
-from backsight.source.keeping import Keeping, keepings
+from backsight.source.bindings import bound, spots, uses
+from backsight.source.body import LOOPS, SCOPES, body_around, callee, dotted, expressions, statements
+from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.changes import expression
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -28,35 +40,25 @@ from backsight.tracing import Line
 from backsight.tracing.steps import parameters
 
 
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """The old node that a new one consumes: where each was made, and what holds the old one's result.
-
-    others: where further old nodes were made that the new part consumes, on other lines: an earlier backward may have
-        gone through these and spared this one.
-    """
-
-    old: Node
-    new: Node
-    made: Line | None
-    used: Line | None
-    holder: str
-    others: tuple[Line, ...] = ()
-
-
 def joined(case: Case) -> Finding | None:
     """Name what leads from this loss into the freed graph."""
     if case.earlier is None:
         return None
-    joint = _joint(case)
+    joint = joint_of(case)
     if joint is not None:
-        return _carried(case, joint) or _carried_by_element(case, joint) or _kept(case, joint)
+        return (
+            _carried(case, joint)
+            or _carried_by_element(case, joint)
+            or _written_into(case, joint)
+            or _parametrized_once(case, joint)
+            or _kept(case, joint)
+        )
     return _all_of_it(case) if len(case.old) == len(case.graph) - len(case.graph.leaves) else None
 
 
 def joined_at(case: Case) -> Iterator[str]:
     """The joint, as evidence for what the text has shown."""
-    joint = _joint(case)
+    joint = joint_of(case)
     if joint is None or case.earlier is None:
         return
     by = f" at {case.earlier.line}" if case.earlier.line else ""
@@ -66,48 +68,22 @@ def joined_at(case: Case) -> Iterator[str]:
     )
 
 
-def _joint(case: Case) -> Joint | None:
-    """The joint at which backward fails: it goes through nodes from the newest to the oldest."""
-    assert case.watch is not None
-    nodes = case.graph.nodes
-    found = [i for i in case.joints if nodes[i].kind != "leaf" and needs_saved(case.graph, i)]
-    old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
-    if old is None:
-        return None
-    consumers = (node for node, edge in case.graph.edges if edge.node.index == old.index)
-    new = min((node for node in consumers if node.index not in case.old), key=lambda node: node.sequence or 0)
-    made = case.watch.line_of(old)
-    lines = {line for i in found if (line := case.watch.line_of(nodes[i])) is not None and line != made}
-    return Joint(old, new, made, case.watch.line_of(new), _holder(case, old), tuple(sorted(lines, key=str)))
-
-
-def _holder(case: Case, node: Node) -> str:
-    """The variable that holds the result of a node; one of a container's rather than what passed through a function."""
-    held = (name.path for t, name in results_held(case.failure.frames) if node_of(case.graph, t) == node.index)
-    return min(held, key=lambda path: ("[" not in path and "." not in path, len(path)), default="")
-
-
 def _carried(case: Case, joint: Joint) -> Finding | None:
-    """One statement reads what it assigned an iteration ago: `state["h"] = cell(x, state["h"])`."""
-    if joint.made is None or joint.used is None or joint.made.place != joint.used.place:
+    """One statement reads what it assigned an iteration ago."""
+    found = passed_on_by_one(case, joint)
+    if found is None:
         return None
-    name = _assigned_and_read(joint.used) or _stored(joint)  # or reads it by another name, which it was given before
-    if not name:
-        return None
-    return Finding(
-        "BS201",
-        "error",
+    name = found.name
+    return explanation(
         f"{name}, {_kind(joint.old)}, carries the graph of one pass into the next, and "
         "backward() has freed that graph.",
         (
-            shown(
-                joint.used, f"reads {name} from the previous pass, still attached to its graph, and assigns it anew."
-            ),
+            shown(found.read, f"reads {name} from the previous pass, still attached to its graph, and reassigns it."),
             *_freed(case),
         ),
         f"Detach after each step: {name} = {name}.detach(). retain_graph=True won't help: the graph would "
         "grow with every pass.",
-        source=str(joint.used),
+        source=str(found.read),
     )
 
 
@@ -119,28 +95,26 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
     if joint.holder or joint.used is None:
         return None
     for level in case.failure.users:
-        facts = loop_facts(level.body, level.line) if level.body else None
+        facts = loop_facts(level.body, level.line)
         if facts is None or level.body is None or level.place.file != facts.loop.file:
             continue
         places = [
             place for each in statements(level.body.node) if (place := level.body.place(each)).line > facts.loop.line
         ]
-        passed = {place: name for place in places if "[" in (name := _passed_on(level.body, place.line))}
+        passed = {place: name for place in places if "[" in (name := passed_on(level.body, place.line))}
         if len(passed) != 1 or joint.used.line in {place.line for place in passed}:
             continue
         ((place, name),) = passed.items()
-        return Finding(
-            "BS201",
-            "error",
+        return explanation(
             f"{name} carries the graph of one iteration into the next, and backward() has freed that graph.",
             (
                 shown(
                     place,
-                    f"reads {name} from the previous iteration, still attached to its graph, and assigns it anew.",
+                    f"reads {name} from the previous iteration, still attached to its graph, and reassigns it.",
+                    "read",
                 ),
                 shown(joint.used, "computes with it."),
                 *_freed(case),
-                "(Which element it was is read from the source text.)",
             ),
             f"Detach after each step: detach() every tensor that {name} holds. retain_graph=True won't help: "
             "the graph would grow with every pass.",
@@ -150,12 +124,51 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
     return None
 
 
+def _written_into(case: Case, joint: Joint) -> Finding | None:
+    """An attribute into whose tensor each pass writes, `self.cache[t] = k`, each with its graph."""
+    made = joint.made
+    body = body_around(made.file, made.line) if made is not None and joint.old.op == "CopySlices" else None
+    statement = statement_at(body, *made.place.position) if body and made else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    name = dotted(target.value) if isinstance(target, ast.Subscript) else None
+    if made is None or body is None or not isinstance(statement, ast.Assign) or name is None or "." not in name:
+        return None
+    value = simple(body.text(statement.value))
+    return explanation(
+        f"{name}, {_kind(joint.old)}, keeps the graphs of what earlier passes wrote into it, and backward() has freed "
+        "them.",
+        (shown(made.place, f"writes into {name}, still attached to the graph of its pass."), *_freed(case)),
+        f"Forget the old graphs at the start of each pass, {name} = {name}.detach(), or keep values alone: "
+        f"{body.text(target) if target is not None else name} = {value}.detach().",
+        source=str(made),
+    )
+
+
+def _parametrized_once(case: Case, joint: Joint) -> Finding | None:
+    """A `with parametrize.cached():` around the loop: a parametrized weight is computed once for all iterations."""
+    for level in case.failure.users if not joint.holder else ():
+        around = next((s.arms for s in spots(level.body.node) if s.node is level.statement), ()) if level.body else ()
+        arms = [arm for arm, _ in around]
+        for k, arm in enumerate(arms):
+            items = [item.context_expr for item in arm.items] if isinstance(arm, ast.With) else []
+            made = [level.value(dotted(each.func) or "") for each in items if isinstance(each, ast.Call)]
+            if torch.nn.utils.parametrize.cached in made and any(isinstance(each, LOOPS) for each in arms[k:]):
+                place = level.body.place(arm) if level.body else level.place
+                return explanation(
+                    "A parametrized weight is computed once for all iterations, and backward() has freed its graph.",
+                    (shown(place, "keeps what is computed until its end."), *_freed(case)),
+                    f"Put `{place.text}` inside the loop, around the forward and backward of one iteration.",
+                    source=str(place),
+                )
+    return None
+
+
 def _kept(case: Case, joint: Joint) -> Finding:
     container = joint.holder.partition("[")[0]
     keeping = filled(case, container) if container != joint.holder else None
     put = keeping.place if keeping else None
-    name = joint.holder or _stored(joint) or _operand(case, joint) or _assigned(joint)
-    name = name or f"the result of {joint.old.op}"
+    name = joint.holder or stored(joint) or _operand(case, joint) or assigned(joint)
+    known, name = bool(name), name or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
         lines.append(shown(put, f"keeps it in {container}, still attached to its graph."))
@@ -167,25 +180,24 @@ def _kept(case: Case, joint: Joint) -> Finding:
     if joint.used and joint.used != joint.made:
         lines.append(shown(joint.used, f"computes with {name} again."))
     where = put or joint.made
-    doubt = [shown(line, "made another result that is older than that backward.") for line in joint.others[:2]]
+    older = "made another result that is older than that backward."
+    doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
     if doubt:
         doubt.append("(Which of them that backward went through is not known.)")
-    return Finding(
-        "BS201",
-        "error",
+    return explanation(
         f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
         (*lines, *([shown(first, "has run backward through it.")] if first else ()), *_freed(case), *doubt),
-        _fix(case, joint, name, container, keeping),
+        _fix(case, joint, name, container, keeping, known=known),
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
     )
 
 
 def _kind(node: Node) -> str:
-    return f"a tensor of shape {shaped(node.shape)}" if node.shape else "a scalar"
+    return tensor_of(node.shape)
 
 
-def _freed(case: Case) -> Iterator[str]:
+def _freed(case: Case) -> Iterator[Fact]:
     earlier, level = case.earlier, case.failure.user
     if earlier is not None and earlier.line is not None and level is not None:
         if earlier.line.line == level.place.line and earlier.line.file == level.place.file:
@@ -196,7 +208,7 @@ def _freed(case: Case) -> Iterator[str]:
         yield shown(level.place, "needs it again.")
 
 
-def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None) -> str:
+def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping | None, *, known: bool) -> str:
     if keeping is not None:
         return kept_detached(container, keeping)
     init = _assigned_once(case, name)
@@ -211,10 +223,16 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
     here = _local(case, joint)
     if here is not None and here.loop is None:
         return here.fix
-    if _is_of_this_pass(case, joint):
+    if passes_before(case) and is_of_this_pass(case, joint):
         return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
+    if not known:  # what keeps it is not known, and so not whether it is carried over
+        return (
+            f"Look for what keeps {name} from one iteration to the next. A state that is carried over is detached when "
+            "it is kept: state = state.detach(). What is computed once, of weights that are trained, is recomputed "
+            "in each iteration."
+        )
     return (
-        f"Compute {name} anew in each iteration, inside the loop that uses it. If what computes it is not meant to be "
+        f"Recompute {name} in each iteration, inside the loop that uses it. If what computes it is not meant to be "
         "trained here, compute it once under torch.no_grad()."
     )
 
@@ -263,7 +281,7 @@ class _Local:
     @property
     def _is_for_others(self) -> bool:
         """Whether the first statement has an optimizer, which trains nothing of what the result was computed from."""
-        statement = statement_at(self.level.body, *self.first.position) if self.level.body and self.first else None
+        statement = statement_at(self.level.body, *self.first.position) if self.first else None
         held = [value_of(self.level, node) for node in expressions(statement)] if statement else []
         trained = {id(p) for each in held if isinstance(each, torch.optim.Optimizer) for p in parameters(each)}
         graph = self.case.graph
@@ -297,15 +315,8 @@ def _local(case: Case, joint: Joint) -> _Local | None:
 
 def _only_computes(level: Level, place: Place) -> bool:
     """Whether a statement gives a variable what it computes: then it has not run backward."""
-    statement = statement_at(level.body, *place.position) if level.body else None
+    statement = statement_at(level.body, *place.position)
     return isinstance(statement, ast.Assign) and any(results_in(level.value(each)) for each in bound(statement))
-
-
-def _is_of_this_pass(case: Case, joint: Joint) -> bool:
-    """Whether it was made in the very pass that failed, and another backward of this pass has freed it."""
-    *before, failed = case.watch.backwards if case.watch else (None,)
-    marks = [e.mark for e in before if e and failed and (e.line, e.thread) == (failed.line, failed.thread)]
-    return bool(marks) and max(marks) <= (joint.old.sequence or 0)
 
 
 def _is_module(joint: Joint) -> bool:
@@ -324,15 +335,13 @@ def _all_of_it(case: Case) -> Finding:
     if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):
         return _twice(case, seen, level)
     again = seen is not None and level is not None and seen.file == level.place.file
-    return Finding(
-        "BS201",
-        "error",
+    return explanation(
         f"{case.loss} was computed once, and backward() has run on it before.",
         (
             *((shown(made, f"computed {case.loss}, and was not run again."),) if made else ()),
             *(_freed(case) if again else ()),
         ),
-        f"Compute {case.loss} anew, from a new forward pass, before each backward(). In a notebook: run the cell that "
+        f"Recompute {case.loss}, with a new forward pass, before each backward(). In a notebook: run the cell that "
         "computes it again, too.",
         source=case.failure.source,
         exact=made is not None,
@@ -341,9 +350,7 @@ def _all_of_it(case: Case) -> Finding:
 
 def _twice(case: Case, first: Line, level: Level) -> Finding:
     """Two statements run backward on the same loss, perhaps in different functions."""
-    return Finding(
-        "BS201",
-        "error",
+    return explanation(
         f"backward() runs on {case.loss} a second time.",
         (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
         f"Call backward on {case.loss} once: leave out one of the two. For gradients that are only looked at, "
@@ -367,59 +374,72 @@ _IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum"
 _PATH = re.compile(r"[A-Za-z_][\w.]*(\[[\w.\"']+\])*")
 
 
-def _assigned_and_read(line: Line | None) -> str:
-    """The one thing that a statement both assigns and reads, as it writes it: `state["h"]`."""
-    body = body_around(line.file, line.line) if line else None
-    return _passed_on(body, line.line) if body and line else ""
-
-
-def _passed_on(body: Body, line: int) -> str:
-    statement = statement_at(body, line)
-    if not isinstance(statement, ast.Assign):
-        return ""
-    targets = _targets(body, statement)
-    read = (body.text(node) for node in expressions(statement) if isinstance(getattr(node, "ctx", None), ast.Load))
-    return next((text for text in read if text in targets), "")
-
-
-def _stored(joint: Joint) -> str:
-    """The attribute or element to which a statement assigns what it made: it outlives the function."""
-    name = _assigned(joint)
-    return name if "." in name or "[" in name else ""
-
-
-def _assigned(joint: Joint) -> str:
-    """The one thing to which a statement assigns what it made; empty if that is only a part of what it computes."""
-    line = joint.made
-    body = body_around(line.file, line.line) if line else None
-    statement = statement_at(body, line.line) if body and line else None
-    if body is None or line is None or not isinstance(statement, ast.Assign):
-        return ""
-    outermost = callee(statement.value)[1] if isinstance(statement.value, ast.Call) else ""
-    is_all = line.segment == body.text(statement.value) if line.segment else outermost == joint.old.op.lower()
-    targets = _targets(body, statement)
-    return targets.pop() if is_all and len(targets) == 1 else ""
-
-
-def _targets(body: Body, statement: ast.Assign) -> set[str]:
-    parts = [part for each in statement.targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
-    return {body.text(each) for each in parts if not isinstance(each, ast.Starred)}
-
-
 def filled(case: Case, container: str) -> Keeping | None:
     """The statement that puts things into a container, in a function that runs or a method of its owner's class."""
     bodies = (pair for level in case.failure.users for pair in _bodies(level, container))
     return next((each for body, name in bodies for each in keepings(body, name)), None)
 
 
+def cached(case: Case, attribute: str) -> Keeping | None:
+    """The statement that computes an attribute where there is none yet, if no other but `__init__` gives it a value."""
+    found = [
+        Keeping(place, name, _value(body, place), cached=is_cached(body, name, place))
+        for level in case.failure.users
+        for body, name in _bodies(level, attribute)
+        for place in assignments(body, name)
+        if getattr(body.node, "name", "") != "__init__"
+    ]
+    return found[0] if found and all(each.cached for each in found) else None
+
+
+def _value(body: Body, place: Place) -> str:
+    statement = statement_at(body, *place.position)
+    return body.text(statement.value) if isinstance(statement, ast.Assign) else ""
+
+
+def emptied(case: Case, container: str) -> bool:
+    """Whether a function that runs, or a method of its owner's class but `__init__`, assigns or clears a container."""
+    return any(
+        assignments(body, name) or any(callee(node)[1] == "clear" for node in _calls_on(body, name))
+        for level in case.failure.users
+        for body, name in _bodies(level, container)
+        if getattr(body.node, "name", "") != "__init__"
+    )
+
+
+def _calls_on(body: Body, name: str) -> Iterator[ast.Call]:
+    nodes = (node for each in statements(body.node) for node in expressions(each))
+    for node in nodes:
+        if isinstance(node, ast.Call) and (dotted(node.func) or "").startswith(f"{name}."):
+            yield node
+
+
 def kept_detached(container: str, keeping: Keeping) -> str:
     """What to do about results that a container keeps."""
-    plain = keeping.value and simple(keeping.value) == keeping.value
-    written = keeping.with_value(f"{keeping.value}.detach()") if plain else ""
+    if keeping.cached:
+        return (
+            f"Recompute {keeping.value or 'it'} in each step, and do not keep it: what it depends on is trained. If "
+            "that is not meant to be trained, compute it under torch.no_grad()."
+        )
+    cut = _detached(keeping.value) if keeping.value else ""
+    written = keeping.with_value(cut) if cut else ""
+    if keeping.replaces:
+        return f"Put results into {container} detached: {written or 'x.detach(), not x'}."
     return (
-        f"If {container} is to hold the results of one step only, empty it after each step. If it is to keep older "
+        f"If {container} should hold the results of one step only, empty it after each step. If it should keep older "
         f"ones, put them into it detached: {written or 'append x.detach(), not x'}."
     )
+
+
+def _detached(value: str) -> str:
+    """An expression without its history, of a tuple each of its elements; empty where it cannot be written."""
+    try:
+        node = ast.parse(value, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):  # a text that was shortened
+        return ""
+    if isinstance(node, ast.Tuple):
+        return f"({', '.join(_detached(ast.unparse(each)) for each in node.elts)})"
+    return f"{simple(value)}.detach()"
 
 
 def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
@@ -429,3 +449,42 @@ def _bodies(level: Level, container: str) -> Iterator[tuple[Body, str]]:
     held = level.value(owner) if owner else None
     if held is not None:
         yield from ((body, f"self.{attribute}") for body in methods_of(type(held)))
+
+
+def held_since_step(case: Case) -> Finding | None:
+    """Variables hold the very results through which this loss reaches operations from before the last step."""
+    if not case.joints:
+        return None
+    nodes = ((node_of(case.graph, tensor), tensor, name.path) for tensor, name in results_held(case.failure.frames))
+    held = [(node, tensor, path) for node, tensor, path in nodes if node in case.joints]
+    containers = {path.partition("[")[0] for _, _, path in held}
+    if len(containers) != 1 or case.failure.user is None:
+        return None
+    name, several = containers.pop(), len(held) > 1
+    is_part = held[0][2] != name
+    what = (
+        f"{name} still holds {counted(len(held), 'result')}"
+        if is_part
+        else f"{name}, {tensor_of(held[0][1].shape)}, is a result"
+    )
+    return explanation(
+        f"{what} from before the last optimizer step, and an earlier backward() has freed what computed "
+        f"{'them' if several else 'it'}.",
+        (
+            shown(case.failure.user.place, f"goes back through {listed([path for _, _, path in held], 3)}."),
+            f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step, as the running "
+            "watch has noted.",
+        ),
+        _emptied(name, len({node for node, _, _ in held})),
+        source=case.failure.source,
+        exact={node for node, _, _ in held} >= set(case.joints),
+    )
+
+
+def _emptied(name: str, made: int) -> str:
+    if made > 1:  # one after the other, in a loop
+        return f"Empty {name} after each optimizer step, {name}.clear(), or put results into it after .detach()."
+    return (
+        f"Recompute what {name} holds in each step; if what computes it is not meant to be trained here, compute it "
+        "once under torch.no_grad()."
+    )

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
-from backsight.diagnosis.errors.second_backward.case import Case, loops, names_read
+from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
+from backsight.diagnosis.evidence.case import Case, loops, names_read
 from backsight.diagnosis.evidence.holders import border, made_in, results_in, structure
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, shown
-from backsight.source import Body, Place, assignments, backward_calls, receiver_of_backward
+from backsight.findings.evidence import Fact
+from backsight.source import Place, assignments, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives
 from backsight.story.failure import Level
-from backsight.story.stepping import optimizer_steps
+from backsight.story.handed import handed
+from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Node
 from backsight.tracing import Line
-from backsight.tracing.steps import parameters
 
 _FEW = 16
 """Results that two losses share and that are looked at one by one."""
@@ -62,16 +65,12 @@ def _earlier_call(level: Level, name: str) -> Place | None:
     assert level.body is not None
     here = level.place.position
     made = [place.position for place in assignments(level.body, name) if place.position < here]
-    for place in reversed(backward_calls(level.body)):
+    for root, place in reversed(backward_roots(level.body)):
         if are_alternatives(level.body, place, level.place):
             continue
-        if max(made, default=(0, 0)) < place.position < here and _receiver(level.body, place) == name:
+        if max(made, default=(0, 0)) < place.position < here and root == name:
             return None if _retains(place) else place
     return None
-
-
-def _receiver(body: Body, place: Place) -> str | None:
-    return receiver_of_backward(body, *place.position)
 
 
 def _retains(place: Place) -> bool:
@@ -79,9 +78,7 @@ def _retains(place: Place) -> bool:
 
 
 def _called_twice(level: Level, name: str, before: Place) -> Finding:
-    return Finding(
-        "BS201",
-        "error",
+    return explanation(
         f"backward() runs on {name} a second time.",
         (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
         f"Call backward on {name} once. For derivatives of derivatives, give the first call create_graph=True; for "
@@ -91,11 +88,9 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
 
 
 def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
-    made = assignments(level.body, name, before=loop.line) if level.body else ()
+    made = assignments(level.body, name, before=loop.line)
     where = shown(made[-1], "computes it, before the loop.") if made else f"{level.function} is given it once."
-    return Finding(
-        "BS201",
-        "error",
+    return explanation(
         f"{name} is computed once, and backward() runs on it in every iteration.",
         (
             where,
@@ -111,9 +106,8 @@ def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.
     """The other backward calls of this level's function, with the tensors that they run on."""
     if level.body is None:
         return
-    for place in backward_calls(level.body):
-        name = _receiver(level.body, place)
-        if name is None or _retains(place) or place.position == level.place.position:
+    for name, place in backward_roots(level.body):
+        if _retains(place) or place.position == level.place.position:
             continue
         if are_alternatives(level.body, place, level.place):
             continue
@@ -137,7 +131,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     joints = {each.joint for each in weighed} or {_key(case.graph, i) for i in border(case.graph, shared)}
     through = _held(case, level, joints)
     behind = f", those behind {through}" if through else ""
-    evidence = [
+    evidence: list[Fact] = [
         shown(place, f"frees {counted(len(shared), 'operation')} that {other} and {loss} share{behind}."),
         shown(level.place, "needs them again."),
     ]
@@ -153,33 +147,69 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             continue
         if where:
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
-        fix = f"Compute {apart} from {through}.detach(): then its backward stays out of what made {through}."
+        fix = f"Compute {apart} from {through}.detach(): then its backward does not reach what made {through}."
         if stands:
             evidence.append(f"The step that follows {apart}.backward() does not train what made {through}.")
         else:
             evidence.append(
                 f"{through} only weighs {apart}, as an advantage does; adding the losses would train it by both."
             )
-            fix += f" If {apart} is to train that as well, add the losses: {add}."
+            fix += f" If {apart} should train that as well, add the losses: {add}."
         if seen and seen.others:
             fix = f"Compute {apart} from {through}.detach(), and add the losses, which share more than that: {add}."
-        return Finding(
-            "BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place)
-        )
+        return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
     if part := _trains_a_part(case, level, place, shared):
         evidence.append(
             f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
         )
-        again = f"Compute {through} again" if through else "Run the forward pass again"
         fix = (
-            f"{again} for {loss}, after {part}. For {other}, detach what its optimizer does not train. (Adding the "
-            "losses won't help: each optimizer would get the gradients of both.)"
+            f"{_again(through)} for {loss}, after {part}. For {other}, detach what its optimizer does not train. "
+            "(Adding the losses won't help: each optimizer would get the gradients of both.)"
         )
-        return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+        return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+    if between := moved(case, level, place, shared):
+        return _over_old_weights(case, level, other, loss, through, between, evidence, add)
     fix = f"Add the losses and call backward once: {add}."
+    if perhaps := perhaps_moved(level, place):
+        needed = f"compute {through}" if through else "run the forward pass"
+        fix += f" If line {perhaps.line}, {perhaps.text}, changes weights, do not add them but {needed} again below it."
     if _steps_between(level, place):
         fix += " Step the optimizers after that."
-    return Finding("BS201", "error", _freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+    return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+
+
+def _over_old_weights(
+    case: Case, level: Level, other: str, loss: str, through: str | None, between: Moved, evidence: list[Fact], add: str
+) -> Finding:
+    """The weights are others by now, so that the sum of the losses would be another training."""
+    assert level.body is not None
+    read = ancestors(level.body, loss, level.line).get(through) if through else None
+    made = _made(case, level, through) if through else None
+    forward = f", as line {made.line} does, {made.text}" if made and made.file == level.place.file else ""
+    lines: list[Fact] = [evidence[0], between.told(through or ""), *evidence[1:]]
+    if read and read.read != level.place:
+        after = read.read.position > between.place.position
+        lines.insert(2 if after else 0, shown(read.read, f"computes {loss} from {'the old ' * after}{through}."))
+    stands = between.below == between.place
+    below = f"below line {between.place.line}, {between.place.text}" if stands else f"below line {between.below.end}"
+    fix = f"{_again(through)} {below}{forward}, and compute {loss} from that."
+    if between.by_step:
+        fix += f" Or, if one step is to follow both losses, add them, {add}, and step after that."
+    else:
+        fix += " Adding the losses would backpropagate both through the old weights."
+    source = read.read if read else level.place
+    return explanation(_freed_title(other, loss, through), tuple(lines), fix, str(source))
+
+
+def _again(through: str | None) -> str:
+    return f"Compute {through} again" if through else "Run the forward pass again"
+
+
+def _made(case: Case, level: Level, through: str) -> Place | None:
+    """The statement that made what a variable holds, in the outermost function that has it."""
+    held = results_in(level.value(through))
+    found = handed(case.failure, held[0]) if len(held) == 1 else None
+    return found.assigned if found else None
 
 
 @dataclass(frozen=True)
@@ -233,49 +263,40 @@ def _freed_title(other: str, loss: str, through: str | None) -> str:
     return f"{other}.backward() has freed the part of the graph {part}, which {loss}.backward() needs too."
 
 
-def _steps_between(level: Level, place: Place) -> list[Place]:
+def _steps_between(level: Level, place: Place) -> list[Step]:
     first, last = sorted((place.position, level.place.position))
-    return [step for step in optimizer_steps(level) if first < step.position < last]
+    return [step for step in steps_in(level) if first < step.place.position < last]
+
+
+def _trained_between(level: Level, place: Place) -> Iterator[Step]:
+    """The steps between the two backwards whose parameters are known."""
+    return (step for step in _steps_between(level, place) if step.trained)
 
 
 def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
     """Whether an optimizer steps between the two backwards that trains nothing of what they share."""
     leaves = _shared_leaves(case, shared)
-    return next((not leaves & trained for _, trained in _trained_between(level, place)), False)
+    return next((not leaves & step.trained for step in _trained_between(level, place)), False)
 
 
 def _is_for_another(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
     """Whether what they share is trained by the step between the two backwards, and the step after the second trains
     nothing of it, but something else that this loss depends on."""
     leaves, every = _shared_leaves(case, shared), {id(leaf.tensor()) for leaf in case.graph.leaves}
-    steps = optimizer_steps(level)
-    after = [step for step in steps if step.position > max(place.position, level.place.position)]
-    if not any(leaves & trained for _, trained in _trained_between(level, place)):
+    if not any(leaves & step.trained for step in _trained_between(level, place)):
         return False
-    return next((not leaves & trained and bool(every & trained) for _, trained in _trained_by(level, after)), False)
+    last = max(place.position, level.place.position)
+    after = (step.trained for step in steps_in(level) if step.place.position > last and step.trained)
+    return next((not leaves & trained and bool(every & trained) for trained in after), False)
 
 
 def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> str:
     """The step between the two backwards that trains some of what they share, if another optimizer trains the rest."""
     leaves = _shared_leaves(case, shared)
-    every = [trained for _, trained in _trained_by(level, optimizer_steps(level))]
-    for step, trained in _trained_between(level, place):
-        if leaves & trained and any((leaves - trained) & others for others in every):
-            return step
+    for step in _trained_between(level, place):
+        if leaves & step.trained and any((leaves - step.trained) & other.trained for other in steps_in(level)):
+            return step.call
     return ""
-
-
-def _trained_between(level: Level, place: Place) -> Iterator[tuple[str, set[int]]]:
-    return _trained_by(level, _steps_between(level, place))
-
-
-def _trained_by(level: Level, steps: Iterable[Place]) -> Iterator[tuple[str, set[int]]]:
-    """Yield the optimizer steps, as they are called, with the parameters that they train."""
-    for step in steps:
-        name = step.text.partition(".step(")[0]
-        optimizer = level.value(name)
-        if isinstance(optimizer, torch.optim.Optimizer):
-            yield f"{name}.step()", {id(parameter) for parameter in parameters(optimizer)}
 
 
 def _shared_leaves(case: Case, shared: set[int]) -> set[int]:

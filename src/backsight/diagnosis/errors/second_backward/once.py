@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from backsight.diagnosis.errors.second_backward.case import Case, loops
-from backsight.diagnosis.errors.second_backward.joined import filled, kept_detached
-from backsight.diagnosis.evidence.holders import below, made_in, needs_saved, node_of, results_held, results_in
+from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.errors.second_backward.joined import cached, emptied, filled, kept_detached
+from backsight.diagnosis.evidence.case import Case, loops
+from backsight.diagnosis.evidence.holders import below, identified, made_in, needs_saved, results_held, results_in
+from backsight.diagnosis.evidence.joints import joint_of
 from backsight.diagnosis.evidence.spoken import simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
-from backsight.source import LoopFacts, statement_at
+from backsight.findings.evidence import Fact
+from backsight.source import LoopFacts, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.body import dotted, expressions
+from backsight.source.body import calls_in, dotted
+from backsight.source.keeping import Keeping
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
 from backsight.story.stepping import optimizer_steps
@@ -35,38 +41,118 @@ def computed_once(case: Case, upstream: bool = False) -> Finding | None:
                 if not nodes or (joints and not set(nodes) & joints):
                     continue
                 if not upstream or name in facts.outside or ancestor.read == facts.loop:
-                    return _of_container(case, level, ancestor, nodes) or _finding(case, level, facts, ancestor)
+                    return _of_container(case, level, ancestor, nodes) or _finding(case, level, facts, ancestor, nodes)
     return None
 
 
 def computed_before(case: Case) -> Finding | None:
-    """Such a variable, from which a part is computed anew in the loop."""
+    """Such a variable, from which a part is recomputed in the loop."""
     return computed_once(case, upstream=True) if case.joints else None
+
+
+def computed_outside(case: Case) -> Finding | None:
+    """The loss itself is computed once, and a function that is called again and again, as a closure is, goes back."""
+    level, name = case.failure.user, case.receiver
+    if level is None or not name.isidentifier() or assignments(level.body, name):
+        return None
+    if case.earlier is not None and len(case.old) < len(case.graph) - len(case.graph.leaves):
+        return None  # a part of it is new
+    around = next((each for each in case.failure.users if assignments(each.body, name)), None)
+    places = assignments(around.body, name) if around is not None else ()
+    if around is None or len(places) != 1 or around.value(name) is not case.root:
+        return None
+    function = level.function.rpartition(".")[2]
+    return explanation(
+        f"{name} was computed once, outside of {function}(), and backward() has run on it before.",
+        (
+            shown(places[0], f"computes {name} once."),
+            shown(level.place, f"frees its graph in the first call of {function}(), and needs it again."),
+        ),
+        f"Move `{places[0].text}` into {function}(), so that each call computes it anew.",
+        source=str(places[0]),
+        exact=case.earlier is not None,
+    )
 
 
 def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> Finding | None:
     """It was put together from what a container keeps: to put it together again would not help."""
     name, inside = ancestor.name, set(below(case.graph, nodes)) - set(nodes)
-    for tensor, held in results_held(case.failure.frames):
-        container = held.path.partition("[")[0]
-        if "[" not in held.path or container.partition(".")[0] == name or node_of(case.graph, tensor) not in inside:
-            continue
-        keeping = filled(case, container)
+    for (container, within), node in _kept_results(case):
+        apart = within and container.partition(".")[0] != name
+        keeping = filled(case, container) if apart and node in inside else None
         if keeping is not None:
-            return Finding(
-                "BS201",
-                "error",
-                f"{container} keeps results that were computed before the loop, and the first backward() has freed "
-                "their graph.",
-                (
-                    shown(keeping.place, f"keeps {keeping.value or 'it'}, still attached to its graph."),
-                    shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
-                    shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
-                ),
-                kept_detached(container, keeping),
-                source=str(keeping.place),
+            return _container_keeps(
+                container,
+                keeping,
+                "results that were computed before the loop, and the first backward() has freed their graph.",
+                shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
+                shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
             )
     return None
+
+
+def kept_for_later(case: Case) -> Finding | None:
+    """What an object keeps for good, in a container or as an attribute, holds results that this loss is computed of."""
+    for kept, node in _kept_results(case):
+        reached = below(case.graph, [node])
+        if "." not in kept.variable or case.failure.user is None or not needs_saved(case.graph, node):
+            continue
+        if case.old and not case.old.intersection(reached):
+            continue
+        keeping = kept.keeping(case)
+        if keeping is not None:
+            return _container_keeps(
+                kept.variable,
+                keeping,
+                _STEPS if kept.inside else "a result of an earlier step, whose backward() has freed its graph.",
+                *_used_again(case, keeping),
+                shown(case.failure.user.place, "backpropagates through it, and needs that graph again."),
+                exact=bool(case.old),
+            )
+    return None
+
+
+def _used_again(case: Case, keeping: Keeping) -> Iterator[Fact]:
+    """The statement that a watch has seen to compute with what is kept."""
+    joint = joint_of(case)
+    if joint is not None and joint.used is not None and joint.used.line != keeping.place.line:
+        yield shown(joint.used, "computes with it again.")
+
+
+_STEPS = "results of earlier steps, and an earlier backward() has freed their graph."
+
+
+class _Kept(NamedTuple):
+    """A variable that holds a result of this graph; `inside`, in a container."""
+
+    variable: str
+    inside: bool
+
+    def keeping(self, case: Case) -> Keeping | None:
+        """The statement that keeps it for good: nothing empties the container, or nothing makes the attribute anew."""
+        if self.inside:
+            return None if emptied(case, self.variable) else filled(case, self.variable)
+        return cached(case, self.variable)
+
+
+def _kept_results(case: Case) -> Iterator[tuple[_Kept, int]]:
+    """Each variable that holds results of this graph, with the node that made one of them."""
+    nodes = {its: index for index, its in enumerate(case.graph.identities)}
+    for tensor, held in results_held(case.failure.frames):
+        variable, element, _ = held.path.partition("[")
+        made = identified(tensor)
+        if made in nodes:
+            yield _Kept(variable, bool(element)), nodes[made]
+
+
+def _container_keeps(container: str, keeping: Keeping, what: str, *then: Fact, exact: bool = True) -> Finding:
+    return explanation(
+        f"{container} keeps {what}",
+        (shown(keeping.place, f"keeps {keeping.value or 'it'}, still attached to its graph."), *then),
+        kept_detached(container, keeping),
+        source=str(keeping.place),
+        exact=exact,
+    )
 
 
 def _is_namespace(value: object) -> bool:
@@ -79,19 +165,17 @@ def _acts(level: Level, ancestor: Ancestor) -> bool:
     value = level.value(ancestor.name)
     if is_tensor(value) or type(value) in (list, tuple, dict):
         return False
-    statement = statement_at(level.body, *ancestor.read.position) if level.body else None
-    calls = (node for node in expressions(statement) if isinstance(node, ast.Call)) if statement else ()
+    statement = statement_at(level.body, *ancestor.read.position)
+    calls = calls_in(statement)
     return any((dotted(call.func) or "").startswith(f"{ancestor.name}.") for call in calls)
 
 
-def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> Finding:
+def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nodes: list[int]) -> Finding:
     name = ancestor.name
     filled = [place for place in ancestor.bound if place.line > facts.loop.line]
     made = [place for place in ancestor.bound if place.line < facts.loop.line]
     if filled:
-        return Finding(
-            "BS201",
-            "error",
+        return explanation(
             f"{name} still holds results of earlier iterations, whose graphs backward() has freed.",
             (
                 shown(filled[0], "adds to it in every iteration, and nothing empties it."),
@@ -101,13 +185,15 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
             f"Empty {name} at the start of each iteration, or add results after .detach() to it.",
             source=str(filled[0]),
         )
-    origin = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
+    seen = case.watch.line_of(case.graph.nodes[nodes[0]]) if case.watch and not made else None
+    origin: Fact = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
+    if seen is not None:  # elsewhere, by who has handed it over
+        origin = shown(seen, f"computes {name}, before the loop.")
+        made = [seen.place]
     use = shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
     summed = _summed(case, level, facts, ancestor)
     among = f"in {name}" if type(level.value(name)) in (list, tuple, dict) else f"that come from {name}"
-    return Finding(
-        "BS201",
-        "error",
+    return explanation(
         f"{name} is computed once, before the loop, and the first backward() has freed its graph."
         if not summed
         else f"The losses {among} share operations, and the first backward() has freed them.",
@@ -118,13 +204,14 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> 
         ),
         summed or f"Compute {name} inside the loop. {_otherwise(case)}",
         source=str(level.place if summed else made[-1] if made else ancestor.read),
+        exact=bool(made or summed),
     )
 
 
 def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> str:
     """What to do where the loop goes through a container of losses, and runs backward on each."""
     name, value = ancestor.name, level.value(ancestor.name)
-    loop = statement_at(level.body, *facts.loop.position) if level.body else None
+    loop = statement_at(level.body, *facts.loop.position)
     if type(value) not in (list, tuple, dict) or not any(each is case.root for each in results_in(value)):
         if not isinstance(loop, ast.For) or level.body is None or not _runs_on(level, loop):
             return ""

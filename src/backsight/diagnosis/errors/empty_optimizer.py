@@ -1,0 +1,504 @@
+"""BS223: an optimizer was given no parameters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import GeneratorType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming.plain import class_dict, class_name, inherits, mro, namespace
+from backsight.source import Body, Place, assignments, loop_facts, statement_at
+from backsight.source.bindings import bound
+from backsight.source.body import callee, dotted, expressions, keyword, statements
+from backsight.source.definitions import FILLING, values_of
+from backsight.source.freezing import freezings
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.story.files import user_files
+from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
+from backsight.story.sections import methods_of
+from backsight.tape import modules_in, registered
+
+_LISTING = ("parameters", "named_parameters")
+_CONTAINERS = (list, tuple, dict, set)
+_USED_UP = (GeneratorType, filter, map, zip)
+_LOOKING = frozenset({"print", "type", "isinstance", "id", "repr", "str", "next"})
+_SMALL = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What the optimizer was given: the function that wrote it, and the expression."""
+
+    failure: Failure
+    level: Level
+    node: ast.expr
+
+    @property
+    def text(self) -> str:
+        return self.level.body.text(self.node) if self.level.body else "the list"
+
+    @property
+    def value(self) -> object:
+        return value_of(self.level, self.node)
+
+    @cached_property
+    def values(self) -> list[ast.expr]:
+        """The expressions that it may stand for, itself first: `params`, `model.parameters()`."""
+        name, body = dotted(self.node), self.level.body
+        if name is None or body is None:
+            return [self.node]
+        loops = [each for each in statements(body.node) if isinstance(each, ast.For) and _fills_within(each, name)]
+        return [self.node, *values_of(body, name, self.level.line), *(each.iter for each in loops)]
+
+    @cached_property
+    def modules(self) -> list[tuple[str, torch.nn.Module]]:
+        """The modules whose parameters it lists, each with what the program calls it."""
+        found: dict[str, torch.nn.Module] = {}
+        for value in self.values:
+            for node in ast.walk(value):
+                receiver = callee(node)[0] if isinstance(node, ast.Call) and callee(node)[1] in _LISTING else None
+                module = value_of(self.level, receiver) if receiver is not None else None
+                if is_module(module) and self.level.body and receiver is not None and _lists_as_pytorch(module):
+                    found.setdefault(self.level.body.text(receiver), module)
+        return list(found.items())
+
+    @property
+    def asked(self) -> Fact:
+        return shown(self.level.place, f"gives the optimizer {self.text}, which is empty.")
+
+
+Cause = Callable[[Given], "Finding | None"]
+
+
+@explains("BS223", r"optimizer got an empty parameter list")
+def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say why there is nothing in what the optimizer was given."""
+    given = _given(failure)
+    for cause in CAUSES if given is not None else ():
+        if given is not None and (finding := cause(given)) is not None:
+            return finding
+    where = (given.asked,) if given else (shown(failure.user.place, "leads to it."),) if failure.user else ()
+    return explanation(
+        f"{given.text if given else 'The list of parameters'} is empty: there is nothing to optimize.",
+        where,
+        "Give the optimizer the parameters that should be trained: list(model.parameters()) shows what it would get.",
+        source=failure.source,
+        exact=False,
+    )
+
+
+def _given(failure: Failure) -> Given | None:
+    """The parameters as the outermost function writes them that only hands them on."""
+    found: Given | None = None
+    if not _is_called_by(failure):
+        return None
+    for level in failure.users:
+        name = dotted(found.node) if found else None
+        code = found.level.frame.f_code if found else None
+        if found is not None and code is not None:
+            parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            if name not in parameters:
+                return found
+            node = _argument(level, name, list(parameters), code.co_name)
+        else:
+            node = _argument(level, "params", ["params"], "")
+        if node is None:
+            return found
+        found = Given(failure, level, node)
+    return found
+
+
+def _is_called_by(failure: Failure) -> bool:
+    """Whether the user's own statement makes the optimizer, and no library that it calls."""
+    at = next((k for k, each in enumerate(failure.levels) if each is failure.user), -1)
+    inner = failure.levels[at + 1] if 0 <= at < len(failure.levels) - 1 else None
+    made = inner.variables.get("self") if inner else None
+    return inherits(type(made), (torch.optim.Optimizer,))
+
+
+def _argument(level: Level, name: str, parameters: list[str], function: str) -> ast.expr | None:
+    """What the call that failed gives for a parameter."""
+    calls = [node for node in expressions(level.statement) if isinstance(node, ast.Call)] if level.statement else []
+    here = [node for node in calls if (node.lineno, node.col_offset) == (level.line, level.column)]
+    optimizers = sorted((node for node in calls if _makes_optimizer(level, node)), key=lambda node: node not in here)
+    named = [node for node in calls if function and callee(node)[1] == function]
+    for node in [
+        *(each for each in here if each in optimizers),
+        *optimizers,
+        *named,
+        *here,
+        *(calls if len(calls) == 1 else ()),
+    ][:1]:
+        at = parameters.index(name) - (parameters[0] == "self")
+        return keyword(node, name) or (node.args[at] if 0 <= at < len(node.args) else None)
+    return None
+
+
+def _makes_optimizer(level: Level, call: ast.Call) -> bool:
+    cls = level.value(dotted(call.func) or "") if dotted(call.func) else None
+    made = value_of(level, call.func)
+    return any(isinstance(each, type) and inherits(each, (torch.optim.Optimizer,)) for each in (cls, made))
+
+
+def _lists_as_pytorch(module: torch.nn.Module) -> bool:
+    """Whether its class leaves `parameters()` as PyTorch has it."""
+    names = ("parameters", "named_parameters")
+    own = {name: next((d[name] for c in mro(type(module)) if name in (d := class_dict(c))), None) for name in names}
+    return all(own[name] is class_dict(torch.nn.Module)[name] for name in names)
+
+
+def used_up(given: Given) -> Finding | None:
+    """A generator that something before has gone through to its end."""
+    name, body = dotted(given.node), given.level.body
+    if name is None or body is None or not issubclass(type(given.value), _USED_UP):
+        return None
+    made = next(reversed(assignments(body, name, before=given.level.line)), None)
+    if made is None:
+        return None
+    here = given.level.place.position
+    between = [each for each in statements(body.node) if made.position < (each.lineno, each.col_offset) < here]
+    reading = [body.place(each) for each in between if _goes_through(each, name)]
+    facts = loop_facts(body, given.level.line)
+    if not reading and facts and made.position < facts.loop.position:
+        reading = [given.level.place]
+    if not reading:
+        return None
+    last = reading[-1] == given.level.place
+    statement = statement_at(body, *made.position)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    mended = f"{name} = list({body.text(value)})" if value is not None else f"{name} = list(...)"
+    return explanation(
+        f"{name} is a generator, and is used up: it can be iterated only once.",
+        (
+            shown(made, f"makes the generator {name}."),
+            shown(reading[-1], f"goes through it{' in the iteration before' if last else ''}."),
+            *(() if last else (given.asked,)),
+        ),
+        f"Make a list of it: {mended}.",
+        source=str(made),
+        exact=_have_parameters(given),
+    )
+
+
+def too_early(given: Given) -> Finding | None:
+    """The module's own `__init__` makes the optimizer before its layers."""
+    body = given.level.body
+    own = [(name, module) for name, module in given.modules if "." not in name and not _parameters(module)]
+    if body is None or not own or getattr(body.node, "name", "") != "__init__" or own[0][0] != "self":
+        return None
+    later = [
+        (each, name)
+        for each in statements(body.node)
+        if each.lineno > given.level.line and isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)
+        for name in bound(each)
+        if name.startswith("self.")
+    ]
+    if not later:
+        return None
+    place, name = body.place(later[0][0]), later[0][1]
+    return explanation(
+        f"self.parameters() is empty, as {name} is made later in __init__.",
+        (given.asked, shown(place, f"makes {name}, after that.")),
+        f"Make the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}.",
+        source=str(given.level.place),
+    )
+
+
+def in_plain_container(given: Given) -> Finding | None:
+    """The layers are in a plain list or dict, where the model does not see them."""
+    for name, module in given.modules if not _have_parameters(given) else ():
+        for path, inner, attribute, held in _hidden(module):
+            first = next((each for each in _items(held) if _trains(each)), None)
+            layers, nested = is_module(first), _is_nested(held)
+            place = _assigned(inner, attribute)
+            owner = f"{name}.{path}" if path else name
+            kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
+            wanted = f"nn.{'Module' if layers else 'Parameter'}{'Dict' if kind == 'dict' else 'List'}"
+            what = counted(_number(held), "module" if layers else "tensor")
+            return explanation(
+                f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
+                (*((shown(place, f"makes a plain {kind}."),) if place else ()), given.asked),
+                f"Make it an {wanted}, and the containers inside it likewise."
+                if nested
+                else f"Make it an {wanted}: {_wrapped(inner, attribute, place, wanted)}.",
+                source=str(place) if place else given.failure.source,
+            )
+    return None
+
+
+def plain_tensors(given: Given) -> Finding | None:
+    """The model's weights are tensors, and no parameters."""
+    return _of_tensors(given, asked=True)
+
+
+def constants(given: Given) -> Finding | None:
+    """The model has tensors that do not even require grad."""
+    return _of_tensors(given, asked=False)
+
+
+def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
+    for name, module in given.modules if not _have_parameters(given) else ():
+        for path, inner in modules_in(module):
+            own = {key: v for key, v in (namespace(inner) or {}).items() if is_tensor(v) and v.is_floating_point()}
+            learnt = {key: v for key, v in own.items() if needs_gradient(v)} if asked else own
+            if not learnt:
+                continue
+            attribute = next(iter(learnt))
+            place = _assigned(inner, attribute)
+            owner = f"{name}.{path}" if path else name
+            every = [f"{owner}.{each}" for each in learnt]
+            plain = "is a plain tensor" if len(every) == 1 else "are plain tensors"
+            return explanation(
+                f"{listed(every, 3)} {plain}, and {name}.parameters() lists nn.Parameter only.",
+                (*((shown(place, f"assigns a {described(learnt[attribute])}."),) if place else ()), given.asked),
+                f"Make {'it a parameter' if asked else 'what should be trained a parameter'}: "
+                f"{_as_parameter(attribute, inner, place)}.",
+                source=str(place) if place else given.failure.source,
+            )
+    return None
+
+
+def made_later(given: Given) -> Finding | None:
+    """The layers are made by another method than `__init__`, which has not run yet."""
+    for name, module in given.modules if not _have_parameters(given) else ():
+        for path, inner in modules_in(module):
+            for body in methods_of(type(inner)):
+                method = getattr(body.node, "name", "")
+                place, attribute = _makes_layer(inner, body) if method != "__init__" else (None, "")
+                if place is None:
+                    continue
+                owner = f"{name}.{path}" if path else name
+                return explanation(
+                    f"{owner} has no parameters yet: {method}() makes {attribute}, and has not run.",
+                    (shown(place, f"makes {attribute}, when {method}() runs."), given.asked),
+                    f"Make {attribute} in __init__(). Or call {name} once, with a batch, before the optimizer is made.",
+                    source=str(place),
+                )
+    return None
+
+
+def without_any(given: Given) -> Finding | None:
+    """The module has nothing to train at all."""
+    if not given.modules or _have_parameters(given) or len(given.modules) > 1:
+        return None
+    name, module = given.modules[0]
+    return explanation(
+        f"{name} has no parameters: {class_name(type(module))} has nothing to train.",
+        (given.asked,),
+        f"Give the optimizer the module that has layers, or assign the layers of {name} as attributes of it: "
+        "self.layer = nn.Linear(...).",
+        source=given.failure.source,
+    )
+
+
+def all_frozen(given: Given) -> Finding | None:
+    """Only what requires grad was to be given, and nothing does."""
+    chosen = any(_asks(value, "requires_grad") for value in given.values) or _filled_under(given, "requires_grad")
+    every = [p for _, module in given.modules for p in _parameters(module)]
+    if not chosen or not every or any(needs_gradient(each) for each in every):
+        return None
+    names = listed([name for name, _ in given.modules], 3)
+    found = [each.place for file in user_files(given.failure) for each in freezings(file)]
+    does = "freezes them." if len(found) == 1 else "may have frozen them."
+    of_all = "none of the " + counted(len(every), "parameter") if len(every) > 1 else "its one parameter"
+    return explanation(
+        f"{names} is frozen: {of_all} requires grad, and only those that do were to be given to the optimizer."
+        if len(every) > 1
+        else f"{names} is frozen: {of_all} does not require grad, and only those that do were to be given.",
+        (*(shown(each, does) for each in found[:3]), given.asked),
+        f"Unfreeze what should be trained before that: a part of {names}, such as its last layer, by "
+        "requires_grad_(True). Or assign the new layers after the rest is frozen.",
+        source=str(found[0]) if found else given.failure.source,
+        exact=len(found) < 2,
+    )
+
+
+def none_chosen(given: Given) -> Finding | None:
+    """A condition on the names of the parameters that none of them fulfils."""
+    every = [name for _, module in given.modules for name in _names(module)]
+    words = [word for value in given.values for word in _words(value)]
+    if not every or not words or any(word in name for word in words for name in every):
+        return None
+    texts = listed([f'"{word}"' for word in words], 3)
+    model = listed([name for name, _ in given.modules], 3)
+    return explanation(
+        f"{given.text if dotted(given.node) else 'The list'} is empty: no parameter name of {model} has {texts} in it.",
+        (f"The names are {listed(every, 6)}.", given.asked),
+        f"Choose by words that are in these names, in place of {texts}.",
+        source=given.failure.source,
+    )
+
+
+def filled_later(given: Given) -> Finding | None:
+    """A list that is empty when the optimizer is made."""
+    name, body = dotted(given.node), given.level.body
+    if name is None or body is None or type(given.value) is not list or given.modules:
+        return None
+    made = next(reversed(assignments(body, name, before=given.level.line)), None)
+    filling = [(body.place(each), each.lineno) for each in statements(body.node) if _fills(each, name)]
+    later = [place for place, line in filling if line > given.level.line]
+    if made is None or len(later) != len(filling) or not later:
+        return None
+    return explanation(
+        f"{name} is still empty when the optimizer is made.",
+        (shown(made, f"makes {name}."), given.asked, shown(later[0], "fills it, after that.")),
+        f"Make the optimizer after line {later[-1].line}, where {name} has what should be trained.",
+        source=str(given.level.place),
+    )
+
+
+CAUSES: tuple[Cause, ...] = (
+    too_early,
+    in_plain_container,
+    plain_tensors,
+    made_later,
+    constants,
+    without_any,
+    all_frozen,
+    used_up,
+    none_chosen,
+    filled_later,
+)
+
+
+def _parameters(module: torch.nn.Module) -> list[torch.Tensor]:
+    every = (held for _, each in modules_in(module) for held in registered(each, "_parameters").values())
+    return [held for held in every if is_tensor(held)]
+
+
+def _have_parameters(given: Given) -> bool:
+    return any(_parameters(module) for _, module in given.modules)
+
+
+def _names(module: torch.nn.Module) -> Iterator[str]:
+    for path, each in modules_in(module):
+        yield from (f"{path}.{key}".lstrip(".") for key, v in registered(each, "_parameters").items() if is_tensor(v))
+
+
+def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str, object]]:
+    """The plain containers of a module, and of those inside it, that hold modules or parameters."""
+    for path, inner in modules_in(module):
+        for attribute, held in (namespace(inner) or {}).items():
+            if type(held) in _CONTAINERS and not attribute.startswith("_") and _number(held):
+                yield path, inner, attribute, held
+
+
+def _items(held: Any) -> list[object]:
+    """What a plain container holds, and what is in the containers inside it."""
+    every = list(held.values() if type(held) is dict else held)[:_SMALL]
+    return [each for item in every for each in (_items(item) if type(item) in _CONTAINERS else [item])]
+
+
+def _number(held: object) -> int:
+    return sum(_trains(each) for each in _items(held))
+
+
+def _trains(value: object) -> bool:
+    if is_module(value):
+        return bool(_parameters(value))
+    return needs_gradient(value) and is_leaf(value)
+
+
+def _is_nested(held: Any) -> bool:
+    return any(type(each) in _CONTAINERS for each in (held.values() if type(held) is dict else held))
+
+
+def _goes_through(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement iterates over `name`, or hands it to what may: not `print(params)`, `type(params)`."""
+    for node in expressions(statement):
+        taken = [each.iter for each in getattr(node, "generators", ())]
+        if isinstance(node, ast.Starred):
+            taken.append(node.value)
+        if isinstance(node, ast.Call) and callee(node)[1] not in _LOOKING:
+            taken += [*node.args, *(each.value for each in node.keywords)]
+        if any(dotted(each) == name for each in taken):
+            return True
+    return isinstance(statement, ast.For) and dotted(statement.iter) == name
+
+
+def _assigned(module: torch.nn.Module, attribute: str) -> Place | None:
+    """The statement of the class that assigns the attribute; of several that of `__init__`."""
+    bodies = sorted(methods_of(type(module)), key=lambda body: getattr(body.node, "name", "") != "__init__")
+    return next((each for body in bodies for each in assignments(body, f"self.{attribute}")), None)
+
+
+def _value_at(module: torch.nn.Module, place: Place | None) -> str:
+    """What the statement at a place assigns, as text; empty where it is no plain assignment, or too long for a line."""
+    for body in methods_of(type(module)) if place else ():
+        statement = statement_at(body, *place.position) if place and body.file == place.file else None
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value and body.place(statement) == place:
+            text = body.text(statement.value)
+            return "" if "…" in text else text
+    return ""
+
+
+def _wrapped(module: torch.nn.Module, attribute: str, place: Place | None, wanted: str) -> str:
+    value = _value_at(module, place)
+    return f"self.{attribute} = {wanted}({'' if value in ('[]', '{}', 'list()', 'dict()') else value or '...'})"
+
+
+def _as_parameter(attribute: str, module: torch.nn.Module, place: Place | None) -> str:
+    value = re.sub(r",?\s*requires_grad=True|\.requires_grad_\((True)?\)", "", _value_at(module, place))
+    return f"self.{attribute} = nn.Parameter({value or '...'})"
+
+
+def _makes_layer(module: torch.nn.Module, body: Body) -> tuple[Place | None, str]:
+    """The statement of a method that assigns a new module to an attribute which has none yet."""
+    held = {**(namespace(module) or {}), **registered(module, "_modules"), **registered(module, "_parameters")}
+    for each in statements(body.node):
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
+            maker = dotted(each.value.func) or ""
+            for name in bound(each):
+                attribute = name.removeprefix("self.")
+                is_layer = re.match(r"(?:torch\.)?nn\.[A-Z]\w*$", maker) is not None
+                if name.startswith("self.") and is_layer and held.get(attribute) is None:
+                    return body.place(each), name
+    return None, ""
+
+
+def _asks(value: ast.expr, attribute: str) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == attribute for node in ast.walk(value))
+
+
+def _filled_under(given: Given, attribute: str) -> bool:
+    """Whether what fills the list stands under a condition that asks for an attribute."""
+    name, body = dotted(given.node), given.level.body
+    for each in statements(body.node) if name and body else ():
+        if isinstance(each, ast.If) and _asks(each.test, attribute) and _fills_within(each, name or ""):
+            return True
+    return False
+
+
+def _fills_within(statement: ast.stmt, name: str) -> bool:
+    return any(isinstance(each, ast.stmt) and _fills(each, name) for each in ast.walk(statement))
+
+
+def _fills(statement: ast.stmt, name: str) -> bool:
+    if isinstance(statement, ast.AugAssign):
+        return dotted(statement.target) == name
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and dotted(callee(call)[0]) == name and callee(call)[1] in FILLING
+
+
+def _words(value: ast.expr) -> Iterator[str]:
+    """The texts that the conditions of a comprehension look for in a name."""
+    for node in ast.walk(value):
+        for test in node.ifs if isinstance(node, ast.comprehension) else ():
+            for each in ast.walk(test):
+                if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.In):
+                    left = each.left
+                    if isinstance(left, ast.Constant) and type(left.value) is str:
+                        yield left.value
+                if isinstance(each, ast.Call) and callee(each)[1] in ("startswith", "endswith"):
+                    yield from (a.value for a in each.args if isinstance(a, ast.Constant) and type(a.value) is str)

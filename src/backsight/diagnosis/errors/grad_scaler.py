@@ -1,0 +1,420 @@
+"""BS224: a GradScaler is called in another order than once scale, unscale_, step and update."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.conversion import section_of
+from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.source import Place
+from backsight.source.bindings import Spot, are_alternatives, bound, spots
+from backsight.source.body import LOOPS, callee, expressions
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import gradient_of, is_module
+from backsight.story.scenes import called_function
+from backsight.story.sections import MOST, Section
+from backsight.tape import modules_in, parameters_in
+from backsight.tracing.steps import parameters
+
+_ORDER = (
+    "The order is, once a step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
+    "scaler.update()."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of a method, as the text shows it: where, the call, the function around it."""
+
+    place: Place
+    node: ast.Call
+    spot: Spot
+    section: Section
+
+    @property
+    def method(self) -> str:
+        return callee(self.node)[1]
+
+    @property
+    def receiver(self) -> object:
+        return value_of(self.section, callee(self.node)[0])
+
+    @property
+    def loop(self) -> ast.stmt | None:
+        """The innermost loop around it."""
+        return next((arm for arm, _ in reversed(self.spot.arms) if isinstance(arm, LOOPS)), None)
+
+    @property
+    def conditions(self) -> list[ast.stmt]:
+        """The conditions under which it stands in that loop."""
+        arms = [arm for arm, _ in self.spot.arms]
+        inside = arms[arms.index(self.loop) + 1 :] if self.loop in arms else arms
+        return [arm for arm in inside if isinstance(arm, ast.If)]
+
+
+@dataclass(frozen=True, eq=False)
+class Misused:
+    """The failing call: the scaler and the optimizer, and what the program calls them."""
+
+    failure: Failure
+    scaler: object
+    optimizer: object
+    name: str
+    argument: str
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The calls of the functions that run, and of those that they call by name, in the order of the text."""
+        return list(_calls(self.failure))
+
+    @cached_property
+    def here(self) -> Call | None:
+        """The call that failed."""
+        level = self.failure.user
+        found = [each for each in self.calls if level and each.place == level.place and self.is_of(each)]
+        return found[0] if found else None
+
+    def is_of(self, call: Call) -> bool:
+        return self.scaler is not None and call.receiver is self.scaler
+
+    def others(self, *methods: str) -> list[Call]:
+        """The other calls of these methods of the same scaler, of one that takes an optimizer for this one."""
+        found = [each for each in self.calls if each.method in methods and self.is_of(each)]
+        here = self.here
+        return [
+            each
+            for each in found
+            if (here is None or (each.place != here.place and not _is_alternative(each, here)))
+            and (
+                self.optimizer is None
+                or not each.node.args
+                or value_of(each.section, each.node.args[0]) is self.optimizer
+            )
+        ]
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        """What the optimizer holds."""
+        found = self.optimizer
+        return list(parameters(found)) if isinstance(found, torch.optim.Optimizer) else []
+
+    @property
+    def asked(self) -> Place | None:
+        return self.failure.user.place if self.failure.user else None
+
+    def told(
+        self, title: str, culprit: Place | None, lines: Sequence[Fact], fix: str, *, exact: bool = True
+    ) -> Finding:
+        return explanation(
+            title,
+            tuple(lines),
+            fix,
+            source=str(culprit) if culprit else self.failure.source,
+            exact=exact and culprit is not None,
+        )
+
+
+@explains(
+    "BS224",
+    r"(?P<again>unscale_|step)\(\) has already been called (?:on this optimizer )?since the last update\(\)",
+    r"(?P<late>unscale_)\(\) is being called after step\(\)",
+    r"Attempted (?P<unscaled>\w+) but _scale is None",
+    r"No inf checks were recorded (?P<unchecked>for this optimizer|prior to update)",
+    r"Attempting to unscale (?P<half>FP16) gradients",
+)
+def grad_scaler(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say which call came too often, too late or not at all."""
+    said = match.groupdict()
+    misused = _misused(failure)
+    if said.get("again"):
+        return _again(misused, str(said["again"]))
+    if said.get("late"):
+        return _late(misused)
+    if said.get("unscaled"):
+        return _never_scaled(misused, str(said["unscaled"]))
+    if said.get("half"):
+        return _half(misused)
+    return _unchecked(misused) if "optimizer" in str(said["unchecked"]) else _no_step(misused)
+
+
+def _misused(failure: Failure) -> Misused:
+    inner = next((each for each in reversed(failure.levels) if _is_scaler(each.variables.get("self"))), None)
+    held = [each for each in failure.levels if _is_scaler(each.variables.get("self"))]
+    optimizer = next((o for each in held if (o := each.variables.get("optimizer")) is not None), None)
+    scaler = inner.variables.get("self") if inner else None
+    name, argument = _written(failure.user, scaler) if failure.user else ("", "")
+    return Misused(failure, scaler, optimizer, name or "scaler", argument or "optimizer")
+
+
+def _is_scaler(value: object) -> bool:
+    return issubclass(type(value), torch.amp.GradScaler)
+
+
+def _written(level: Level, scaler: object) -> tuple[str, str]:
+    """What the failing statement calls the scaler and its optimizer."""
+    for node in expressions(level.statement) if level.statement else ():
+        receiver = callee(node)[0] if isinstance(node, ast.Call) else None
+        value = value_of(level, receiver) if receiver is not None else None
+        if isinstance(node, ast.Call) and receiver is not None and level.body and value is scaler is not None:
+            return level.body.text(receiver), level.body.text(node.args[0]) if node.args else ""
+    return "", ""
+
+
+def _calls(failure: Failure) -> Iterator[Call]:
+    queue = [section for level in failure.users if (section := section_of(level))]
+    seen = {section.body.node for section in queue}
+    for section in queue:  # grows as we go
+        for spot in spots(section.body.node):
+            for node in expressions(spot.node):
+                if not isinstance(node, ast.Call):
+                    continue
+                yield Call(section.body.place(spot.node), node, spot, section)
+                inner = called_function(section, node) if len(seen) < MOST else None
+                if inner is not None and inner.body.node not in seen:
+                    seen.add(inner.body.node)
+                    queue.append(inner)
+
+
+def _again(misused: Misused, method: str) -> Finding:
+    """A second unscale_() or step() before update()."""
+    here, others = misused.here, misused.others(method)
+    title = f"{misused.name}.{method}({misused.argument}) runs twice without {misused.name}.update() between."
+    again = [shown(misused.asked, "calls it again.")] if misused.asked else []
+    if others:
+        before = [each for each in others if here and each.section is here.section and _is_before(each, here)]
+        first = [*others, *before][-1] if before else others[0]
+        fix = (
+            f"Unscale once a step, after the last backward() and before clipping: leave out line {first.place.line}, "
+            "or this one."
+            if method == "unscale_"
+            else f"Step each optimizer once, and call {misused.name}.update() after that: leave out one of the two."
+        )
+        return misused.told(title, first.place, [shown(first.place, f"calls {method}() first."), *again], fix)
+    updates = misused.others("update")
+    if here is not None and here.loop is not None and not updates:
+        fix = f"Call {misused.name}.update() at the end of every step, after {misused.name}.step({misused.argument})."
+        never = f"{misused.name}.update() is never called in the loop."
+        return misused.told(title, here.place, [*again, never], fix)
+    if here is not None and updates:
+        return _between(misused, here, updates[0], title, again)
+    first_line = "An earlier call has done so; the text of the program does not show which."
+    return misused.told(title, misused.asked, [*again, first_line], _ORDER, exact=False)
+
+
+def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequence[Fact]) -> Finding:
+    """update() stands where it does not run after every call."""
+    lines = [*again, shown(update.place, "comes less often.")]
+    stepping = next(iter(misused.others("step")), None)
+    if update.section.body.node is here.section.body.node and update.conditions and not here.conditions:
+        beside = stepping if stepping and stepping.conditions else update
+        fix = (
+            f"Call {here.method}() as often as {misused.name}.step(): move it under the condition of line "
+            f"{beside.conditions[-1].lineno}, before {misused.name}.step({misused.argument})."
+        )
+        return misused.told(title, here.place, lines, fix)
+    if update.section.body.node is here.section.body.node and update.loop is not here.loop:
+        step, updated = f"{misused.name}.step({misused.argument})", f"{misused.name}.update()"
+        return misused.told(title, here.place, lines, f"Call {step} and {updated} in the same loop as {here.method}().")
+    return misused.told(title, here.place, lines[:1], _ORDER, exact=False)
+
+
+def _late(misused: Misused) -> Finding:
+    """unscale_() after step()."""
+    step = next(iter(misused.others("step")), None)
+    name, argument, here = misused.name, misused.argument, misused.here
+    if step and here and step.section is here.section and _is_before(here, step):  # in this order: of a step before
+        again = [shown(misused.asked, "begins another step.")] if misused.asked else []
+        return misused.told(
+            f"{name}.unscale_({argument}) runs again without {name}.update() since the last {name}.step({argument}).",
+            step.place,
+            [shown(step.place, "has stepped before."), *again],
+            f"Call {name}.update() once at the end of every step, after all optimizers have stepped.",
+        )
+    lines = [shown(step.place, "unscales the gradients itself, and steps.")] if step else []
+    lines += [shown(misused.asked, "comes after that.")] if misused.asked else []
+    return misused.told(
+        f"{name}.unscale_({argument}) comes after {name}.step({argument}), when the gradients have been used.",
+        misused.asked,
+        lines,
+        f"Unscale before the step: {name}.unscale_({argument}), then clip or look at the gradients, then "
+        f"{name}.step({argument}) and {name}.update(). Without clipping leave unscale_() out.",
+    )
+
+
+def _never_scaled(misused: Misused, method: str) -> Finding:
+    """The loss of this scaler was never scaled."""
+    name = misused.name
+    title = f"{name}.{method}() is called, and {name}.scale() never was: the loss was not scaled."
+    asked = [shown(misused.asked, f"calls {method}().")] if misused.asked else []
+    scaling = [each for each in misused.calls if each.method == "scale" and _is_scaler(each.receiver)]
+    other = next((each for each in scaling if each.receiver is not misused.scaler), None)
+    if other is not None:
+        text = other.section.body.text(other.node.func)
+        return misused.told(
+            title,
+            other.place,
+            [shown(other.place, f"scales with another scaler, {text.rpartition('.')[0]}."), *asked],
+            f"Use one GradScaler throughout: {name}.scale(...) there.",
+        )
+    plain = [each for each in misused.calls if each.method == "backward" and _is_plain(each)]
+    here = misused.here
+    before = [each for each in plain if here is None or each.section is not here.section or _is_before(each, here)]
+    if scaling or not before:
+        return misused.told(title, misused.asked, asked, _ORDER, exact=False)
+    own = [each for each in before if here and each.section is here.section]
+    call = (own or before)[-1]
+    receiver = callee(call.node)[0]
+    loss = call.section.body.text(receiver) if receiver is not None else "loss"
+    return misused.told(
+        title,
+        call.place,
+        [shown(call.place, "runs backward on the loss as it is."), *asked],
+        f"Scale the loss: {name}.scale({loss}).backward().",
+        exact=len(plain) == 1,
+    )
+
+
+def _is_alternative(one: Call, other: Call) -> bool:
+    """Whether a single pass runs only one of the two."""
+    same = one.section.body.node is other.section.body.node
+    return same and are_alternatives(one.section.body, one.place, other.place)
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether it runs backward on a tensor as it is, not on what a scaler has scaled."""
+    receiver = callee(call.node)[0]
+    return receiver is not None and not (isinstance(receiver, ast.Call) and callee(receiver)[1] == "scale")
+
+
+def _is_before(call: Call, here: Call) -> bool:
+    return call.spot.order < here.spot.order
+
+
+def _unchecked(misused: Misused) -> Finding:
+    """step() or unscale_() found no gradient at all in the optimizer."""
+    name, argument = misused.name, misused.argument
+    title = f"{name}.step({argument}): none of the parameters of {argument} has a gradient."
+    asked = [shown(misused.asked, "finds no gradient to check.")] if misused.asked else []
+    here = misused.here
+    cleared = [each for each in misused.calls if each.method == "zero_grad"]
+    backward = [each for each in misused.calls if each.method == "backward"]
+    if here is not None:
+        own = here.section.body.node
+        runs = [each for each in backward if each.section.body.node is own and _is_before(each, here)]
+        between = [
+            each
+            for each in cleared
+            if each.section.body.node is own and runs and _is_before(runs[-1], each) and _is_before(each, here)
+        ]
+        if between:
+            return misused.told(
+                title,
+                between[-1].place,
+                [shown(between[-1].place, "sets the gradients to None, after backward()."), *asked],
+                f"Zero the gradients before backward(), or after {name}.update().",
+            )
+    with_gradients = _with_gradients(misused)
+    if with_gradients:
+        where = names_of(misused.failure, [misused.optimizer])[0] or argument
+        return misused.told(
+            title,
+            misused.asked,
+            [f"{listed(with_gradients, 3)} has gradients, and {where} holds none of its parameters.", *asked],
+            f"Give {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters().",
+            exact=False,
+        )
+    return misused.told(
+        title,
+        misused.asked,
+        asked,
+        f"Step only after a backward() that reaches the parameters of {argument}: {name}.scale(loss).backward().",
+        exact=False,
+    )
+
+
+def _with_gradients(misused: Misused) -> list[str]:
+    """The models with gradients none of whose parameters the optimizer holds."""
+    held = {id(each) for each in misused.parameters}
+    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
+    every: list[tuple[Any, str]] = [(module, name.path) for module, name in found if is_module(module)]
+    models = [
+        (module, name)
+        for module, name in every
+        if any(gradient_of(p) is not None for p in parameters_in(module))
+        and not any(id(p) in held for p in parameters_in(module))
+    ]
+    inner = {id(m) for module, _ in models for path, m in modules_in(module) if path}
+    return [name for module, name in models if id(module) not in inner]
+
+
+def _no_step(misused: Misused) -> Finding:
+    """update() without a step of the scaler's since the last one."""
+    name = misused.name
+    title = f"{name}.update() is called, and {name}.step() was not: no gradients were checked since the last update()."
+    asked = [shown(misused.asked, "updates the scale.")] if misused.asked else []
+    steps = [
+        each
+        for each in misused.calls
+        if each.method == "step" and issubclass(type(each.receiver), torch.optim.Optimizer)
+    ]
+    if steps:
+        call = steps[-1]
+        optimizer = call.section.body.text(callee(call.node)[0])  # type: ignore[arg-type]  # it has a receiver
+        return misused.told(
+            title,
+            call.place,
+            [shown(call.place, "steps past the scaler, with gradients that are still scaled."), *asked],
+            f"Step by the scaler: {name}.step({optimizer}).",
+        )
+    stepping = misused.others("step")
+    here = misused.here
+    if here and stepping and stepping[0].conditions and not here.conditions:
+        return misused.told(
+            title,
+            here.place,
+            [shown(stepping[0].place, "is skipped by its condition."), *asked],
+            f"Call {name}.update() under the condition of line {stepping[0].conditions[-1].lineno}, as {name}.step().",
+        )
+    fix = f"Call {name}.step(optimizer) before {name}.update(), once a step."
+    return misused.told(title, misused.asked, asked, fix, exact=False)
+
+
+def _half(misused: Misused) -> Finding:
+    """The weights themselves are in half precision."""
+    half = [p for p in misused.parameters if p.dtype == torch.float16]
+    asked = [shown(misused.asked, "unscales float16 gradients, as their weights are.")] if misused.asked else []
+    casts = [
+        each
+        for each in misused.calls
+        if each.method == "half" or (each.method == "to" and "float16" in each.section.body.text(each.node))
+    ]
+    cast = next((each for each in casts if is_module(each.receiver) or _binds_module(each)), None)
+    lines = [shown(cast.place, "makes the weights float16.")] if cast else []
+    many = counted(len(half), "parameter") if half else "The weights"
+    verb = "is" if len(half) == 1 else "are"
+    text = simple(cast.section.body.text(callee(cast.node)[0])) if cast else "the model"  # type: ignore[arg-type]
+    return misused.told(
+        f"{many} of {misused.argument} {verb} float16, and a GradScaler needs float32 weights.",
+        cast.place if cast else misused.asked,
+        [*lines, *asked],
+        f"Keep the weights in float32, {text} without the cast, and run the forward pass under torch.autocast, which "
+        "computes in float16 where that is safe.",
+        exact=cast is not None,
+    )
+
+
+def _binds_module(call: Call) -> bool:
+    return any(is_module(call.section.value(name)) for name in bound(call.spot.node))

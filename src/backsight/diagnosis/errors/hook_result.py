@@ -1,0 +1,298 @@
+"""BS225: a hook returned what cannot take the place of the gradient that it was given."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, shaped, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Body, Place, assignments, function_at, loop_facts, statement_at
+from backsight.source.body import SCOPES, callee, dotted, expressions, functions, statements
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, function_of
+from backsight.story.files import user_files
+from backsight.story.memory import is_tensor, shape_of
+
+_OF_MODULES = {
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+    "register_backward_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+}
+_OF_TENSORS = {"register_hook", "register_prehook", "register_post_accumulate_grad_hook"}
+_DTYPES = re.compile(r"(?:torch\.)?(?:cuda\.)?(\w+?)Tensor")
+
+
+@dataclass(frozen=True, eq=False)
+class Registered:
+    """A statement that registers a hook, as the text shows it.
+
+    on: what it is registered on, `hidden`; function: the hook; results: what that returns, each with its place.
+    """
+
+    place: Place
+    on: str
+    method: str
+    hook: ast.expr
+    results: tuple[tuple[Place, ast.expr], ...]
+    function: ast.AST | None
+
+    @property
+    def name(self) -> str:
+        """The name that PyTorch's message has for it."""
+        if isinstance(self.hook, ast.Lambda):
+            return "<lambda>"
+        return getattr(self.function, "name", "") or (dotted(self.hook) or "").rpartition(".")[2]
+
+    @property
+    def may_return(self) -> bool:
+        """Whether it may return something else than the gradient that it was given."""
+        if self.function is None:
+            return True
+        return any(not _keeps(value, self.first) for _, value in self.results)
+
+    @property
+    def first(self) -> str:
+        """What the hook calls the gradient."""
+        arguments: Any = getattr(self.function, "args", None)
+        named = arguments.args if isinstance(arguments, ast.arguments) else []
+        own = [each.arg for each in named if each.arg not in ("self", "cls")]
+        return own[-1] if own and self.method in _OF_TENSORS else ""
+
+    def fits(self, name: str) -> bool:
+        """Whether a message that calls the hook by this name may mean it."""
+        if self.method in _OF_MODULES and name == "hook":  # PyTorch's own, which runs those of modules
+            return True
+        if name == "<unknown>":  # a partial, an object that can be called
+            return isinstance(self.hook, ast.Call) or self.function is None
+        return self.name == name
+
+
+@explains(
+    "BS225",
+    r"hook '(?P<name>[^']*)' has changed the (?P<what>size|type) of value(?: \(was (?P<was>.*?) got (?P<got>.*?)\))?",
+    r"hook '(?P<counted>[^']*)' has returned an incorrect number of values \(got (?P<many>\d+), but expected "
+    r"(?P<due>\d+)",
+    r"expected (?P<expected>Variable|tuple), but hook returned '(?P<returned>[^']*)'",
+    r"Backward (?P<pre>pre )?hook returned an invalid number of (?P<grads>grad_\w+), got (?P<got_many>\d+), "
+    r"but expected (?P<due_many>\d+)",
+    r"Backward hook for Modules where no input requires gradient should always return None",
+)
+def hook_result(failure: Failure, match: re.Match[str]) -> Finding:
+    """Name the hook, where it was registered, what it returns, and what it must return."""
+    said = {key: value for key, value in match.groupdict().items() if value is not None}
+    found = _candidates(failure, said)
+    one = found[0] if len(found) == 1 else None
+    return explanation(
+        _title(failure, said, one),
+        tuple(_evidence(failure, said, found)),
+        _fix(said, one),
+        source=_source(failure, one),
+        exact=one is not None,
+    )
+
+
+def _source(failure: Failure, one: Registered | None) -> str | None:
+    if one is None:
+        return failure.source
+    returning = next((place for place, value in one.results if not _keeps(value, one.first)), None)
+    return str(returning or one.place)
+
+
+def _candidates(failure: Failure, said: dict[str, str]) -> list[Registered]:
+    """The hooks that the message may mean."""
+    every = [each for file in user_files(failure) for each in _registrations(file)]
+    function = _called(failure)
+    if function is not None:
+        return [each for each in every if _is_of(each, function.__code__)][:1]
+    name = said.get("name", said.get("counted"))
+    if name is not None:
+        fitting = [each for each in every if each.fits(name)]
+    elif said.get("expected") == "tuple":
+        fitting = [each for each in every if each.on.endswith("grad_fn")]
+    else:
+        fitting = [each for each in every if each.method == "register_hook" and not each.on.endswith("grad_fn")]
+    return [each for each in fitting if each.may_return]
+
+
+def _is_of(one: Registered, code: CodeType) -> bool:
+    """Whether a registration is of the function of a code object."""
+    body = function_at(code)
+    at = (body.node.lineno, body.node.col_offset) if body and not isinstance(body.node, ast.Module) else None
+    mine: Any = one.function
+    return mine is not None and one.place.file == code.co_filename and (mine.lineno, mine.col_offset) == at
+
+
+def _called(failure: Failure) -> Any:
+    """The hook that PyTorch's own code for hooks of modules has just called, from its frame."""
+    for level in reversed(failure.levels):
+        for name in ("user_pre_hook", "user_hook", "hook"):
+            held = level.variables.get(name)
+            if held is not None and "self" in level.variables and level not in failure.users:
+                return function_of(held)
+    return None
+
+
+def _registrations(file: str) -> Iterator[Registered]:
+    """Every statement of a file that registers a hook."""
+    bodies = list(functions(file))
+    named: dict[str, tuple[Body, ast.AST]] = {}
+    for body in bodies:
+        if isinstance(body.node, SCOPES):
+            named[body.node.name] = body, body.node
+    for body in bodies:
+        for statement in statements(body.node):
+            for node in expressions(statement):
+                if isinstance(node, ast.Call) and callee(node)[1] in _OF_MODULES | _OF_TENSORS and node.args:
+                    yield _registered(body, statement, node, named)
+
+
+def _registered(body: Body, statement: ast.stmt, call: ast.Call, named: dict[str, tuple[Body, ast.AST]]) -> Registered:
+    receiver, method = callee(call)
+    hook, place = call.args[0], body.place(statement)
+    on = body.text(receiver) if receiver is not None else ""
+    if isinstance(hook, ast.Lambda):
+        at = body.place(hook, body.text(statement)) if hook.lineno != statement.lineno else place
+        return Registered(place, on, method, hook, () if _is_none(hook.body) else ((at, hook.body),), hook)
+    name = (dotted(hook.func if isinstance(hook, ast.Call) else hook) or "").rpartition(".")[2]
+    inner = hook.args[0] if isinstance(hook, ast.Call) and name == "partial" and hook.args else None
+    name = (dotted(inner) or "").rpartition(".")[2] if inner is not None else name
+    own, node = named.get(name, (None, None))
+    if isinstance(hook, ast.Call) and inner is None and own is not None:  # a function that makes the hook
+        made = [each for each in statements(own.node) if isinstance(each, ast.FunctionDef)]
+        own, node = named.get(made[0].name, (None, None)) if len(made) == 1 else (None, None)
+    results = tuple(
+        (own.place(each), each.value)
+        for each in (statements(own.node) if own is not None else ())
+        if own is not None and isinstance(each, ast.Return) and each.value is not None and not _is_none(each.value)
+    )
+    return Registered(place, on, method, hook, results, node)
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _keeps(value: ast.expr, gradient: str) -> bool:
+    """Whether an expression surely has the shape and the dtype of the gradient: `grad`, `-grad`, `2 * grad`."""
+    match value:
+        case ast.Name(id=name):
+            return name == gradient
+        case ast.UnaryOp(operand=operand):
+            return _keeps(operand, gradient)
+        case ast.BinOp(left=left, right=right):
+            plain = [isinstance(getattr(each, "operand", each), ast.Constant) for each in (left, right)]
+            return (_keeps(left, gradient) and plain[1]) or (_keeps(right, gradient) and plain[0])
+        case ast.Call(func=ast.Attribute(value=receiver, attr=attr)):
+            return attr in ("clamp", "clone", "contiguous", "detach") and _keeps(receiver, gradient)
+    return False
+
+
+def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
+    who = f"The hook on {one.on}" if one and one.on else "A hook"
+    due = _due(failure, one)
+    if said.get("what") == "size":
+        return f"{who} returns a gradient of a different shape than the one it was given{due}."
+    if said.get("what") == "type":
+        got, was = _dtype(said.get("got", "")), _dtype(said.get("was", ""))
+        both = f"{got} instead of {was}" if got and was else "another dtype or device"
+        return f"{who} returns a gradient of a different type than the one it was given: {both}."
+    if "expected" in said:
+        what = _a(said["returned"])
+        wanted = "a tuple of gradients" if said["expected"] == "tuple" else "a tensor, or None"
+        return f"{who} returns {what}; it must return {wanted}."
+    many = said.get("many", said.get("got_many"))
+    if many:
+        expected = int(said.get("due", said.get("due_many", "0")))
+        returned = _returned_tensor(failure)
+        if returned:
+            return f"{who} returns a {returned}; it must return a tuple of {counted(expected, 'gradient')}."
+        return f"{who} returns {counted(int(many), 'gradient')}; it was given {expected}, and must return as many."
+    return f"{who} returns a gradient for an input that needs none."
+
+
+def _a(text: str) -> str:
+    """`a float`, `an int`; `None` for NoneType."""
+    return "None" if text == "NoneType" else f"{'an' if text[:1] in 'aeiou' else 'a'} {text}"
+
+
+def _returned_tensor(failure: Failure) -> str:
+    """What a hook of a module returned in place of a tuple, from the frame that has refused it."""
+    for level in reversed(failure.levels):
+        held = next((level.variables[each] for each in ("out", "hook_grad_outputs") if each in level.variables), None)
+        if is_tensor(held) and level not in failure.users:
+            return f"tensor of shape {shaped(shape_of(held))}"
+    return ""
+
+
+def _due(failure: Failure, one: Registered | None) -> str:
+    """The shape that is due, where the tensor is still at hand."""
+    if one is None or one.method not in _OF_TENSORS or not one.on:
+        return ""
+    for level in failure.users:
+        if level.body is not None and _is_kept(level.body, one):
+            value = value_of(level, ast.parse(one.on, mode="eval").body) if "…" not in one.on else None
+            if is_tensor(value):
+                return f", which has the shape of {one.on}, {shaped(shape_of(value))}"
+    return ""
+
+
+def _is_kept(body: Body, one: Registered) -> bool:
+    """Whether the name that a hook was registered on has one value in a function: no loop's, none assigned later."""
+    base = one.on.partition(".")[0].partition("[")[0]
+    places = assignments(body, base) if body.file == one.place.file else ()
+    made = statement_at(body, *places[0].position) if len(places) == 1 else None
+    return isinstance(made, ast.Assign) and made.lineno < one.place.line and loop_facts(body, made.lineno) is None
+
+
+def _dtype(text: str) -> str:
+    """`float32` for `torch.FloatTensor`, `torch.cuda.HalfTensor on the GPU` as it is."""
+    known = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16"}
+    match = _DTYPES.fullmatch(text)
+    return known.get(match[1], text) if match else text
+
+
+def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -> Iterator[Fact]:
+    may = "" if len(found) == 1 else "may be the one: "
+    for each in found[:3]:
+        yield shown(each.place, f"{may}registers the hook{f' on {each.on}' if each.on else ''}.")
+        for place, value in each.results:
+            if place != each.place and not _keeps(value, each.first):
+                yield shown(place, "is what it returns.")
+    if failure.user:
+        yield shown(failure.user.place, "runs the hook.")
+    if not found and (name := said.get("name", said.get("counted"))) not in (None, "<unknown>", "<lambda>", "hook"):
+        yield f"PyTorch calls the hook '{name}'; the program's own text registers none by that name."
+
+
+def _fix(said: dict[str, str], one: Registered | None) -> str:
+    grad = (one.first if one else "") or "grad"
+    if one and one.method == "register_post_accumulate_grad_hook":
+        return "Return nothing from it: such a hook changes param.grad in place."
+    if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
+        return (
+            "Return nothing where gradients are only looked at. Else return a tuple with one gradient for each input "
+            "of the module, in the shape of grad_input: (grad_input[0] * 2,). None stays for inputs without one."
+        )
+    if one and one.method in _OF_MODULES:
+        return "Return nothing, or a tuple in the shape of grad_output: one gradient for each output of the module."
+    if said.get("what") == "size":
+        return (
+            f"Return nothing where {grad} is only looked at: keep {grad}.norm(), {grad}[0] and the like in a variable. "
+            f"What is returned takes the place of {grad}, and must have its shape."
+        )
+    if said.get("what") == "type":
+        return f"Return it in the dtype and on the device of what came: (...).to({grad})."
+    if said.get("expected") == "tuple" or "many" in said:
+        return "Return a tuple with a gradient, or None, for each input of the node, or return nothing."
+    if said.get("returned") == "tuple":
+        return f"Return the gradient itself, without the tuple: a tensor has one, {grad}."
+    return f"Return a tensor in the shape of {grad}, such as torch.full_like({grad}, ...), or nothing to leave it."

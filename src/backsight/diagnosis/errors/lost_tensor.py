@@ -1,0 +1,349 @@
+"""BS222: backward was called on what is no tensor: a number, None, a tuple, a model's output, a module."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion, gradients_in
+from backsight.diagnosis.evidence.gradients import gradient_read
+from backsight.diagnosis.evidence.holders import node_of, structure
+from backsight.diagnosis.evidence.spoken import simple
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming.plain import class_dict, class_name, namespace
+from backsight.source import loop_facts
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level, failure_of
+from backsight.story.memory import is_module, is_tensor, needs_gradient
+
+_MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"
+_SCALED = r"outputs must be a Tensor or an iterable of Tensors"
+_NUMBERS = re.compile(r"(?:float|int|bool|complex|numpy\.\w+|ndarray)")
+_CONTAINERS = ("tuple", "list", "dict", "OrderedDict", "defaultdict")
+_CALLABLES = ("function", "method", "builtin_function_or_method")
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """What backward was called on: the expression in the failing statement, and its value where that is known."""
+
+    failure: Failure
+    level: Level
+    node: ast.expr
+    type: str
+
+    @property
+    def name(self) -> str:
+        return self.level.body.text(self.node) if self.level.body else "it"
+
+    @property
+    def value(self) -> object:
+        return value_of(self.level, self.node)
+
+    @property
+    def kind(self) -> Kind:
+        if self.type == "NoneType":
+            return "none"
+        return "number" if _NUMBERS.fullmatch(self.type) else "tuple" if self.type in _CONTAINERS else "other"
+
+    def made(self) -> Conversion | None:
+        return conversion(self.failure, self.level, self.node, self.kind)
+
+
+def is_meant_as_loss(error: BaseException) -> bool:
+    """Whether what has no `backward` stands where a tensor of PyTorch's is due.
+
+    None, and objects of the user's own classes, may be meant for another `backward`.
+    """
+    if not issubclass(type(error), AttributeError):
+        return issubclass(type(error), ValueError)  # of a scaler
+    failure = failure_of(error)
+    match = re.search(_MISSING, failure.message)
+    lost = _lost(failure, match["type"]) if match else None
+    if match is None or (failure.levels and (lost is None or not _knows_torch(lost.level))):
+        return False
+    if lost is None:
+        return bool(_NUMBERS.fullmatch(match["type"])) or match["type"] in _CONTAINERS
+    if lost.kind == "none":
+        return gradient_read(failure) is None and not _gives(lost)
+    if lost.kind != "other":
+        return True
+    value = lost.value
+    return lost.type in _CALLABLES or is_module(value) or bool(_fields(value))
+
+
+@explains("BS222", _MISSING, _SCALED, when=is_meant_as_loss)
+def lost_tensor(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say what made a number, None or a tuple of the loss, and what to call backward on."""
+    kind = match.groupdict().get("type") or ""
+    lost = _lost(failure, kind)
+    if lost is None:
+        return _unlocated(failure, kind)
+    if is_module(lost.value) or lost.type in _CALLABLES:
+        return _not_called(lost)
+    fields = _fields(lost.value)
+    if fields:
+        return _inside(lost, fields)
+    return _converted(lost, lost.made())
+
+
+def _lost(failure: Failure, kind: str) -> Lost | None:
+    """What the user's statement runs backward on, or gives to a scaler."""
+    level = failure.user
+    statement = level.statement if level else None
+    if level is None or statement is None or level.body is None:
+        return None
+    for node in expressions(statement):
+        innermost = failure.levels[-1]
+        in_call = innermost is not level and innermost.frame.f_code.co_name != "__getattr__"  # a module's own
+        found = _run_on(node, is_inside=in_call)
+        value = value_of(level, found) if found is not None else None
+        if found is not None and not is_tensor(value):
+            return Lost(failure, level, found, kind or class_name(type(value)))
+    return None
+
+
+def _run_on(node: ast.expr, *, is_inside: bool) -> ast.expr | None:
+    """The expression that a call runs backward on: `loss` of `loss.backward()`, and where a function of a library has
+    raised the error, of `accelerator.backward(loss)`, `scaler.scale(loss)`."""
+    if isinstance(node, ast.Attribute) and node.attr == "backward" and not is_inside:
+        scaled = node.value if isinstance(node.value, ast.Call) and callee(node.value)[1] == "scale" else None
+        return scaled.args[0] if scaled and len(scaled.args) == 1 else node.value
+    if isinstance(node, ast.Call) and callee(node)[1] in ("backward", "manual_backward", "scale") and is_inside:
+        return node.args[0] if node.args else None
+    return None
+
+
+def _knows_torch(level: Level) -> bool:
+    """Whether the code around the call has to do with PyTorch: a module of its, a tensor or a model in a variable."""
+    held = (*level.frame.f_globals.values(), *level.variables.values())
+    return any(_is_of_torch(each) for each in held)
+
+
+def _is_of_torch(value: object) -> bool:
+    if type(value) is ModuleType:
+        return str(value.__name__).partition(".")[0] == "torch"
+    return is_tensor(value) or is_module(value)
+
+
+def _gives(lost: Lost) -> bool:
+    """Whether a call of `backward` hands something over, as layers that are written by hand want it."""
+    for node in expressions(lost.level.statement) if lost.level.statement else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.value is lost.node:
+            return bool(node.args)
+    return False
+
+
+def _fields(value: object) -> list[tuple[str, torch.Tensor]]:
+    """The tensors that require grad in a container or an object, each as what follows its name: `[0]`, `.loss`."""
+    if is_tensor(value) or is_module(value):
+        return []
+    named = class_dict(type(value)).get("_fields", ())  # of a named tuple
+    names = dict(enumerate(named)) if type(named) is tuple else {}
+    found = [(f".{names[key]}" if key in names else f"[{key!r}]", each) for key, each in gradients_in(value)]
+    inside = namespace(value) or {}
+    own = [(f".{key}", each) for key, each in inside.items() if is_tensor(each) and needs_gradient(each)]
+    return own or found
+
+
+def _converted(lost: Lost, made: Conversion | None) -> Finding:
+    """A number, None, or a container without a tensor."""
+    asked = shown(lost.level.place, _asks(lost))
+    lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)
+    return explanation(
+        _title(lost, made),
+        lines,
+        _fix(lost, made),
+        source=str(made.place) if made else lost.failure.source,
+        exact=made is not None and made.sure,
+    )
+
+
+def _asks(lost: Lost) -> str:
+    return f"needs a tensor, and {lost.name} is {_a(lost.type)}." if lost.type != "NoneType" else "needs a tensor."
+
+
+def _title(lost: Lost, made: Conversion | None) -> str:
+    if lost.kind == "none":
+        who = f": {made.function}() {made.does}" if made and made.returns_none else ""
+        return f"{lost.name} is None{who}, and backward() needs the loss as a tensor."
+    where = f" that {made.function}() returns" if made and made.function else ""
+    return f"{lost.name} is {_a(lost.type)}{where}, not a tensor: there is no graph to run backward on."
+
+
+def _a(kind: str) -> str:
+    library, _, short = kind.rpartition(".")
+    short = f"NumPy {short}" if library == "numpy" else short
+    spelled = short[:1] in "FHLMNRSX" and short[1:2].isupper()  # an LSTM
+    return f"{'an' if spelled or short[:1] in 'aeiouAEIO' else 'a'} {short}"
+
+
+def _fix(lost: Lost, made: Conversion | None) -> str:
+    if made is None:
+        return _plain_fix(lost)
+    if lost.kind == "none":
+        return _fix_of_none(lost, made)
+    tensor = _still_there(lost, made)
+    if tensor:
+        return f"Call backward() on the tensor: {tensor}.backward(). {lost.name} is a number for the log."
+    if made.call is None or made.operand is None:
+        return f"Compute {lost.name} with PyTorch's own operations, which record the graph; convert a copy for the log."
+    mended = _without(made)
+    log = " Take the numbers for the log after backward()."
+    return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor in line {made.place.line}.{log}"
+
+
+def _plain_fix(lost: Lost) -> str:
+    if lost.kind == "none":
+        return f"Look for what gives {lost.name} its value: it must be the tensor that the loss function returned."
+    if lost.type in _CONTAINERS:
+        return f"Take the loss out of {lost.name}, and call backward() on that tensor."
+    return (
+        f"Call backward() on the tensor that {lost.name} was computed from: .item(), float() and NumPy leave a number "
+        "without a graph."
+    )
+
+
+def _still_there(lost: Lost, made: Conversion) -> str:
+    """The variable beside the failing call that holds the tensor itself, in the pass of the loop that adds it up."""
+    operand = dotted(made.operand)
+    if operand is None or made.section.level is not lost.level or lost.level.body is None:
+        return ""
+    value = lost.level.value(operand)
+    if not is_tensor(value) or not needs_gradient(value) or operand == lost.name:
+        return ""
+    facts = loop_facts(lost.level.body, lost.level.line)
+    inner = loop_facts(lost.level.body, made.place.line)
+    if (facts is None) != (inner is None) or (facts and inner and facts.loop != inner.loop):
+        return ""  # the sum of many steps is wanted, not the last of them
+    return operand
+
+
+def _without(made: Conversion) -> str:
+    """The statement without the conversion: `total = total + loss` for `total = total + loss.item()`."""
+    call, operand = made.section.body.text(made.call), made.section.body.text(made.operand)  # type: ignore[arg-type]
+    text = made.place.text
+    if "…" in text + call + operand or text.count(call) != 1:
+        return ""
+    return text.replace(call, operand)
+
+
+def _fix_of_none(lost: Lost, made: Conversion) -> str:
+    if made.returns_none and made.function:
+        result = _result(made)
+        if "some paths" in made.does:
+            return f"Return the loss on every path of {made.function}(), or skip backward() where there is none."
+        how = f"End {made.function}() with `return {result}`" if result else f"Return the loss from {made.function}()"
+        return f"{how}."
+    receiver, name = callee(made.call) if isinstance(made.call, ast.Call) else (None, "")
+    if name == "backward" and receiver is not None:
+        text = simple(made.section.body.text(receiver))
+        return f"backward() has run there already, and returns None: {lost.name} = {text}, then {lost.name}.backward()."
+    if name:
+        return f"Give {lost.name} the tensor itself, and call {name}() in a statement of its own."
+    return f"Give {lost.name} the tensor of the loss before backward(), or skip backward() where there is none."
+
+
+def _result(made: Conversion) -> str:
+    """The variable that a function without a return has its result in: the last that it assigns, or one called loss."""
+    names = [
+        name
+        for each in statements(made.section.body.node)
+        if isinstance(each, ast.Assign | ast.AugAssign)
+        for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        if (name := dotted(target)) and "." not in name
+    ]
+    return next((name for name in reversed(names) if "loss" in name.lower()), names[-1] if names else "")
+
+
+def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:
+    """The loss is in it: of a tuple, a dict, the output of a model."""
+    made = lost.made()
+    meant = _meant(fields)
+    where = f" that {made.function}() returns" if made and made.function else ""
+    if meant is not None:
+        title = f"{lost.name} is {_a(lost.type)}{where}; the loss is inside, {lost.name}{meant[0]}."
+    else:
+        title = f"{lost.name} is {_a(lost.type)}{where}, and backward() starts from one tensor."
+    lines = [shown(made.place, f"{made.does}.")] if made and not made.returns_none else []
+    if made and made.function and made.definition:
+        taken = lost.level.body.place(made.definition.spot.node) if lost.level.body else made.place
+        lines += [shown(taken, f"gives all of it to {lost.name}.")] if made.definition.spot.node is not None else []
+    return explanation(
+        title,
+        (*lines, shown(lost.level.place, _asks(lost))),
+        _taken_out(lost, made, fields, meant),
+        source=str(made.place) if made and not made.returns_none else lost.failure.source,
+        exact=made is None or made.sure,
+    )
+
+
+def _meant(fields: list[tuple[str, torch.Tensor]]) -> tuple[str, torch.Tensor] | None:
+    """The field that is the loss: the one called so, the only number, or the number computed from all the others."""
+    named = [each for each in fields if re.search(r"\bloss\b", each[0])]
+    single = [each for each in fields if each[1].numel() == 1]
+    if len(named) == 1 or len(single) == 1:
+        return (named if len(named) == 1 else single)[0]
+    for each in single:
+        graph = structure(each[1]) if each[1].grad_fn is not None else None
+        others = [other for _, other in single if other is not each[1]]
+        if graph is not None and all(node_of(graph, other) is not None for other in others):
+            return each
+    return None
+
+
+def _taken_out(
+    lost: Lost,
+    made: Conversion | None,
+    fields: list[tuple[str, torch.Tensor]],
+    meant: tuple[str, torch.Tensor] | None,
+) -> str:
+    value, display = lost.value, made.call if made else None
+    if made and isinstance(display, ast.Tuple) and len(display.elts) == 1 and made.place.text.endswith(","):
+        return f"Take off the comma at the end: {made.place.text.rstrip(',')}."
+    if meant is None:
+        of = ".values()" if issubclass(type(value), dict) else ""
+        if all(each.numel() == 1 for _, each in fields):
+            return f"Add up those that should be minimized, such as sum({lost.name}{of}).backward() for all of them."
+        return f"Compute one number from {lost.name}{fields[0][0]}, and call backward() on it."
+    path, tensor = meant
+    text = f"{simple(lost.name)}{path}"
+    if tensor.numel() != 1:
+        return f"Compute the loss from {text}, and call backward() on it."
+    if isinstance(display, ast.Tuple) and made and made.function and path.startswith("["):
+        names = ", ".join(lost.name if f"[{k}]" == path else "_" for k in range(len(display.elts)))
+        return f"Unpack it, {names} = {made.function}(...), or call {text}.backward()."
+    return f"Call {text}.backward()."
+
+
+def _not_called(lost: Lost) -> Finding:
+    """A module, a function or a method stands where its result is due."""
+    value = lost.value
+    text = lost.name
+    if is_module(value):
+        title = f"{text} is {_a(class_name(type(value)))}, a module: its result is a tensor, and has backward()."
+        fix = f"Call it first: loss = {text}(...), with what it takes, and then loss.backward()."
+    else:
+        title = f"{text} is a function that was not called: its result is a tensor, and has backward()."
+        fix = f"Put the brackets where {text} gets its value, so that it is called."
+    return explanation(title, (shown(lost.level.place, _asks(lost)),), fix, source=lost.failure.source)
+
+
+def _unlocated(failure: Failure, kind: str) -> Finding:
+    where = (shown(failure.user.place, "runs backward on it."),) if failure.user else ()
+    what = _a(kind) if kind else "no tensor"
+    return explanation(
+        f"The loss is {what if kind != 'NoneType' else 'None'}, and backward() needs the tensor that was computed.",
+        where,
+        "Call backward() on the tensor that the loss function returned: .item(), float() and NumPy leave a number "
+        "without a graph.",
+        source=failure.source,
+        exact=False,
+    )

@@ -1,0 +1,141 @@
+"""Weights that two losses share and that were changed between their backwards: each needs a forward pass of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from backsight.diagnosis.evidence.case import Case
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
+from backsight.source import Body, Place
+from backsight.source.bindings import spots
+from backsight.source.body import blocks, body_around, expressions, statements
+from backsight.source.changes import changed_names
+from backsight.story.failure import Level
+from backsight.story.sections import function_called, run_by
+from backsight.story.stepping import steps_in
+from backsight.tape import Leaf
+from backsight.tracing import Change
+
+_KINDS = ("in place", "out", "data", "optimizer")
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """What changed weights between two statements of a function.
+
+    place: the statement of that function.
+    below: that statement, or the block around it that has ended by the failing line.
+    inner: the one that it ran, where that stands in another function.
+    weights: the names of those that it changed.
+    by_step: whether an optimizer did it.
+    """
+
+    place: Place
+    below: Place
+    inner: Place | None
+    weights: Sequence[str]
+    by_step: bool
+
+    def told(self, through: str) -> Fact:
+        """The statement, as evidence."""
+        by = f" in {self.inner}, {self.inner.text}" if self.inner else ""
+        old = (
+            f"the graph behind {through} is that of the old weights" if through else "the graph is that of the old ones"
+        )
+        return shown(self.place, f"changes {listed(self.weights, 2)}{by}: {old}.")
+
+
+def moved(case: Case, level: Level, first: Place, shared: Collection[int]) -> Moved | None:
+    """Find what has changed the weights behind the shared operations between `first` and the failing line.
+
+    An optimizer's step counts only if it trains all of them.
+    """
+    if level.body is None or first.position > level.place.position:
+        return None
+    columns = case.graph.columns
+    consumed = {j for i in shared for j in columns.inputs[columns.start[i] : columns.start[i + 1]].tolist()}
+    leaves = [leaf for leaf in case.graph.leaves if leaf.node in consumed]
+    return _seen(case, level, first, shared, leaves) or _stepped(level, first, leaves)
+
+
+def _seen(case: Case, level: Level, first: Place, shared: Collection[int], leaves: Sequence[Leaf]) -> Moved | None:
+    made = max((case.graph.nodes[i].sequence or 0 for i in shared), default=0)
+    found: list[tuple[Leaf, Change]] = []
+    for leaf in leaves:
+        every = case.watch.changes(leaf.storage) if case.watch and leaf.storage is not None else ()
+        found += [(leaf, each) for each in every if each.kind in _KINDS and each.line is not None and each.mark > made][
+            :1
+        ]
+    by_step = all(change.kind == "optimizer" for _, change in found)
+    if not found or (by_step and len(found) < len(leaves)):
+        return None
+    line = next(change.line for _, change in found if by_step or change.kind != "optimizer")
+    around = body_around(line.file, line.line) if line else None
+    place = _statement(level, first, around, line.line) if line and around else None
+    if line is None or place is None:
+        return None
+    inner = None if place.file == line.file and place.line <= line.line <= (place.end or place.line) else line.place
+    return Moved(place, _ended(level, place), inner, [leaf.label for leaf, _ in found], by_step)
+
+
+def _stepped(level: Level, first: Place, leaves: Sequence[Leaf]) -> Moved | None:
+    """What the text shows: a step of an optimizer that holds all of them."""
+    tensors = {id(leaf.tensor()) for leaf in leaves}
+    for step in steps_in(level):
+        between = first.position < step.place.position < level.place.position
+        if between and tensors and tensors <= step.trained:
+            return Moved(step.place, _ended(level, step.place), None, [leaf.label for leaf in leaves], by_step=True)
+    return None
+
+
+def _ended(level: Level, place: Place) -> Place:
+    """The outermost block around a statement that does not go on to the failing line; the statement itself if none."""
+    for spot in spots(level.body.node) if level.body else ():
+        if (spot.node.lineno, spot.node.col_offset) == place.position:
+            around = (block for block, _ in spot.arms if (block.end_lineno or 0) < level.place.line)
+            block = next(around, None)
+            return Place(place.file, block.lineno, "", end=block.end_lineno or 0) if block else place
+    return place
+
+
+def _statement(level: Level, first: Place, around: Body, line: int) -> Place | None:
+    """The statement between `first` and the failing line that is the one at `line`, or runs the function around it."""
+    for statement, place in _between(level, first):
+        if level.body is not None and around.node is level.body.node:
+            if place.line <= line <= (place.end or place.line):
+                return place
+        elif any(each.node is around.node for each in _run_by(level, statement)):
+            return place
+    return None
+
+
+def perhaps_moved(level: Level, first: Place) -> Place | None:
+    """The first statement between `first` and the failing line that is there for its effect, and runs a function of the
+    user's that works in place, as its text shows: what it changes is not known."""
+    for statement, place in _between(level, first):
+        if isinstance(statement, ast.Expr) and any(map(_works_in_place, _run_by(level, statement))):
+            return place
+    return None
+
+
+def _between(level: Level, first: Place) -> Iterator[tuple[ast.stmt, Place]]:
+    for each in statements(level.body.node) if level.body else ():
+        place = level.body.place(each) if level.body else first
+        if first.position < place.position < level.place.position and not any(True for _ in blocks(each)):
+            yield each, place
+
+
+def _run_by(level: Level, statement: ast.stmt) -> Iterator[Body]:
+    """The functions of the user's that a statement may run."""
+    for call in expressions(statement):
+        if isinstance(call, ast.Call):
+            yield from (each.body for each in run_by(*function_called(level, call)))
+
+
+def _works_in_place(body: Body) -> bool:
+    """Whether a function changes a tensor in place, by the text: not a gradient, nor a number that it adds to."""
+    simple = (each for each in statements(body.node) if isinstance(each, ast.Expr))
+    return any(not name.endswith(".grad") for each in simple for name in changed_names(each))

@@ -1,0 +1,369 @@
+"""BS226: a function that torch.vmap maps over a batch does what differs from sample to sample in Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from backsight.diagnosis._torch import VMAP
+from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.spoken import names_of, simple
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
+from backsight.naming.plain import class_name
+from backsight.source import Body, Place, assignments, statement_at
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.definitions import values_of
+from backsight.story.failure import Failure, Level, failure_of, message_of
+from backsight.story.memory import is_module, is_tensor
+
+_LIKE = {
+    "zeros": "{x}.new_zeros({size})",
+    "ones": "{x}.new_ones({size})",
+    "empty": "{x}.new_empty({size})",
+    "full": "{x}.new_full({size})",
+}
+_ITEM = re.compile(r"\.(\d+)")
+_READS = {"item", "tolist", "numpy"}
+_NUMBERS = {"float", "int", "bool", "range", "round", "list"}
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """The function that is mapped, as far as it is the user's, and the call that maps it."""
+
+    failure: Failure
+
+    @cached_property
+    def at(self) -> int:
+        """The number of the level in which PyTorch maps a function; -1 where none does."""
+        return max((k for k, level in enumerate(self.failure.levels) if level.frame.f_code is VMAP), default=-1)
+
+    @cached_property
+    def inner(self) -> Level | None:
+        """The innermost function of the user's that runs under vmap."""
+        levels = self.failure.levels
+        return next((each for each in self.failure.users if self.at < 0 or levels.index(each) > self.at), None)
+
+    @cached_property
+    def outer(self) -> Level | None:
+        """The function of the user's that calls what maps."""
+        levels = self.failure.levels
+        first = next((k for k, each in enumerate(levels) if each.frame.f_code is VMAP), -1)
+        return next((each for each in self.failure.users if levels.index(each) < first), None)
+
+    @cached_property
+    def call(self) -> tuple[Place, str] | None:
+        """The statement that calls vmap, and that call as it stands there; None where the text does not show it."""
+        level = self.outer
+        body, statement = (level.body, level.statement) if level else (None, None)
+        if level is None or body is None or statement is None:
+            return None
+        for node in expressions(statement):
+            if isinstance(node, ast.Call) and callee(node)[1] == "vmap":
+                return body.place(statement), body.text(node)
+        for node in expressions(statement):
+            name = dotted(node.func) if isinstance(node, ast.Call) else None
+            for value in values_of(body, name, level.line) if name and "." not in name else ():
+                if isinstance(value, ast.Call) and callee(value)[1] == "vmap":
+                    made = statement_at(body, value.lineno, value.col_offset)
+                    return (body.place(made), body.text(value)) if made is not None else None
+        return None
+
+    @property
+    def maps(self) -> Iterator[Fact]:
+        """What maps it, as evidence."""
+        if self.call is not None:
+            yield shown(self.call[0], "maps it over the batch.")
+        elif self.outer is not None:
+            yield shown(self.outer.place, "maps it over the batch.")
+
+    @cached_property
+    def sample(self) -> str:
+        """A tensor that the mapped function is given, one that the failing statement reads where there is one."""
+        level = self.inner
+        if level is None:
+            return "x"
+        code = level.frame.f_code
+        given = [name for name in code.co_varnames[: code.co_argcount] if is_tensor(level.variables.get(name))]
+        read = {dotted(node) for node in expressions(level.statement)} if level.statement else set()
+        return next((name for name in given if name in read), next(iter(given), "x"))
+
+
+def is_under_vmap(error: BaseException) -> bool:
+    """Whether an error comes from vmap: some of its texts are those of plain tensors too."""
+    return message_of(error).startswith("vmap:") or Mapped(failure_of(error)).at >= 0
+
+
+@explains(
+    "BS226",
+    r"vmap: (?P<written>\S.*?)\(self, \*extra_args\) is not possible",
+    r"output with shape \[(?P<small>[\d, ]*)\] doesn't match the broadcast shape",
+    r"vmap: called (?P<random>random) operation while in randomness error mode",
+    r"vmap: Cannot ask for (?P<different>different) inplace randomness on an unbatched tensor",
+    r"vmap: It looks like you're attempting to use a Tensor in some data-dependent (?P<flow>control flow)",
+    r"vmap: It looks like you're (?:either \(1\) )?calling (?P<item>\.item\(\)) on a Tensor",
+    r"vmap: We do not support batching operators that can \w+ (?P<dynamic>dynamic) shape",
+    when=is_under_vmap,
+)
+def vmap(failure: Failure, match: re.Match[str]) -> Finding:
+    """Say which statement of the mapped function cannot run for all samples at once, and how to write it."""
+    said = {key for key, value in match.groupdict().items() if value is not None}
+    mapped = Mapped(failure)
+    if "random" in said:
+        return _random(mapped)
+    if "flow" in said:
+        return _condition(mapped)
+    if "item" in said:
+        return _number(mapped)
+    if "dynamic" in said:
+        return _dynamic(mapped)
+    return _written(mapped)
+
+
+def _told(
+    mapped: Mapped, title: str, lines: Sequence[Fact], fix: str, culprit: Place | None, *, exact: bool
+) -> Finding:
+    source, known = str(culprit) if culprit else mapped.failure.source, exact and culprit is not None
+    return explanation(title, (*lines, *mapped.maps), fix, source=source, exact=known)
+
+
+def _written(mapped: Mapped) -> Finding:
+    """A tensor that all samples share is written with values that differ between them."""
+    level = mapped.inner
+    name = _target(level) if level else ""
+    writing = [shown(level.place, f"writes into {name or 'it'} what differs from sample to sample.")] if level else []
+    base = name.partition("[")[0]
+    places = assignments(level.body, base, before=level.line + 1) if level and level.body and base else ()
+    made = next((each for each in reversed(places) if level and each != level.place), None)
+    if level is None or level.body is None or not base:
+        fix = "Make what is written to from a tensor of the sample: x.new_zeros(3) in place of torch.zeros(3)."
+        title = "vmap: a tensor that all samples share is modified in place, with values that differ between them."
+        return _told(mapped, title, writing, fix, level.place if level else None, exact=False)
+    if made is None:
+        return _told(
+            mapped,
+            f"{base} comes from outside the mapped function: all samples share it, and each writes its own values.",
+            writing,
+            f"Return the values instead: vmap stacks what the function returns. Or write into a copy that each sample "
+            f"has of its own: {base} + torch.zeros_like({mapped.sample}).",
+            level.place,
+            exact=level.value(base) is not None,
+        )
+    fix = _batched(mapped, level.body, made, base)
+    return _told(
+        mapped,
+        f"{base} is one tensor for all samples, and each writes its own values into it.",
+        [shown(made, f"makes {base}, without the batch."), *writing],
+        fix,
+        made,
+        exact=True,
+    )
+
+
+def _target(level: Level) -> str:
+    """What the failing statement writes to: `out` of `out[i] = x`, `out += x` and `out.add_(x)`."""
+    statement = level.statement
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    for target in targets:
+        node = target.value if isinstance(target, ast.Subscript) else target
+        if isinstance(statement, ast.AugAssign) or isinstance(target, ast.Subscript):
+            return dotted(node) or ""
+    for node in expressions(statement) if statement else ():
+        receiver, method = callee(node) if isinstance(node, ast.Call) else (None, "")
+        if receiver is not None and method.endswith("_") and not method.endswith("__"):
+            base = receiver.value if isinstance(receiver, ast.Subscript) else receiver
+            return dotted(base) or ""
+    return ""
+
+
+def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
+    """The statement that makes a tensor, so that each sample has its own."""
+    statement = statement_at(body, *made.position)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    x = mapped.sample
+    if not isinstance(value, ast.Call):
+        return f"Give each sample its own: {name} = {name} + torch.zeros_like({x}), before it is written to."
+    receiver, maker = callee(value)
+    given = ", ".join(body.text(each) for each in value.args)
+    named = ", ".join(f"{each.arg}={body.text(each.value)}" for each in value.keywords if each.arg)
+    if dotted(receiver) == "torch" and maker in _LIKE:
+        size = ", ".join(filter(None, [given, named]))
+        return f"Make it from a tensor of the sample: {name} = {_LIKE[maker].format(x=x, size=size)}."
+    if dotted(receiver) == "torch" and maker.endswith("_like"):
+        return f"Make it like a tensor of the sample: {name} = torch.{maker}({x}), if that has the shape."
+    return f"Give each sample its own: {name} = {body.text(value)} + {x}.new_zeros(())."
+
+
+def _random(mapped: Mapped) -> Finding:
+    """Random numbers, and vmap is not told whether each sample gets its own."""
+    level = mapped.inner or mapped.outer
+    module = _drawing(mapped)
+    name = names_of(mapped.failure, [module])[0] if module is not None else ""
+    kind = class_name(type(module)) if module is not None else ""
+    path = _ITEM.sub(r"[\1]", name)  # of a Sequential
+    who = f"{path} ({kind})" if path else f"A {kind}" if kind else "The function"
+    place = mapped.call[0] if mapped.call else mapped.outer.place if mapped.outer else None
+    text = mapped.call[1] if mapped.call else ""
+    mended = f'{text[:-1]}, randomness="different")' if text.endswith(")") else 'vmap(..., randomness="different")'
+    also = " In training mode the layer draws: call model.eval() first if it is not to." if kind else ""
+    drawing = [shown(mapped.inner.place, "draws random numbers.")] if mapped.inner else []
+    return _told(
+        mapped,
+        f"{who} draws random numbers under vmap, which was not told whether each sample gets its own.",
+        drawing,
+        f'Let each sample draw its own: {mended}. randomness="same" draws once for all.{also}',
+        place or (level.place if level else None),
+        exact=mapped.call is not None,
+    )
+
+
+def _drawing(mapped: Mapped) -> object:
+    """The module of PyTorch's whose forward draws: the innermost on the stack."""
+    users = set(map(id, mapped.failure.users))
+    for level in reversed(mapped.failure.levels[mapped.at + 1 :]):
+        if id(level) in users:
+            return None
+        if is_module(level.variables.get("self")):
+            return level.variables["self"]
+    return None
+
+
+def _condition(mapped: Mapped) -> Finding:
+    """A branch that depends on a value, which every sample would take by its own."""
+    level = mapped.inner
+    test = _test(level) if level else None
+    text = level.body.text(test) if level and level.body and test is not None else ""
+    does = "branches on a value that differs from sample to sample." if text else "needs the value of a tensor."
+    lines = [shown(level.place, does)] if level else []
+    return _told(
+        mapped,
+        f"A branch depends on {text or 'the value of a tensor'}, and under vmap that has a value for each sample.",
+        lines,
+        _without_branch(level, text),
+        level.place if level else None,
+        exact=bool(text),
+    )
+
+
+def _test(level: Level) -> ast.expr | None:
+    statement = level.statement
+    if isinstance(statement, ast.If | ast.While | ast.Assert):
+        return statement.test
+    for node in expressions(statement) if statement else ():
+        if isinstance(node, ast.IfExp):
+            return node.test
+        if isinstance(node, ast.BoolOp):
+            return node.values[0]
+        if isinstance(node, ast.Call) and callee(node)[0] is None and callee(node)[1] in ("max", "min", "bool", "all"):
+            return node
+    return None
+
+
+def _without_branch(level: Level | None, text: str) -> str:
+    statement = level.statement if level else None
+    body = level.body if level else None
+    for node in expressions(statement) if statement else ():
+        if isinstance(node, ast.IfExp) and body:
+            chosen = ", ".join(body.text(each) for each in (node.test, node.body, node.orelse))
+            return f"Compute both, and choose: torch.where({chosen})."
+        if isinstance(node, ast.Call) and callee(node)[0] is None and callee(node)[1] in ("max", "min"):
+            kind = "maximum" if callee(node)[1] == "max" else "minimum"
+            return f"Use torch.{kind}(a, b), or clamp() with a number."
+    if isinstance(statement, ast.While):
+        return (
+            "Run a fixed number of steps, and keep what has converged: "
+            f"x = torch.where({text or 'condition'}, step(x), x)."
+        )
+    if isinstance(statement, ast.Assert):
+        return "Check it outside of the mapped function, on the whole batch."
+    a, b = _branches(body, statement) if body and isinstance(statement, ast.If) else ("a", "b")
+    return f"Compute both branches, and choose: torch.where({text or 'condition'}, {a}, {b})."
+
+
+def _branches(body: Body, choice: ast.If) -> tuple[str, str]:
+    """What the two branches of an `if` return, as text."""
+    after = [each for each in statements(body.node) if each.lineno > (choice.end_lineno or choice.lineno)]
+    other = choice.orelse or after[:1]
+    for one, two in zip(choice.body[:1], other[:1], strict=False):
+        if isinstance(one, ast.Return) and isinstance(two, ast.Return) and one.value and two.value:
+            return body.text(one.value), body.text(two.value)
+    return "a", "b"
+
+
+def _number(mapped: Mapped) -> Finding:
+    """A tensor is read as a Python number."""
+    level = mapped.inner
+    found = _read(level) if level else None
+    text = level.body.text(found) if level and level.body and found is not None else ""
+    lines = [shown(level.place, "reads it as a Python number.")] if level else []
+    return _told(
+        mapped,
+        f"{text or 'A tensor'} would be one number, and under vmap it has a value for each sample.",
+        lines,
+        _kept(level, found),
+        level.place if level else None,
+        exact=bool(text),
+    )
+
+
+def _read(level: Level) -> ast.expr | None:
+    """The expression that makes a number of a tensor."""
+    for node in expressions(level.statement) if level.statement else ():
+        receiver, name = callee(node) if isinstance(node, ast.Call) else (None, "")
+        if (receiver is not None and name in _READS) or (receiver is None and name in _NUMBERS):
+            return node
+    return None
+
+
+def _kept(level: Level | None, found: ast.expr | None) -> str:
+    body = level.body if level else None
+    if isinstance(found, ast.Call) and body is not None:
+        receiver, name = callee(found)
+        operand = receiver if receiver is not None else next(iter(found.args), None)
+        if name == "range":
+            return "Loop over a number that is the same for all samples, and mask the rest with torch.where."
+        statement = level.statement if level else None
+        indexed = [n for n in (expressions(statement) if statement else ()) if isinstance(n, ast.Subscript)]
+        held = next((each.value for each in indexed if each.slice is found), None)
+        if operand is not None and held is not None:
+            index = f"{simple(body.text(operand))}.reshape(1)"
+            return f"Index with the tensor: {simple(body.text(held))}.index_select(0, {index})[0]."
+        if operand is not None:
+            return f"Keep the tensor, {simple(body.text(operand))} in place of {body.text(found)}."
+    return (
+        "Keep it a tensor: compute, index and compare with PyTorch's operations, torch.where and gather() among them."
+    )
+
+
+def _dynamic(mapped: Mapped) -> Finding:
+    """A result whose size depends on values."""
+    level = mapped.inner
+    lines = [shown(level.place, "gives a result whose size depends on the values.")] if level else []
+    masked = _masked(level) if level else None
+    body = level.body if level else None
+    if masked is not None and body is not None:
+        tensor, mask = body.text(masked.value), body.text(masked.slice)
+        where = f"torch.where(mask, {tensor}, 0), with mask = {mask} in a shape that broadcasts"
+        fix = f"Keep the size, and put zeros where the mask is False: {where}; mask.sum() is how many remain."
+    else:
+        fix = "Keep the size: choose with torch.where(mask, x, 0), and count with mask.sum()."
+    return _told(
+        mapped,
+        "The size of a result depends on the values of each sample, and vmap needs one size for all.",
+        lines,
+        fix,
+        level.place if level else None,
+        exact=level is not None,
+    )
+
+
+def _masked(level: Level) -> ast.Subscript | None:
+    for node in expressions(level.statement) if level.statement else ():
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Compare | ast.Name | ast.UnaryOp):
+            return node
+    return None

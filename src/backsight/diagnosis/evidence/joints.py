@@ -1,0 +1,112 @@
+"""Where a graph joins an older one: exact, from the lines that a watch has noted."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from backsight.diagnosis.evidence.carried import Carried
+from backsight.diagnosis.evidence.case import Case
+from backsight.diagnosis.evidence.holders import needs_saved, node_of, results_held
+from backsight.source import Body, statement_at
+from backsight.source.body import body_around, callee, expressions
+from backsight.tape import Node
+from backsight.tracing import Line
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The old node that a new one consumes: where each was made, and what holds the old one's result.
+
+    others: where further old nodes were made that the new part consumes, on other lines: an earlier backward may have
+        gone through these and spared this one.
+    """
+
+    old: Node
+    new: Node
+    made: Line | None
+    used: Line | None
+    holder: str
+    others: tuple[Line, ...] = ()
+
+
+def joint_of(case: Case) -> Joint | None:
+    """The joint at which backward fails: it goes through nodes from the newest to the oldest."""
+    if case.watch is None:
+        return None
+    nodes = case.graph.nodes
+    found = [i for i in case.joints if nodes[i].kind != "leaf" and needs_saved(case.graph, i)]
+    old = max((nodes[i] for i in found), key=lambda node: node.sequence or 0, default=None)
+    if old is None:
+        return None
+    consumers = (node for node, edge in case.graph.edges if edge.node.index == old.index)
+    new = min((node for node in consumers if node.index not in case.old), key=lambda node: node.sequence or 0)
+    made = case.watch.line_of(old)
+    lines = {line for i in found if (line := case.watch.line_of(nodes[i])) is not None and line != made}
+    return Joint(old, new, made, case.watch.line_of(new), _holder(case, old), tuple(sorted(lines, key=str)))
+
+
+def passes_before(case: Case) -> list[int]:
+    """The numbers of the next node at each earlier backward of the line that has failed."""
+    *before, failed = case.watch.backwards if case.watch else (None,)
+    return [e.mark for e in before if e and failed and (e.line, e.thread) == (failed.line, failed.thread)]
+
+
+def is_of_this_pass(case: Case, joint: Joint) -> bool:
+    """Whether the old node was made since the failing line ran backward last, or it runs it for the first time."""
+    return max(passes_before(case), default=0) <= (joint.old.sequence or 0)
+
+
+def _holder(case: Case, node: Node) -> str:
+    """The variable that holds the result of a node; one of a container's rather than what passed through a function."""
+    held = (name.path for t, name in results_held(case.failure.frames) if node_of(case.graph, t) == node.index)
+    return min(held, key=lambda path: ("[" not in path and "." not in path, len(path)), default="")
+
+
+def passed_on_by_one(case: Case, joint: Joint | None) -> Carried | None:
+    """Find the statement that reads what it assigned a pass ago: `state["h"] = cell(x, state["h"])`."""
+    if joint is None or joint.made is None or joint.used is None or joint.made.place != joint.used.place:
+        return None
+    name = _assigned_and_read(joint.used) or stored(joint)  # or reads it by another name, which it was given before
+    place = joint.used.place
+    level = next(iter((*case.failure.users, *case.failure.levels)), None)  # a library may run all of it
+    return Carried(level, (name,), place, place, "pass") if name and level is not None else None
+
+
+def _assigned_and_read(line: Line | None) -> str:
+    """The one thing that a statement both assigns and reads, as it writes it: `state["h"]`."""
+    body = body_around(line.file, line.line) if line else None
+    return passed_on(body, line.line) if body and line else ""
+
+
+def passed_on(body: Body, line: int) -> str:
+    statement = statement_at(body, line)
+    if not isinstance(statement, ast.Assign):
+        return ""
+    targets = _targets(body, statement)
+    read = (body.text(node) for node in expressions(statement) if isinstance(getattr(node, "ctx", None), ast.Load))
+    return next((text for text in read if text in targets), "")
+
+
+def stored(joint: Joint) -> str:
+    """The attribute or element to which a statement assigns what it made: it outlives the function."""
+    name = assigned(joint)
+    return name if "." in name or "[" in name else ""
+
+
+def assigned(joint: Joint) -> str:
+    """The one thing to which a statement assigns what it made; empty if that is only a part of what it computes."""
+    line = joint.made
+    body = body_around(line.file, line.line) if line else None
+    statement = statement_at(body, line.line) if line else None
+    if body is None or line is None or not isinstance(statement, ast.Assign):
+        return ""
+    outermost = callee(statement.value)[1] if isinstance(statement.value, ast.Call) else ""
+    is_all = line.segment == body.text(statement.value) if line.segment else outermost == joint.old.op.lower()
+    targets = _targets(body, statement)
+    return targets.pop() if is_all and len(targets) == 1 else ""
+
+
+def _targets(body: Body, statement: ast.Assign) -> set[str]:
+    parts = [part for each in statement.targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    return {body.text(each) for each in parts if not isinstance(each, ast.Starred)}

@@ -1,0 +1,42 @@
+"""BS140: what a model is given grows or shrinks, as its data are changed in place where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.wording import listed, shown
+from backsight.source.stored import changed_where_read
+
+CODES = ("BS140",)
+
+
+def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) -> Finding | None:
+    """Return the finding that inputs change in size, if one statement of the program may be what changes them.
+
+    sizes: the steps at which they were looked at, and the root of their mean square.
+    """
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    found = [place for file in files for place in changed_where_read(file)]
+    if len(found) != 1:
+        return None
+    (first, before), (last, after) = sizes[0], sizes[-1]
+    grows = after > before
+    factor = after / before if grows else before / after
+    steps = listed([f"{size:.3g} at step {step:,}" for step, size in sizes])
+    return Finding(
+        "BS140",
+        "warning",
+        f"What {model} is given {'grows' if grows else 'shrinks'}: it is {factor:.3g} times as "
+        f"{'large' if grows else 'small'} at step {last:,} as at step {first:,}.",
+        (
+            f"Its inputs are {steps} (the root of their mean square).",
+            shown(found[0], "changes what is stored in place, again each time that it is read.", "read"),
+        ),
+        "Compute something new there, as x = (x - mean) / std does; or change a copy of what is stored.",
+        source=str(found[0]),
+        exact=False,
+        since=first,
+    )

@@ -1,0 +1,156 @@
+"""What stands at the wrong place around an optimizer step, read from the function that makes it.
+
+BS124: clipping that comes after the step, or before a scaler's gradients are unscaled. BS127: gradients that are zeroed
+for each batch where several are accumulated for a step.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import shown
+from backsight.naming.plain import namespace
+from backsight.source import Body, Place, backward_calls
+from backsight.source.body import callee, dotted, expressions, keyword, statements
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
+from backsight.story.stepping import optimizer_steps
+
+CODES = ("BS124", "BS127")
+
+_CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm"})
+
+
+def misplaced(frame: FrameType) -> Finding | None:
+    """Return what is wrong around the optimizer step that a function of the program makes.
+
+    It is read from the text, where all of it stands in one loop, or in a function without one.
+    """
+    level = Level(frame, frame.f_lineno)
+    if level.body is None or level.statement is None:
+        return None
+    return _clipped(level, level.body) or _thrown_away(level, level.body)
+
+
+def _clipped(level: Level, body: Body) -> Finding | None:
+    first, last = _bounds(body, level.line)
+    here = level.place.position
+    backwards = [each.position for each in backward_calls(body) if first <= each.line <= last]
+    began = max((each for each in backwards if each < here), default=None)
+    clippings = [(place, call) for place, call in _calls(body, _CLIPPING) if first <= place.line <= last]
+    if began is None or not clippings:
+        return None
+    before = [place for place, _ in clippings if began < place.position < here]
+    if before:
+        return _scaled(level, before[0], began)
+    after = next(((place, call) for place, call in clippings if place.position > here), None)
+    if after is None or _measures(level, after[1]):
+        return None
+    place = after[0]
+    others = [*backwards, *(each.position for each in optimizer_steps(level) if first <= each.line <= last)]
+    if any(here < each < place.position for each in others) or any(each > place.position for each in others):
+        return None
+    return Finding(
+        "BS124",
+        "warning",
+        "The gradients are clipped after the step, so that the clipping limits nothing.",
+        (shown(level.place, "uses the gradients as they are."), shown(place, "clips them once they are used.")),
+        f"Move line {place.line} between backward() and `{level.place.text}`.",
+        source=str(place),
+    )
+
+
+def _thrown_away(level: Level, body: Body) -> Finding | None:
+    """Return that each batch zeroes the gradients, where a step is taken every K batches, `if (i + 1) % K == 0:`."""
+    first, last = _bounds(body, level.line)
+    conditions = [e for e in statements(body.node) if isinstance(e, ast.If) and first < e.lineno <= last]
+    guards = [each for each in conditions if each.lineno < level.line <= (each.end_lineno or 0)]
+    guard = min(guards, key=lambda each: each.lineno, default=None)
+    every = modulus(guard.test) if guard is not None else None
+    if guard is None or every is None or value_of(level, every) == 1:
+        return None
+    conditional = [(each.lineno, each.end_lineno or 0) for each in conditions]
+    zeroing = [
+        place
+        for place, _ in _calls(body, {"zero_grad"})
+        if first < place.line <= last and not any(a < place.line <= b for a, b in conditional)
+    ]
+    runs = [each for each in backward_calls(body) if first < each.line < guard.lineno]
+    if not zeroing or not runs or any(a < runs[0].line <= b for a, b in conditional):
+        return None
+    text = body.text(every)
+    return Finding(
+        "BS127",
+        "warning",
+        f"Of {text} batches that are accumulated for a step, only the last counts: the gradients are zeroed for each.",
+        (
+            shown(zeroing[0], "throws away what the batch before has left."),
+            shown(body.place(guard), "takes a step only now and then."),
+        ),
+        f"Move `{zeroing[0].text}` into that condition, below `{level.place.text}`.",
+        source=str(zeroing[0]),
+    )
+
+
+def modulus(test: ast.expr) -> ast.expr | None:
+    """Return the K of a condition with `% K`."""
+    return next((n.right for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None)
+
+
+def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | None:
+    """Return that a scaler's gradients are clipped before they are unscaled; None if there is none, or they are not."""
+    body, here = level.body, level.place.position
+    step = next((call for place, call in _calls(body, {"step"}) if place.position == here), None) if body else None
+    receiver = callee(step)[0] if step is not None else None
+    scaler = value_of(level, receiver)
+    if body is None or not isinstance(scaler, torch.amp.GradScaler) or not (namespace(scaler) or {}).get("_enabled"):
+        return None
+    if any(began < place.position < clipping.position for place, _ in _calls(body, {"unscale_"})):
+        return None
+    name, scale = dotted(receiver) or "scaler", torch.amp.GradScaler.get_scale(scaler)
+    optimizer = body.text(step.args[0]) if step is not None and step.args else "optimizer"
+    return Finding(
+        "BS124",
+        "warning",
+        "The gradients are clipped while they are still multiplied by the scale of the loss.",
+        (
+            shown(clipping, f"clips gradients that are {scale:,.0f} times as large as those of the loss."),
+            shown(level.place, "divides them by the scale only now."),
+        ),
+        f"Call {name}.unscale_({optimizer}) before line {clipping.line}.",
+        source=str(clipping),
+    )
+
+
+def _calls(body: Body, names: set[str] | frozenset[str]) -> Iterator[tuple[Place, ast.Call]]:
+    for statement in statements(body.node):
+        for node in expressions(statement):
+            if isinstance(node, ast.Call) and callee(node)[1] in names:
+                yield body.place(statement), node
+
+
+def _bounds(body: Body, line: int) -> tuple[int, int]:
+    """Return the first and the last line of the innermost loop around a line, else of the function."""
+    around = [
+        each
+        for each in statements(body.node)
+        if isinstance(each, ast.For | ast.While) and each.lineno < line <= (each.end_lineno or 0)
+    ]
+    inner = max(around, key=lambda each: each.lineno, default=None)
+    return (inner.lineno, inner.end_lineno or 0) if inner is not None else (0, 2**31)
+
+
+def _measures(level: Level, call: ast.Call) -> bool:
+    """Whether a clipping has no limit: it is called for the norm that it returns."""
+    limit = call.args[1] if len(call.args) > 1 else keyword(call, "max_norm", "clip_value")
+    if isinstance(limit, ast.Call) and callee(limit)[1] == "float":
+        limit = limit.args[0] if limit.args else None
+    value = value_of(level, limit)
+    infinite = isinstance(value, str) and value.strip().lower() in ("inf", "infinity")
+    return infinite or (isinstance(value, float) and math.isinf(value)) or dotted(limit) in ("math.inf", "torch.inf")

@@ -1,0 +1,102 @@
+"""BS132: the loss of a policy trains the critic through the advantage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import listed, shown
+from backsight.tape import Node
+from backsight.tracing import current
+
+_OF_ONE = frozenset({"Neg", "Exp", "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Sum", "Mul", "Div"})
+_TOGETHER = frozenset({"Stack", "Cat"})
+_LINEAR = frozenset({"Addmm", "Mm"})
+_DEEPEST = 12
+_MOST = 64
+"""Log-probabilities that were put together of which it is asked whether they are some."""
+
+
+@rule("BS132")
+def advantage(scene: Scene) -> Iterator[Finding]:
+    """Under an exact watch: a log-probability, or a ratio of two, times what a layer of one output has a part in.
+
+    What is expected is a score times a number. The other factor has to be a difference that leads to parameters which
+    the log-probability does not depend on: those of a critic.
+    """
+    for node in scene.graph.nodes:
+        first, second = node.inputs if node.op == "Mul" and len(node.inputs) == 2 else (None, None)
+        if first is None or second is None:
+            continue
+        for score, other, position in ((first.node, second.node, 1), (second.node, first.node, 0)):
+            value = _value(other) if _is_score(scene, score) else None
+            alone = _leaves(scene, other) - _leaves(scene, score)
+            if value is not None and alone:
+                yield _finding(scene, node, position, sorted(alone))
+                return
+
+
+def _is_score(scene: Scene, node: Node) -> bool:
+    """Whether a node is a log-probability of a distribution, up to its sign, its shape, a difference and exp.
+
+    Of those that were gathered step by step, and put together, all have to be.
+    """
+    watch, ends = current(), [node]
+    for _ in range(_DEEPEST):
+        more = []
+        for each in ends:
+            operation = watch.operation_of(each) if watch is not None else None
+            if operation is not None and operation.via.endswith(".log_prob"):
+                continue
+            given = [edge.node for edge in each.inputs if edge is not None]
+            passes = each.op in _TOGETHER or each.op in _OF_ONE or each.op == "Sub" or each.op.startswith("Clamp")
+            if not given or not passes or (len(given) > 1 and each.op not in _TOGETHER):
+                return False
+            more += given
+        if not more:
+            return True
+        ends = more[:_MOST]
+    return False
+
+
+def _value(node: Node) -> Node | None:
+    """Return the layer of one output behind a difference: `returns - critic(states)`, scaled or not."""
+    differs = False
+    for _ in range(_DEEPEST):
+        given = [edge.node for edge in node.inputs if edge is not None]
+        if node.op in _LINEAR:
+            return node if differs and node.shape is not None and node.shape[-1:] == (1,) else None
+        differs = differs or node.op == "Sub"
+        if not given or node.op not in _OF_ONE | _TOGETHER | {"Sub", "Add"}:
+            return None
+        node = given[0] if len(given) == 1 else max(given, key=lambda each: each.op == "Sub")
+    return None
+
+
+def _leaves(scene: Scene, node: Node) -> set[str]:
+    inside = set(below(scene.graph, [node.index]))
+    return {leaf.label for leaf in scene.graph.leaves if leaf.node in inside}
+
+
+def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Finding:
+    watch = current()
+    operation = watch.operation_of(node) if watch is not None else None
+    texts = {each.position: each.text for each in operation.operands} if operation is not None else {}
+    name = texts.get(position, "")
+    detached = f"{name}.detach()" if name.isidentifier() else "the advantage after .detach()"
+    line = scene.line_of(node)
+    return Finding(
+        "BS132",
+        "warning",
+        f"The loss of the policy trains {listed(names, 2)} too, through {f'`{name}`' if name else 'the advantage'}.",
+        (
+            *((shown(line.place, "multiplies a log-probability by what still has its graph."),) if line else ()),
+            "That gradient pulls down the advantage of what is probable, whatever its values are worth.",
+        ),
+        f"Multiply by {detached}: the policy learns from its value, and the critic from its own loss.",
+        source=str(line.place) if line is not None else None,
+        nodes=(node.index,),
+    )

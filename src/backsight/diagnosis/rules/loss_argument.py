@@ -1,0 +1,110 @@
+"""BS122: a loss is given probabilities, or the outputs of a layer, where it takes something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shown
+from backsight.tape import Node
+from backsight.tracing import Watch, current
+
+_PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
+_LAYERS = dict.fromkeys(("Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "ConvolutionOverrideable"), "a layer")
+_SHAPES = frozenset(
+    {"View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Slice", "Select"}
+    | {"Index", "IndexSelect", "Expand", "Clone", "ToCopy", "Cat"}
+)
+"""Operations whose result has values of what they are given."""
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What a loss takes, and as which input of its node; what of another kind it may be given; what it does with it."""
+
+    loss: str
+    what: str
+    mistakes: dict[str, str]
+    does: str
+    position: int = 0
+
+    def fix(self, given: str) -> str:
+        if self.what == "logits":
+            return f"Give {self.loss} what {given} is given; apply {given} where probabilities are wanted."
+        log = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}.get(given)
+        way = f"Use {log} in place of {given}" if log else f"Give {self.loss} its log_softmax"
+        if self is _KL:
+            return f"{way}; the second argument of kl_div stays probabilities."
+        return f"{way}; or give cross_entropy {'its result' if log is None else f'what {given} is given'}."
+
+
+_TWICE = "applies {given} itself, a second time: gradients are small, and the loss cannot reach 0."
+_CROSS_ENTROPY = Takes("cross_entropy", "logits", {"Softmax": "softmax"}, _TWICE)
+_BINARY = Takes("binary_cross_entropy_with_logits", "logits", {"Sigmoid": "sigmoid"}, _TWICE)
+_NLL = Takes("nll_loss", "log-probabilities", {**_PROBABILITIES, **_LAYERS}, "takes no logarithm of them.")
+_KL = Takes(
+    "kl_div",
+    "log-probabilities",
+    {**_PROBABILITIES, **_LAYERS},
+    "takes no logarithm of its first argument: the loss may be negative, and is not least where the two agree.",
+    position=1,
+)
+
+
+@rule("BS122")
+def loss_argument(scene: Scene) -> Iterator[Finding]:
+    """What goes into a loss is the result of something that makes another kind of values than the loss takes."""
+    watch = current()
+    for node in scene.graph.nodes:
+        takes = _loss(scene, node, watch)
+        edge = node.inputs[takes.position] if takes is not None and len(node.inputs) > takes.position else None
+        made = _maker(edge.node) if edge is not None else None
+        if takes is not None and made is not None and made.op in takes.mistakes:
+            yield _finding(takes, node, made, watch)
+
+
+def _loss(scene: Scene, node: Node, watch: Watch | None) -> Takes | None:
+    """Return which loss, if any, takes what goes into a node."""
+    if node.op == "LogSoftmax":
+        picked = any(_reads(user, node) for user in scene.graph.nodes if user.op.startswith("NllLoss"))
+        return _CROSS_ENTROPY if picked else None
+    if node.op == "BinaryCrossEntropyWithLogits":
+        return _BINARY
+    if node.op.startswith("NllLoss"):
+        return _NLL
+    if node.op == "Mul" and watch is not None and (operation := watch.operation_of(node)) is not None:
+        return _KL if operation.op == "kl_div" else None  # it is put together of others; of a target, it takes a log
+    return None
+
+
+def _reads(user: Node, node: Node) -> bool:
+    return any(edge is not None and edge.node.index == node.index for edge in user.inputs)
+
+
+def _maker(node: Node) -> Node:
+    """Return what made the values, behind what gives them another shape alone."""
+    while node.op in _SHAPES:
+        first = next((edge.node for edge in node.inputs if edge is not None), None)
+        if first is None:
+            break
+        node = first
+    return node
+
+
+def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
+    given = takes.mistakes[made.op]
+    lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
+    says = ("makes what it is given.", takes.does.format(given=given))
+    evidence = tuple(shown(line.place, text) for line, text in zip(lines, says, strict=True) if line is not None)
+    return Finding(
+        "BS122",
+        "warning",
+        f"{takes.loss} takes {takes.what}, and is given the result of {given}.",
+        evidence or (f"In the graph, {made.name} goes straight into {node.name}.",),
+        takes.fix(given),
+        source=str(lines[1].place) if lines[1] is not None else None,
+        nodes=(node.index, made.index),
+    )

@@ -1,0 +1,84 @@
+"""BS134: parameters are frozen since a word stands in the middle of their names."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import counted, listed, shown
+from backsight.source import Place
+from backsight.source.freezing import freezings
+from backsight.tape import modules_in, registered
+
+
+@rule("BS134")
+def part_of_a_name(scene: Scene) -> Iterator[Finding]:
+    """A statement freezes by a word in a name; it begins a part of some of these names, and of others it ends one.
+
+    `"enc" in name` is meant for `encoder.weight`, and `frequency_head.weight` has it too.
+    """
+    file = scene.site[0]
+    for freezing in freezings(file):
+        calls = [(None, _constants(file)), *freezing.given()]
+        for place, known in calls:
+            words, begins = freezing.words(known)
+            for word in () if begins else words:
+                for variable, names in _frozen(scene, word):
+                    meant, inside = _apart(names, word)
+                    if meant and inside:
+                        yield _finding(variable, word, meant, inside, freezing.at, place)
+                        return
+
+
+def _constants(file: str) -> Mapping[str, object]:
+    """What the names of a file's module stand for."""
+    modules = (each for each in list(sys.modules.values()) if type(each) is ModuleType)
+    return next((vars(each) for each in modules if vars(each).get("__file__") == file), {})
+
+
+def _frozen(scene: Scene, word: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the models of which some parameters are trained, with the names that have a word, and are frozen."""
+    for variable, model in scene.models.items():
+        held = [
+            (f"{path}.{name}".lstrip("."), parameter.requires_grad)
+            for path, module in modules_in(model)
+            for name, parameter in registered(module, "_parameters").items()
+            if isinstance(parameter, torch.nn.Parameter)
+        ]
+        if any(trained for _, trained in held):
+            yield variable, [name for name, trained in held if not trained and word in name]
+
+
+def _apart(names: list[str], word: str) -> tuple[list[str], list[str]]:
+    """Return the names of which the word begins a part, and those in which it only stands within one."""
+    begins = re.compile(rf"(?<![A-Za-z0-9]){re.escape(word)}") if word[:1].isalnum() else None
+    if begins is None:
+        return [], []
+    meant = [name for name in names if begins.search(name)]
+    return meant, [name for name in names if name not in meant]
+
+
+def _finding(variable: str, word: str, meant: list[str], inside: list[str], at: Place, given: Place | None) -> Finding:
+    whole = next(part for name in meant for part in name.split(".") if word in part)
+    names = [f"{variable}.{name}" for name in inside]
+    return Finding(
+        "BS134",
+        "warning",
+        f'{listed(names, 2)} {"are" if len(names) > 1 else "is"} frozen too: "{word}" stands in the middle of '
+        f"{'their names' if len(names) > 1 else 'its name'}.",
+        (
+            shown(at, "decides by it what is frozen."),
+            *((shown(given, f'gives "{word}".'),) if given is not None else ()),
+            f"It begins a part of the name of {counted(len(meant), 'other parameter')}: {whole}.",
+        ),
+        f'Ask for what is meant: name.startswith("{whole}.") in place of a part of it; or freeze the module itself, by '
+        "requires_grad_(False).",
+        source=str(given or at),
+    )

@@ -1,0 +1,200 @@
+"""BS136: a softmax is taken over the batch, or over the one value that a layer returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import shaped, shown
+from backsight.source.body import callee, keyword
+from backsight.tape import Node
+from backsight.tape.saved import is_readable
+
+_LAYERS = frozenset({"Addmm", "Mm"})
+_VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
+_ALONG = (
+    _VIEWS
+    | {"Unsqueeze", "Squeeze", "Expand", "Transpose", "Permute", "Clone", "ToCopy"}
+    | {"Mul", "Div", "Neg", "Exp", "Log", "Where", "MaskedFill"}
+)
+"""Operations whose result has the rows of what they are given, where it begins with as many."""
+
+_OF_A_LAYER = frozenset({"T", "Transpose", "Convolution", "ConvolutionOverrideable", "Embedding", "Addmm"})
+"""What uses the weight of a layer first of all: its rows are none of the result."""
+
+_LOSSES = ("NllLoss", "MseLoss", "BinaryCrossEntropy", "SmoothL1Loss")
+_DEEPEST = 64
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What takes the rows of a softmax over rows for samples, and what it does."""
+
+    node: Node
+    does: str
+
+
+@rule("BS136")
+def softmax_dim(scene: Scene) -> Iterator[Finding]:
+    """A softmax over rows each of which goes its own way from there, or over a dimension that has one entry.
+
+    That rows are samples shows where they go: their weighted sums are taken by row and the loss has an entry for each,
+    or a loss takes each row for the log-probabilities of a sample. Experts, particles and slots do neither.
+    """
+    users: dict[int, list[Node]] = {}
+    for node in scene.graph.nodes if any(_is_softmax(each) for each in scene.graph.nodes) else ():
+        for edge in node.inputs:
+            if edge is not None:
+                users.setdefault(edge.node.index, []).append(node)
+    for node in scene.graph.nodes:
+        shape = node.shape if _is_softmax(node) else None
+        if shape is None or len(shape) < 2:
+            continue
+        if _is_of_one(node, shape):
+            yield _finding(scene, node, "over a dimension that has one entry: its result does not depend on it", None)
+            continue
+        rows = shape[0]
+        use = _by_row(users, node, rows) if rows > 1 and shape.count(rows) == 1 else None
+        if use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, users, node, rows):
+            yield _finding(scene, node, f"over the {rows} samples of the batch", use)
+
+
+def _is_softmax(node: Node) -> bool:
+    return node.op in ("Softmax", "LogSoftmax")
+
+
+def _result(node: Node) -> torch.Tensor | None:
+    found = next((each.tensor() for each in node.saved if each.name == "result"), None)
+    return found if found is not None and is_readable(found) else None
+
+
+def _is_of_one(node: Node, shape: tuple[int, ...]) -> bool:
+    """Whether all of a softmax of what a layer of one output returns, as it stands, is 1."""
+    if shape[-1] != 1 or shape.count(1) != 1:
+        return False
+    first = next((edge.node for edge in node.inputs if edge is not None), None)
+    while first is not None and first.op in _VIEWS:
+        first = next((edge.node for edge in first.inputs if edge is not None), None)
+    if first is None or first.op not in _LAYERS or first.shape is None or first.shape[-1] != 1:
+        return False
+    result = _result(node)
+    if result is None:
+        return False
+    with torch.no_grad():
+        return bool(is_zero(result.detach() if node.op == "LogSoftmax" else result.detach() - 1))
+
+
+def _is_over_rows(scene: Scene, node: Node) -> bool:
+    """Whether the sums over the rows are 1, and those over the last dimension are not; else what the text says."""
+    result = _result(node)
+    if result is None:
+        line = scene.line_of(node)
+        return line is not None and _written(line.segment or line.text) == 0
+    with torch.no_grad():
+        shares = result.detach().double()
+        shares = shares.exp() if node.op == "LogSoftmax" else shares
+        return _are_ones(shares.sum(0)) and not _are_ones(shares.sum(-1))
+
+
+def _are_ones(sums: torch.Tensor) -> bool:
+    return bool((sums - 1).abs().max() < 0.01)
+
+
+def _written(text: str) -> object:
+    """Return the dimension that the one softmax in an expression is given as a number; None if it is not."""
+    try:
+        tree = ast.parse(text.strip())
+    except SyntaxError:
+        return None
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and callee(n)[1] in ("softmax", "log_softmax")]
+    if len(found) != 1:
+        return None
+    receiver, _ = callee(found[0])
+    method = receiver is not None and not (isinstance(receiver, ast.Name) and receiver.id in ("F", "torch"))
+    place = 0 if method else 1
+    given = keyword(found[0], "dim") or (found[0].args[place] if len(found[0].args) > place else None)
+    return given.value if isinstance(given, ast.Constant) else None
+
+
+def _by_row(users: dict[int, list[Node]], node: Node, rows: int) -> _Use | None:
+    """Return what takes the rows of a result for samples: a loss, or a sum over something else that a loss compares."""
+    stack, seen = [(node, False)], {node.index}
+    for _ in range(_DEEPEST):
+        if not stack:
+            return None
+        at, weighted = stack.pop()
+        for user in users.get(at.index, []):
+            if user.op.startswith("NllLoss"):
+                return _Use(user, "takes each row for the log-probabilities of one sample.")
+            shape = user.shape
+            if user.index in seen or shape is None or shape[:1] != (rows,):
+                continue
+            sums = user.op == "Bmm" or (user.op == "Sum" and weighted and _leaves_rows(at.shape or ()))
+            if sums and _compares(users, user, rows):
+                return _Use(user, "sums up each sample by itself, with weights that do not add up to 1 there.")
+            if user.op in _ALONG and (user.op != "Mul" or len(shape) == len(at.shape or ())):
+                seen.add(user.index)
+                stack.append((user, weighted or user.op == "Mul"))
+    return None
+
+
+def _leaves_rows(before: tuple[int, ...]) -> bool:
+    """Whether a sum that has as many rows as before cannot have taken another dimension for them."""
+    return len(before) > 1 and before[1] != before[0]
+
+
+def _are_learnt(scene: Scene, users: dict[int, list[Node]], node: Node, rows: int) -> bool:
+    """Whether the rows may be those of a parameter, as slots and centers are, and not samples."""
+    inside = set(below(scene.graph, [node.index]))
+    return any(
+        user.index in inside and user.op not in _OF_A_LAYER
+        for leaf in scene.graph.leaves
+        if leaf.node in inside and len(leaf.shape) > 1 and leaf.shape[0] == rows
+        for user in users.get(leaf.node, [])
+    )
+
+
+def _compares(users: dict[int, list[Node]], node: Node, rows: int) -> bool:
+    """Whether a loss has an entry for each of the rows."""
+    stack, seen = [node], {node.index}
+    for _ in range(_DEEPEST):
+        if not stack:
+            return False
+        at = stack.pop()
+        for user in users.get(at.index, []):
+            if user.op.startswith(_LOSSES):
+                return True
+            if user.index not in seen and user.shape is not None and user.shape[:1] == (rows,):
+                seen.add(user.index)
+                stack.append(user)
+    return False
+
+
+def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
+    called = "log_softmax" if node.op == "LogSoftmax" else "softmax"
+    line, user = scene.line_of(node), scene.line_of(use.node) if use is not None else None
+    shape = f"the result has shape {shaped(node.shape)}."
+    facts = (
+        shown(line.place, f"computes it; {shape}") if line is not None else f"In the graph, {shape}",
+        *((shown(user.place, use.does),) if user is not None and use is not None else ()),
+    )
+    return Finding(
+        "BS136",
+        "warning",
+        f"{called} is taken {over}.",
+        facts,
+        "Take it over the classes or positions of each sample: dim=1, or dim=-1 for the last."
+        if use is not None
+        else "Use sigmoid for one output, or let the layer return one for each class; or take it over the dimension "
+        "that was meant.",
+        source=str(line.place) if line is not None else None,
+        nodes=(node.index,),
+    )

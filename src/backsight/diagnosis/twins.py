@@ -1,0 +1,190 @@
+"""BS138: a network that is to follow another one, a target or an average of its weights, never changes."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.wording import counted, shown
+from backsight.naming import search
+from backsight.source.averaging import Writes, writes
+from backsight.source.bindings import assignments
+from backsight.source.body import LOOPS, callee, calls_in, functions, statements
+from backsight.tape import parameters_in
+from backsight.tape.saved import is_readable
+from backsight.tracing import current
+from backsight.tracing.changes import version
+from backsight.tracing.steps import parameters
+
+CODES = ("BS138",)
+
+_NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+_FEW = 4
+"""Parameters of a module that are looked at, and of each"""
+_SMALL = 64
+"""as many values."""
+
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A module that no optimizer trains, made like one that is trained, and what its parameters were at first."""
+
+    target: weakref.ref[torch.nn.Module]
+    trained: weakref.ref[torch.nn.Module]
+    was: tuple[object, ...]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether its parameters are what they were; so they stay once it is gone."""
+        target = self.target()
+        return target is None or _mark(target) == self.was
+
+
+def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
+    """Return the modules that variables hold, none of whose parameters an optimizer has, and whose like is trained."""
+    held = {id(p) for each in optimizers for p in parameters(each)}
+    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
+    alike: dict[object, list[torch.nn.Module]] = {}
+    for module in found:
+        sizes = tuple((p.shape, p.dtype) for p in parameters_in(module))
+        if sizes:
+            alike.setdefault((type(module), sizes), []).append(module)
+    pairs = []
+    for modules in alike.values():
+        trained = [m for m in modules if any(id(p) in held for p in parameters_in(m))]
+        others = [m for m in modules if not any(id(p) in held for p in parameters_in(m))]
+        marks = [(each, _mark(each)) for each in others] if len(trained) == 1 else []
+        pairs += [Twin(weakref.ref(t), weakref.ref(trained[0]), was) for t, was in marks if was]
+    return pairs[:_MOST]
+
+
+def _mark(module: torch.nn.Module) -> tuple[object, ...]:
+    """Return what changes with the parameters of a module; nothing if they lie on a device.
+
+    A change through `.data` counts no version, so values are read, in place, as no operation of PyTorch's.
+    """
+    marks: list[object] = []
+    for parameter in list(parameters_in(module))[:_FEW]:
+        number = _NUMBERS.get(parameter.dtype)
+        if number is None or not parameter.is_cpu or not is_readable(parameter) or not parameter.is_contiguous():
+            return ()
+        size = min(parameter.numel(), _SMALL)
+        place = parameter.data_ptr()
+        marks += [version(parameter), place, ctypes.string_at(place, size * parameter.element_size()) if size else b""]
+    return tuple(marks)
+
+
+def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -> Finding | None:
+    """Return the finding that a twin has not changed, where the program says that it follows what is trained.
+
+    That a network stays as it was is mostly meant: a teacher, a reference. So a statement has to write it, from where
+    it would do so again and again; or one writes it into what is trained, little by little, and none the other way.
+    """
+    target, trained = twin.target(), twin.trained()
+    if target is None or trained is None or not twin.is_unchanged:
+        return None
+    (of_target, of_trained) = (_names(each) for each in (target, trained))
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    every = [each for file in files for each in writes(file)]
+    follows = [each for each in every if _last(each.target) in of_target and _last(each.origin) in {*of_trained, ""}]
+    back = [each for each in every if _last(each.target) in of_trained and _last(each.origin) in of_target]
+    name, other = (search([each]).names[0] for each in (target, trained))
+    if not name or not other:
+        return None
+    names = name[0].path, other[0].path
+    periodic = [each for each in follows if _is_periodic(each)]
+    if len(periodic) == 1 and len(follows) == 1 and not _has_run(periodic[0], target):
+        return _finding(names, periodic[0], since, steps)
+    blends = [each for each in back if each.how == "blends" and _is_periodic(each)]
+    if len(blends) == 1 and not follows:
+        return _exchanged(names, blends[0], since, steps)
+    return None
+
+
+def _names(module: torch.nn.Module) -> set[str]:
+    return {_last(name.path) for name in search([module]).names[0]}
+
+
+def _last(name: str) -> str:
+    return name.split(".")[-1]
+
+
+def _is_periodic(found: Writes) -> bool:
+    """Whether a statement runs more often than what makes the module: in a loop, or in a function of its own."""
+    loops = (each for each in statements(found.body.node) if isinstance(each, LOOPS))
+    if any(each.lineno < found.begins <= (each.end_lineno or 0) for each in loops):
+        return True
+    function, last = getattr(found.body.node, "name", ""), _last(found.target)
+    makes = any(assignments(found.body, name) for name in (found.target, last, f"self.{last}"))
+    return function not in ("", "__init__") and not makes and not _only_called_by_init(found, function)
+
+
+def _only_called_by_init(found: Writes, function: str) -> bool:
+    callers = _callers(found, function)
+    return bool(callers) and callers <= {"__init__"}
+
+
+def _callers(found: Writes, function: str) -> set[str]:
+    """Return the functions of that file in which a function of this name is called."""
+    return {
+        getattr(body.node, "name", "")
+        for body in functions(found.body.file)
+        for statement in statements(body.node)
+        for call in calls_in(statement)
+        if callee(call)[1] == function
+    }
+
+
+def _has_run(found: Writes, target: torch.nn.Module) -> bool:
+    """Whether a watch has seen the statement change a parameter, as it may have before these were looked at."""
+    watch = current()
+    parameter = next(iter(parameters_in(target)), None)
+    changes = watch.changes(parameter) if watch is not None and parameter is not None else ()
+    lines = {(found.place.file, found.place.line), (found.outermost.file, found.outermost.line)}
+    return any(each.line is not None and (each.line.file, each.line.line) in lines for each in changes)
+
+
+def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
+    name, other = names
+    place = found.place if found.how == "rebinds" else found.outermost
+    if found.how == "rebinds":
+        says = "binds the name to a new tensor: nothing is written into the parameter."
+        fix = f"Write into the parameter, under torch.no_grad(), by lerp_ or copy_, so that {name} follows {other}."
+    else:
+        says = f"would write {other} into it, and has not run."
+        function = getattr(found.body.node, "name", "")
+        fix = f"Look at the condition under which line {place.line} runs, and at what it counts."
+        if function and not _callers(found, function):
+            fix = f"Call {function}() after the step of the optimizer: no call of it stands in this file."
+    title = f"{name} never changes, though it is to follow {other}."
+    return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
+
+
+def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
+    name, other = names
+    place = found.outermost
+    return Finding(
+        "BS138",
+        "warning",
+        f"{name} never changes: it is blended into {other}, and not {other} into it.",
+        (_so_far(since, steps), shown(place, f"writes into {other}, which is trained; nothing writes into {name}.")),
+        f"Exchange the two in line {place.line}, so that {name} becomes the average.",
+        source=str(place),
+        since=since,
+    )
+
+
+def _so_far(since: int, steps: int) -> str:
+    return (
+        f"No optimizer trains it, and its parameters are bit-identical since step {since:,}, for "
+        f"{counted(steps, 'step')}."
+    )

@@ -1,0 +1,144 @@
+"""BS137: an iterator that can be gone through once, in a loop that runs in every epoch."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType, GeneratorType
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.wording import shown
+from backsight.source import Body, Place, assignments
+from backsight.source.bindings import bound, prefixes
+from backsight.source.body import LOOPS, Loop, callee, dotted, expressions, functions, statements
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Level
+
+CODES = ("BS137",)
+
+_BUILT_IN: tuple[Iterable[object], ...] = ([], (), {}, {}.items(), {}.values(), "", range(0))
+_ONCE = frozenset(
+    {GeneratorType, zip, map, filter, enumerate, reversed, itertools.chain, itertools.islice}
+    | {type(iter(each)) for each in _BUILT_IN}
+)
+_HANDS_ON = frozenset({"enumerate", "tqdm", "track"})
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """An iterator, what it is called, and the loop that goes through it."""
+
+    iterator: object
+    name: str
+    loop: Place
+
+
+def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] | None:
+    """Return the finding that a loop which leads to a step goes through an iterator, and that a loop around it, here or
+    in a caller, does not make it anew; and what tells, later, whether it may be used up by then.
+    """
+    gone: _Gone | None = None
+    for each in program_frames(frame):
+        level = Level(each, each.f_lineno)
+        body = level.body
+        if body is None:
+            return None
+        name = _name(level, gone) if gone is not None else ""
+        for loop in _around(body, level.line):
+            if gone is None:
+                gone = _gone_through(level, body, loop)
+                name = gone.name if gone is not None else ""
+            elif name and _goes_on(level, loop) and not _binds(loop, name):
+                made = _made(body, name, loop)
+                if made is None:
+                    return None
+                return _finding(gone, name, made, body.place(loop), since), _is_over(gone)
+        if gone is not None and not name:
+            return None
+    return None
+
+
+def _around(body: Body, line: int) -> Iterator[Loop]:
+    """Yield the loops around a line, the innermost first."""
+    found = [s for s in statements(body.node) if isinstance(s, LOOPS) and s.lineno < line <= (s.end_lineno or 0)]
+    yield from reversed(found)
+
+
+def _gone_through(level: Level, body: Body, loop: Loop) -> _Gone | None:
+    """Return what a loop goes through to its end, if that is an iterator which a variable holds."""
+    given = loop.iter if isinstance(loop, ast.For) else None
+    while isinstance(given, ast.Call) and callee(given)[1] in _HANDS_ON and given.args:
+        given = given.args[0]
+    name, held = dotted(given), value_of(level, given) if given is not None else None
+    if name is None or type(held) not in _ONCE or any(isinstance(n, ast.Break | ast.Return) for n in ast.walk(loop)):
+        return None
+    return _Gone(held, name, body.place(loop))
+
+
+def _name(level: Level, gone: _Gone) -> str:
+    """Return what a caller calls the iterator: what it hands on, or by the same name."""
+    given = (dotted(node) for node in expressions(level.statement))
+    names = [gone.name, *(name for name in given if name is not None)]
+    return next((name for name in names if level.value(name) is gone.iterator), "")
+
+
+def _goes_on(level: Level, loop: Loop) -> bool:
+    """Whether a loop has another pass after the first, as far as the text shows."""
+    if isinstance(loop, ast.While):
+        return not any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(loop))
+    times = loop.iter.args if isinstance(loop.iter, ast.Call) and callee(loop.iter)[1] == "range" else []
+    return len(times) != 1 or value_of(level, times[0]) != 1
+
+
+def _binds(loop: Loop, name: str) -> bool:
+    inside = (node for node in ast.walk(loop) if isinstance(node, ast.stmt))
+    return any(not set(prefixes(name)).isdisjoint(bound(statement)) for statement in inside)
+
+
+def _made(body: Body, name: str, loop: Loop) -> Place | None:
+    """Return the one statement that makes it, before the loop; of an attribute, the only one in the file."""
+    if "." not in name:
+        return next(reversed(assignments(body, name, before=loop.lineno)), body.place(loop))
+    last = name.rsplit(".", 1)[-1]
+    every = [
+        each.place(s)
+        for each in functions(body.file)
+        for s in statements(each.node)
+        if any(n.rsplit(".", 1)[-1] == last and "." in n for n in bound(s))
+    ]
+    return every[0] if len(every) == 1 else None
+
+
+def _is_over(gone: _Gone) -> Callable[[], bool]:
+    """Return what tells of a generator whether it has come to its end; of others that is not to be known."""
+    if not isinstance(gone.iterator, GeneratorType):
+        return lambda: True
+    held = weakref.ref(gone.iterator)
+
+    def is_over() -> bool:
+        generator = held()
+        return generator is None or generator.gi_frame is None
+
+    return is_over
+
+
+def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> Finding:
+    kind = type(gone.iterator).__name__
+    source = made if made != around else gone.loop
+    return Finding(
+        "BS137",
+        "warning",
+        f"{name} is used up after the first pass: the later ones train nothing.",
+        (
+            *((shown(made, f"makes it: a {kind}, which can be gone through once."),) if made != around else ()),
+            shown(around, "runs the loop over it again, without making it anew."),
+            shown(gone.loop, "goes through it in the first pass, and finds nothing in it from then on."),
+        ),
+        f"Make it inside of the loop at line {around.line}; or keep what it yields: {name} = list({name}).",
+        source=str(source),
+        since=since,
+    )

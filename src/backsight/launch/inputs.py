@@ -1,0 +1,68 @@
+"""How large the inputs of a model are, at spaced steps: data that are changed in place grow from epoch to epoch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from itertools import pairwise
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.growing import growing
+from backsight.naming import search
+from backsight.tape import grad_fn, tensors_in
+from backsight.tape.saved import is_readable
+
+_TIMES = 4.0
+"""How many times as large, or as small, inputs have to become."""
+
+_AT = (1, 16, 31)
+"""Steps at which it is looked: besides these, those at which all is looked at again."""
+
+_LARGEST = 1 << 20
+
+
+class Inputs:
+    """Follows the size of what the first model of a program is given that no gradient goes back to."""
+
+    def __init__(self) -> None:
+        self._model: weakref.ref[torch.nn.Module] | None = None
+        self._sizes: list[tuple[int, float]] = []
+        self.findings: list[Finding] = []
+
+    def given(self, model: torch.nn.Module, given: Any, step: int, caller: Callable[[], FrameType]) -> None:
+        """Note what a model that no other has called is given in training, after so many steps."""
+        at = step + 1
+        if self._model is None:
+            self._model = weakref.ref(model)
+        if self._model() is not model or (at < 100 and at not in _AT) or any(at < 1.5 * s for s, _ in self._sizes[-1:]):
+            return
+        size = _size(given) if model.training else None
+        if size is None:
+            return
+        self._sizes = [*self._sizes, (at, size)][-8:]
+        self.findings = []
+        if len(self._sizes) > 2 and _goes_one_way([size for _, size in self._sizes]):
+            name = next((each.path for each in search([model], limit=1).names[0]), type(model).__name__)
+            found = growing(name, self._sizes, caller())
+            self.findings = [found] if found is not None else []
+
+
+def _goes_one_way(sizes: list[float]) -> bool:
+    """Whether sizes grow, or shrink, from look to look, and in all by much."""
+    up = all(a <= b for a, b in pairwise(sizes)) and sizes[-1] > _TIMES * sizes[0] > 0
+    down = all(a >= b for a, b in pairwise(sizes)) and sizes[0] > _TIMES * sizes[-1] > 0
+    return up or down
+
+
+def _size(given: Any) -> float | None:
+    """Return the root of the mean square of the first floating point input; None where it cannot be read."""
+    found = next((t for t in tensors_in(given) if isinstance(t, torch.Tensor) and t.is_floating_point()), None)
+    if found is None or not is_readable(found) or grad_fn(found) is not None or not 1 < found.numel() <= _LARGEST:
+        return None
+    with torch.no_grad():
+        size = float(found.detach().float().square().mean().sqrt())
+    return size if size == size and size != float("inf") else None

@@ -1,0 +1,51 @@
+"""Networks that are to follow what is trained, and whether they do: looked for once, then read at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis import Finding
+from backsight.diagnosis.twins import Twin, never_follows, twins
+
+_SEEN = 16
+"""The step of the first optimizer at which they are looked for."""
+
+_TOLD = 128
+"""The step at which those that have not changed by then are suspects; and again at each doubling."""
+
+
+@dataclass(slots=True)
+class _Suspect:
+    twin: Twin
+    finding: Finding
+
+
+class Twins:
+    """Follows the twins of what is trained, of which most programs have none."""
+
+    def __init__(self) -> None:
+        self._twins: list[Twin] = []
+        self._suspects: list[_Suspect] = []
+        self._since = 0
+
+    def stepped(
+        self, step: int, optimizers: Callable[[], Sequence[torch.optim.Optimizer]], caller: Callable[[], FrameType]
+    ) -> None:
+        """Note a step of any optimizer, the number of which is `step`."""
+        if step == _SEEN:
+            self._twins, self._since = twins(optimizers()), step
+        if self._suspects:
+            self._suspects = [each for each in self._suspects if each.twin.is_unchanged]
+        if step >= _TOLD and self._twins and not step & (step - 1):
+            self._twins = [each for each in self._twins if each.is_unchanged]
+            found = ((each, never_follows(each, self._since, step - self._since, caller())) for each in self._twins)
+            self._suspects = [_Suspect(each, finding) for each, finding in found if finding is not None]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What has not changed to the end."""
+        return [each.finding for each in self._suspects if each.twin.is_unchanged]

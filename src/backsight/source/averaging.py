@@ -1,0 +1,139 @@
+"""Statements that write the parameters of one module from those of another: a target network, an average of weights."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, statements
+
+_TENSORS = frozenset({"parameters", "named_parameters", "buffers", "state_dict", "values", "items"})
+
+
+@dataclass(frozen=True)
+class Writes:
+    """One module's parameters are written into another's: by the names that the program has for them where it says so.
+
+    how: "loads" a state, "blends" them in a loop in place; "rebinds" the loop's own variable, which writes nothing.
+    called: the call that hands both in, where the function with the statement has them as its parameters.
+    body: the function with the outermost of the two; `begins` the line there from which all of it runs.
+    """
+
+    target: str
+    origin: str
+    how: Literal["loads", "blends", "rebinds"]
+    place: Place
+    body: Body
+    begins: int
+    called: Place | None = None
+
+    @property
+    def outermost(self) -> Place:
+        return self.called or self.place
+
+
+def writes(file: str) -> Iterator[Writes]:
+    """Yield all such statements of a file, and the calls of the functions that consist of them."""
+    bodies = list(functions(file))
+    found = {id(body.node): list(_written(body)) for body in bodies}
+    named = {getattr(body.node, "name", ""): body for body in bodies}
+    for body in bodies:
+        yield from found[id(body.node)]
+        for statement in statements(body.node):
+            for call in calls_in(statement):
+                called = named.get(callee(call)[1])
+                for each in found[id(called.node)] if called is not None else ():
+                    given = _given(call, called.node) if called is not None else {}
+                    if each.target in given or each.origin in given:
+                        yield replace(
+                            each,
+                            target=given.get(each.target, each.target),
+                            origin=given.get(each.origin, each.origin),
+                            body=body,
+                            begins=statement.lineno,
+                            called=body.place(statement),
+                        )
+
+
+def _written(body: Body) -> Iterator[Writes]:
+    for statement in statements(body.node):
+        for call in calls_in(statement):
+            receiver, method = callee(call)
+            target = dotted(receiver)
+            if method == "load_state_dict" and target is not None and call.args:
+                states = (n for n in ast.walk(call.args[0]) if isinstance(n, ast.Call) and callee(n)[1] == "state_dict")
+                origin = next((dotted(callee(each)[0]) for each in states), None)
+                yield Writes(target, origin or "", "loads", body.place(statement), body, statement.lineno)
+        if isinstance(statement, ast.For):
+            yield from _pairwise(body, statement)
+
+
+def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:
+    """Yield what a loop over the parameters of two modules writes: `for a, b in zip(x.parameters(), ...)`."""
+    if not isinstance(loop.iter, ast.Call) or callee(loop.iter)[1] != "zip" or len(loop.iter.args) != 2:
+        return
+    modules = [_module(each) for each in loop.iter.args]
+    variables = [_names(each) for each in loop.target.elts] if isinstance(loop.target, ast.Tuple) else []
+    if len(variables) != 2 or None in modules:
+        return
+    for statement in (each for each in ast.walk(loop) if isinstance(each, ast.stmt) and each is not loop):
+        for at in (0, 1):
+            how = _writes_to(statement, variables[at])
+            if how is not None:
+                place = body.place(statement)
+                yield Writes(modules[at] or "", modules[1 - at] or "", how, place, body, loop.lineno)
+                return
+
+
+def _module(node: ast.expr) -> str | None:
+    """Return the module of `module.parameters()`, `module.state_dict().values()`, `list(module.buffers())`."""
+    while isinstance(node, ast.Call):
+        receiver, method = callee(node)
+        if method in _TENSORS and receiver is not None:
+            if not isinstance(receiver, ast.Call):
+                return dotted(receiver)
+            node = receiver
+        elif receiver is None and method in ("list", "iter", "tuple") and len(node.args) == 1:
+            node = node.args[0]
+        else:
+            return None
+    return None
+
+
+def _names(node: ast.expr) -> frozenset[str]:
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def _writes_to(statement: ast.stmt, names: frozenset[str]) -> Literal["blends", "rebinds"] | None:
+    """Say what a statement does to a variable of a loop: change it in place, or bind the name to something else."""
+    if isinstance(statement, ast.Expr):
+        for call in calls_in(statement):
+            receiver, method = callee(call)
+            while isinstance(receiver, ast.Call):
+                receiver, method = callee(receiver)
+            inplace = method.endswith("_") and not method.endswith("__")
+            if inplace and (dotted(receiver) or "").split(".")[0] in names:
+                return "blends"
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.AugAssign) else targets
+    for target in targets:
+        while isinstance(target, ast.Subscript):
+            target = target.value
+        if (dotted(target) or "").split(".")[0] not in names:
+            continue
+        plain = isinstance(target, ast.Name) and isinstance(statement, ast.Assign)
+        return "rebinds" if plain and target in getattr(statement, "targets", []) else "blends"
+    return None
+
+
+def _given(call: ast.Call, function: ast.AST) -> Mapping[str, str]:
+    """Return what a call hands in, by the names of the function's parameters."""
+    arguments = getattr(function, "args", None)
+    if not isinstance(arguments, ast.arguments):
+        return {}
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    names = names[1:] if names[:1] == ["self"] else names
+    pairs = [*zip(names, call.args, strict=False), *((each.arg or "", each.value) for each in call.keywords)]
+    return {name: text for name, value in pairs if (text := dotted(value)) is not None}

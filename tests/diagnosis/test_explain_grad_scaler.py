@@ -1,0 +1,147 @@
+"""BS224: which call of a GradScaler came too often, too late or not at all."""
+
+import pytest
+from failures import at, evidence, explained
+
+START = """
+model = torch.nn.Linear(3, 1)
+x = torch.ones(2, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+"""
+
+
+def told(steps):
+    source = START + steps.strip("\n")
+    finding = explained(source)
+    assert finding.code == "BS224"
+    return source, finding
+
+
+def test_of_two_calls_in_a_row_the_first_is_named():
+    source, finding = told(
+        """
+scaler.scale(model(x).sum()).backward()
+scaler.unscale_(optimizer)  # here
+scaler.unscale_(optimizer)
+"""
+    )
+    assert finding.title == "scaler.unscale_(optimizer) runs twice without scaler.update() between."
+    assert finding.source == at(source)
+    assert "leave out line 6, or this one" in finding.fix
+    assert finding.exact
+
+
+def test_another_optimizer_of_the_same_scaler_is_not_blamed():
+    _, finding = told(
+        """
+other = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(2):
+    scaler.scale(model(x).sum()).backward()
+    scaler.step(other)
+    scaler.step(optimizer)
+    break
+scaler.scale(model(x).sum()).backward()
+scaler.step(other)  # here
+"""
+    )
+    assert "scaler.step(other) runs twice" in finding.title
+    assert "optimizer)" not in evidence(finding)
+
+
+def test_alternatives_are_not_taken_for_two_calls():
+    source, finding = told(
+        """
+for step in range(2):
+    scaler.scale(model(x).sum()).backward()
+    if step:
+        scaler.step(optimizer)  # here
+    else:
+        scaler.step(optimizer)
+"""
+    )
+    assert finding.source == at(source)
+    assert "scaler.update() is never called in the loop." in evidence(finding)
+
+
+def test_a_loss_that_another_scaler_has_scaled():
+    source, finding = told(
+        """
+def loss_of(x):
+    return torch.amp.GradScaler("cpu").scale(model(x).sum())
+mine = torch.amp.GradScaler("cpu")
+mine.scale(model(x).sum()).backward()  # here
+scaler.step(optimizer)
+"""
+    )
+    assert finding.source == at(source)
+    assert "scales with another scaler, mine." in evidence(finding)
+
+
+def test_a_plain_backward_in_a_function_that_the_step_calls():
+    source, finding = told(
+        """
+def backward(loss):
+    loss.backward()  # here
+backward(model(x).sum())
+scaler.unscale_(optimizer)
+"""
+    )
+    assert finding.title == "scaler.unscale_() is called, and scaler.scale() never was: the loss was not scaled."
+    assert finding.source == at(source)
+    assert finding.fix == "Scale the loss: scaler.scale(loss).backward()."
+
+
+def test_gradients_in_a_model_of_which_the_optimizer_holds_nothing():
+    _, finding = told(
+        """
+teacher = torch.nn.Linear(3, 1)
+scaler.scale(teacher(x).sum()).backward()
+scaler.step(optimizer)
+"""
+    )
+    assert finding.title == "scaler.step(optimizer): none of the parameters of optimizer has a gradient."
+    assert "teacher has gradients, and optimizer holds none of its parameters." in evidence(finding)
+    assert "teacher.parameters()" in finding.fix
+
+
+def test_an_update_that_runs_more_often_than_the_step():
+    source, finding = told(
+        """
+for i in range(4):
+    scaler.scale(model(x).sum()).backward()
+    if i % 2:
+        scaler.step(optimizer)
+    scaler.update()  # here
+"""
+    )
+    assert finding.source == at(source)
+    assert finding.fix == "Call scaler.update() under the condition of line 7, as scaler.step()."
+
+
+def test_an_order_that_is_right_lacks_the_update_between_two_steps():
+    source, finding = told(
+        """
+def step(loss):
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)  # here
+for i in range(3):
+    step(model(x).sum())
+"""
+    )
+    assert finding.title.endswith("runs again without scaler.update() since the last scaler.step(optimizer).")
+    assert finding.source == at(source)
+
+
+@pytest.mark.parametrize("call", ["step(optimizer)", "unscale_(optimizer)"])
+def test_where_the_text_does_not_show_who_called_before_it_is_not_said(call):
+    _, finding = told(
+        f"""
+scaler.scale(model(x).sum()).backward()
+getattr(scaler, "{call}"[:-11])(optimizer)
+scaler.{call}
+"""
+    )
+    assert not finding.exact
+    assert "the text of the program does not show which" in evidence(finding)

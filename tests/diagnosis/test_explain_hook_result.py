@@ -1,0 +1,109 @@
+"""BS225: which hook returned what cannot take the place of a gradient."""
+
+import pytest
+from failures import at, evidence, explained
+
+START = """
+import functools
+from torch import nn
+layer = nn.Linear(3, 2)
+x = torch.ones(4, 3, requires_grad=True)
+h = layer(x)
+"""
+
+
+def test_of_several_hooks_only_the_one_that_may_have_changed_the_shape_is_named():
+    source = f"""{START}
+h.register_hook(lambda grad: -2 * grad)
+h.register_hook(lambda grad: grad.clamp(-1, 1))
+h.register_hook(lambda grad: grad.sum(0))  # here
+h.register_hook(lambda grad: None)
+h.sum().backward()
+"""
+    finding = explained(source)
+    assert finding.code == "BS225"
+    assert finding.source == at(source)
+    assert finding.title.endswith("which has the shape of h, 4×2.")
+
+
+def test_where_two_may_be_the_one_both_are_shown_and_none_is_blamed():
+    source = f"""{START}
+def first(grad):
+    return grad * x.mean()
+def other(grad):
+    return grad[:1]
+h.register_hook(functools.partial(first))
+h.register_hook(functools.partial(other))
+h.sum().backward()
+"""
+    finding = explained(source)
+    assert not finding.exact
+    assert evidence(finding).count("may be the one: registers the hook on h.") == 2
+    assert finding.source == at(source, "h.sum().backward()")
+
+
+def test_the_shape_of_a_name_that_stands_for_another_tensor_by_now_is_not_told():
+    source = f"{START}h.register_hook(lambda grad: grad[0])\nh = h.sum()\nh.backward()"
+    assert explained(source).title == "The hook on h returns a gradient of a different shape than the one it was given."
+
+
+OF_MODULES = {
+    "def hook(module, grad_input, grad_output):\n    return grad_output  # here\n"
+    "layer.register_full_backward_hook(hook)": ("The hook on layer returns a gradient of a different shape"),
+    "def twice(module, grad_input, grad_output):\n    return grad_input * 2  # here\n"
+    "layer.register_full_backward_hook(twice)": (
+        "The hook on layer returns 2 gradients; it was given 1, and must return as many."
+    ),
+    "def doubled(module, grad_output):\n    return grad_output * 2  # here\n"
+    "layer.register_full_backward_pre_hook(doubled)": (
+        "The hook on layer returns 2 gradients; it was given 1, and must return as many."
+    ),
+}
+
+
+@pytest.mark.parametrize("hook", OF_MODULES)
+def test_hooks_of_modules(hook):
+    source = f"{START}{hook}\nlayer(x).sum().backward()"
+    finding = explained(source)
+    assert finding.title.startswith(OF_MODULES[hook])
+    assert finding.source == at(source)
+    assert finding.exact
+
+
+def test_a_hook_of_a_module_whose_input_needs_no_gradient():
+    hook = "def given(module, grad_input, grad_output):\n    return grad_output  # here\n"
+    source = f"{START}{hook}layer.register_full_backward_hook(given)\nlayer(x.detach()).sum().backward()"
+    finding = explained(source)
+    assert finding.title == "The hook on layer returns a gradient for an input that needs none."
+    assert finding.source == at(source)
+
+
+OF_NODES = {
+    "h.grad_fn.register_hook(lambda inputs, outputs: inputs[0])": (
+        "returns a Tensor; it must return a tuple of gradients."
+    ),
+    "h.grad_fn.register_hook(lambda inputs, outputs: inputs * 2)": "returns 6 gradients; it was given 3",
+    "h.register_hook(lambda grad: (grad,))": "returns a tuple; it must return a tensor, or None.",
+}
+
+
+@pytest.mark.parametrize("hook", OF_NODES)
+def test_what_a_hook_of_a_node_or_a_tensor_returns(hook):
+    source = f"{START}{hook}\nh.sum().backward()"
+    finding = explained(source)
+    assert OF_NODES[hook] in finding.title
+    assert finding.source == at(source, hook)
+
+
+def test_a_hook_of_another_name_is_not_blamed():
+    source = f"{START}h.register_hook(lambda grad: grad[0].expand_as(grad))\nh.register_hook(torch.mean)  # here\n"
+    finding = explained(f"{source}h.sum().backward()")
+    assert "lambda" not in evidence(finding)
+    assert finding.source == at(source)
+
+
+def test_a_hook_that_the_programs_text_does_not_show_is_told_as_such():
+    finding = explained(f"{START}getattr(h, 'register_hook')(torch.mean)\nh.sum().backward()")
+    assert finding.title == "A hook returns a gradient of a different shape than the one it was given."
+    assert "PyTorch calls the hook 'mean'; the program's own text registers none by that name." in evidence(finding)
+    assert not finding.exact

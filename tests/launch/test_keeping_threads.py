@@ -1,0 +1,34 @@
+"""What stays alive is only followed where one thread trains."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+
+from backsight.launch.keeping import Keeping
+
+
+def _steps(keeping: Keeping, kept: list[torch.Tensor], number: int) -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(number):
+        kept.append(model(torch.ones(3, 2)).sum())
+        keeping.made(kept[-1].grad_fn)
+        keeping.stepped(optimizer)
+
+
+def test_graphs_that_one_thread_keeps_are_followed() -> None:
+    keeping = Keeping()
+    _steps(keeping, [], 10)
+    assert keeping._leaks is not None
+
+
+def test_and_not_where_another_thread_steps_as_well() -> None:
+    keeping, kept = Keeping(), list[torch.Tensor]()
+    _steps(keeping, kept, 4)
+    other = threading.Thread(target=_steps, args=(keeping, kept, 4))
+    other.start()
+    other.join()
+    _steps(keeping, kept, 20)
+    assert keeping._leaks is None and keeping.findings == ()
