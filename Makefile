@@ -7,7 +7,7 @@ BIN     := $(VENV)/bin
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 KERNEL  := setup.py $(wildcard src/backsight/recording/statistics/*.[ch])
 
-.PHONY: demo test test-all accept device lint scripts docs bench package matrix coverage setup clean
+.PHONY: demo test test-all accept device lint scripts docs bench programs package matrix coverage setup clean
 
 setup: $(BIN)/.installed
 
@@ -40,6 +40,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet --persona=auditor .github
 
 # The scripts and styles of our pages, formatted and checked; needs node and the npm registry. FIX=--write mends them.
 scripts:
@@ -52,6 +53,11 @@ docs: setup
 bench: setup
 	$(BIN)/python bench/performance.py
 	@echo "kept in bench/results; $(BIN)/python docs/pages.py puts them into docs/performance.md"
+
+# Trainings through libraries that others wrote, in build/programs: the package index, 4 GB and an hour.
+programs: setup
+	$(BIN)/python bench/performance.py programs
+	@echo "kept in bench/results; $(BIN)/python docs/pages.py puts it into docs/programs.md"
 
 # The wheel and the sdist, in dist/, each tried in an empty environment with the newest PyTorch for each of PYTHONS.
 package: setup

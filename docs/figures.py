@@ -61,6 +61,6 @@ def _where(result: dict[str, Any]) -> str:
         f"Python {versions['python']}, PyTorch {versions['torch']}",
         *used,
     ]
-    busy = machine["load"] is not None and machine["load"] > machine["cores"]
+    busy = (machine.get("load") or 0) > machine["cores"]  # what is measured now is not kept of a busy machine
     after = f". The machine was busy (load {machine['load']})" if busy else ""
     return f"<small>{', '.join(words)}{after}.</small>"

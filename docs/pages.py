@@ -2,6 +2,7 @@
 
     python docs/pages.py            # rewrites README.md and docs/**/*.md
     python docs/pages.py --check    # only says which pages are out of date
+    python docs/pages.py README.md docs/tutorial.md    # these alone
 
 A comment says what the text block below it is filled with:
 
@@ -137,9 +138,9 @@ def _listed(found: re.Match[str]) -> str:
 
 
 def main() -> int:
-    check = "--check" in sys.argv[1:]
+    check, named = "--check" in sys.argv[1:], [Path(name).resolve() for name in sys.argv[1:] if name != "--check"]
     with ThreadPoolExecutor(max_workers=4) as pool:
-        texts = dict(zip(pages(), pool.map(filled, pages()), strict=True))
+        texts = dict(zip(named or pages(), pool.map(filled, named or pages()), strict=True))
     stale = [page for page, text in texts.items() if text != page.read_text(encoding="utf-8")]
     for page in stale:
         print(f"{'out of date' if check else 'filled in'}: {page.relative_to(ROOT)}")

@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WIDTH = 100
 
-_HEADLINE = re.compile(r"\n(backsight explains|backsight found)\n-+\n")
+_HEADLINE = re.compile(r"\n(backsight explains|backsight found[^\n]*)\n-+\n")
 _IMPORTS_US = re.compile(r"^ *(import|from) backsight\b", re.MULTILINE)
 _EXCEPTION = re.compile(r"\w[\w.]*(Error|Exception): ")
 
@@ -28,13 +28,13 @@ _EXCEPTION = re.compile(r"\w[\w.]*(Error|Exception): ")
 class Run:
     """What a program said: its stdout, its own stderr, and what backsight added.
 
-    It runs under `backsight run`, unless it imports backsight itself.
+    It runs under `backsight run`, unless it imports backsight itself; then `backsight` may be what it printed.
     """
 
     status: int
     out: str
     err: str
-    said: str
+    backsight: str
 
     @property
     def pytorch(self) -> str:
@@ -44,11 +44,6 @@ class Run:
         if start is None:
             raise ValueError(f"no exception ended the program:\n{self.err}")
         return _wrapped("\n".join(lines[start:]))
-
-    @property
-    def backsight(self) -> str:
-        """What backsight added; for a program that calls backsight itself, what it printed."""
-        return self.said or self.out.strip()
 
 
 @lru_cache(None)
@@ -60,7 +55,8 @@ def program(source: str, name: str, *options: str) -> Run:
         status = _started(folder, name=name, options=None if by_itself else ["--quiet", *options])
         out, err = (Path(folder, stream).read_text(encoding="utf-8") for stream in ("out", "err"))
     err, *rest = _HEADLINE.split(err)
-    return Run(status, out, err, rest[-1].strip() if rest else "")
+    said = rest[-1] if rest else out if by_itself else ""
+    return Run(status, out, err, said.strip())
 
 
 def blocks(name: str, sources: Sequence[str]) -> list[str]:

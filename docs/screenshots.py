@@ -31,12 +31,13 @@ WEIGHT = {"tensor": "transformer.h.3.mlp.c_fc.weight", "kind": "grad"}
 
 SHOTS = {
     "runs": ("", {}, {}),
+    "metrics": ("gpt2-tiny/metrics", {}, {}),
     "heatmap": ("gpt2-tiny/heatmap", {"kind": "grad"}, {}),
     "tensor": ("gpt2-tiny/tensor", WEIGHT, {}),
     "graph": ("gpt2-tiny/graph", {"kind": "grad", "step": 200}, {}),
     "findings": ("digits-nan/findings", {}, {}),
     "memory": ("gpt2-tiny/memory", {}, {}),
-    "compare": ("digits/compare", {"with": "digits-nan"}, {}),
+    "compare": ("digits/compare", {"with": "digits-slow,digits-nan"}, {}),
     "dark": ("gpt2-tiny/heatmap", {"kind": "output"}, {"color_scheme": "dark"}),
     "narrow": ("gpt2-tiny/heatmap", {"kind": "grad"}, {"viewport": PHONE}),
 }
@@ -66,7 +67,7 @@ def gpt2(folder: Path, steps: int = 300) -> None:
                 rec.memory(measured)
 
 
-def digits(folder: Path, steps: int, nan_at: int | None = None) -> None:
+def digits(folder: Path, steps: int, nan_at: int | None = None, lr: float = 0.1) -> None:
     """Record a network that learns digits; at one step its loss is NaN."""
     from sklearn.datasets import load_digits
 
@@ -74,7 +75,7 @@ def digits(folder: Path, steps: int, nan_at: int | None = None) -> None:
     x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     with bs.record(model, optimizer, folder) as rec:
         for step in range(steps):
             batch = torch.randint(len(x), (32,))
@@ -101,6 +102,7 @@ def main() -> None:
         runs = Path("runs")
         gpt2(runs / "gpt2-tiny")
         digits(runs / "digits", 120)
+        digits(runs / "digits-slow", 120, lr=0.03)
         digits(runs / "digits-nan", 120, nan_at=80)
         program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -72,7 +72,16 @@ def pytest_runtest_teardown(item, nextitem):
         # What a file of tests leaves behind, caches above all, is out of sight of those that follow: a search for names
         # looks into all objects, and among those of hours it would take seconds.
         gc.collect()
+        leave_no_hook_of_all_modules()
         gc.freeze()
+
+
+def leave_no_hook_of_all_modules():
+    """Remove what a release that nobody detached leaves until its next call; compilers guard these tables."""
+    torch = sys.modules.get("torch")
+    for name, table in vars(torch.nn.modules.module).items() if torch is not None else ():
+        if name.startswith("_global_") and isinstance(table, dict):
+            table.clear()
 
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

@@ -74,7 +74,7 @@ def test_a_loss_from_a_block_without_gradients(taking: Taking) -> None:
     with torch.no_grad():
         loss = (weight * 2).sum()
         assert says(taking, loss).endswith(
-            "Gradients are switched off here (torch.no_grad()): compute it outside of that block."
+            "Gradients are disabled here (torch.no_grad()): compute it outside of that block."
         )
     assert says(taking, loss).endswith(NO_HISTORY)
     with torch.inference_mode():

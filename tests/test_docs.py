@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from backsight.diagnosis import UNKNOWN
-from backsight.diagnosis.errors import ERRORS
+from backsight.diagnosis.drifting import CODES as DRIFTING
+from backsight.diagnosis.errors import ERRORS, known
+from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
 from backsight.diagnosis.live.deaf import DEAF
+from backsight.diagnosis.misplaced import CODES as MISPLACED
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
+from backsight.diagnosis.twins import CODES as TWINS
+from backsight.diagnosis.used_up import CODES as USED_UP
 from backsight.diagnosis.vital import CODES as VITAL
 from backsight.verification import CODES as CODES_OF_VERIFICATION
 
@@ -29,7 +36,12 @@ CODES = sorted(
     {
         UNKNOWN,
         LEAK,
+        *MISPLACED,
         DEAF,
+        *DRIFTING,
+        *GROWING,
+        *TWINS,
+        *USED_UP,
         *VITAL,
         *RULES,
         *RULES_OF_RECORDINGS,
@@ -55,18 +67,51 @@ _FIGURES = re.compile(r"\d[\d.,]*(e[+-]?\d+)?( kB)?|[▁▂▃▄▅▆▇█]+"
 _TIMES = re.compile(r"(<!-- backsight: docs/first_profile\.py -->\n+```text\n).*?```", re.DOTALL)
 
 
+def _worded(torch: str) -> dict[str, dict[str, str]]:
+    """How a version of PyTorch words what each explanation is for; nothing of a version that was not collected."""
+    file = ROOT / "tests" / "messages" / f"{torch}.json"
+    messages = json.loads(file.read_text(encoding="utf-8"))["messages"] if file.exists() else {}
+    worded: dict[str, dict[str, str]] = {}
+    for name, message in messages.items():
+        if message is not None:
+            worded.setdefault(str(message["code"]), {})[name] = message["text"]
+    return worded
+
+
+def _worded_otherwise() -> set[str]:
+    """The codes of errors that this PyTorch words otherwise than the one that pages are filled in with."""
+    pinned = re.search(r"^torch==(.*)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None
+    here, there = _worded(version("torch").partition("+")[0]), _worded(pinned[1])
+    return {code for code in here if here[code] != there.get(code)}
+
+
+_OTHERWISE = _worded_otherwise()
+_QUOTED = re.compile(r"(?P<before><!-- pytorch: [^\n]* -->\n+```text\n)(?P<said>.*?)(?=```)", re.DOTALL)
+
+
+def _as_understood(quoted: re.Match[str]) -> str:
+    """What a page quotes of PyTorch; the code of what explains it where this PyTorch has other words for the same."""
+    found = known(" ".join(quoted["said"].split()))
+    said = found[0].code if found is not None and found[0].code in _OTHERWISE else quoted["said"]
+    return quoted["before"] + said
+
+
 def _comparable(text: str) -> str:
     """The text; for a page with a recording without its figures, since processors differ in the last digits.
 
-    A profile is left out: which of its rows is the largest differs from run to run.
+    A profile is left out: which of its rows is the largest differs from run to run. So are words of PyTorch that this
+    version does not have.
     """
-    text = _TIMES.sub(r"\1", text)
+    text = _QUOTED.sub(_as_understood, _TIMES.sub(r"\1", text))
     recorded = "record(" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     return " ".join(_FIGURES.sub("#", text).split()) if recorded else text
 
 
 @pytest.mark.parametrize("page", pages.pages(), ids=_path)
 def test_the_code_of_a_page_runs_and_says_what_the_page_quotes(page: Path) -> None:
+    if page.stem == "versions" and "BACKSIGHT_ROOM_LOG" in os.environ:
+        pytest.skip("what the page is made of is being written")
     now, then = pages.filled(page), page.read_text(encoding="utf-8")
     assert _comparable(now) == _comparable(then), "run `python docs/pages.py`, and read what changed"
     if page.stem in CODES and page.stem != UNKNOWN:

@@ -100,6 +100,23 @@ def test_the_training_thread_never_waits(tmp_path, told):
     told(f"{len(plain)} waits in 5 steps, recorded and not")
 
 
+def test_the_numbers_of_each_step_are_those_of_the_device(tmp_path):
+    (net, optimizer), seen = made(), []
+    with bs.record(net, optimizer, tmp_path / "run"):
+        for x in batches(3):
+            optimizer.zero_grad()
+            objective = net(x).square().mean()
+            objective.backward()
+            norm = torch.linalg.vector_norm(torch.stack([each.grad.norm() for each in net.parameters()]))
+            optimizer.step()
+            seen.append((objective.detach().clone(), norm))
+    found = bs.open_run(tmp_path / "run").scalars()
+    assert found["objective"].values.tolist() == pytest.approx([each.item() for each, _ in seen])
+    assert found["grad_norm"].values.tolist() == pytest.approx([each.item() for _, each in seen], rel=1e-4)
+    assert 0 < found["update_ratio"].values[0] < 1
+    assert found["lr"].values[0] == 1e-3
+
+
 def test_with_a_gradient_scaler_that_skips_a_step(tmp_path):
     def trained(run):
         net, optimizer = made()

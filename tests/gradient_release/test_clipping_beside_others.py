@@ -119,10 +119,11 @@ def test_clip_none_ends_clipping_and_leaves_plain_gradients(small):
 
 def test_remove_leaves_nothing_behind(small):
     layer, optimizer, release = small
-    before = dict(nn.modules.module._global_forward_hooks)
+    tables = nn.modules.module
+    before = dict(tables._global_forward_hooks), dict(tables._global_forward_hooks_with_kwargs)
     release.clip(0.1)
     release.remove()
-    assert nn.modules.module._global_forward_hooks == before
+    assert (tables._global_forward_hooks, tables._global_forward_hooks_with_kwargs) == before
     layer(torch.ones(1, 30)).sum().backward()
     assert type(layer.weight.grad) is torch.Tensor
     optimizer.step()

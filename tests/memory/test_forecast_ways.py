@@ -172,6 +172,7 @@ def test_clipping_of_an_attached_release_is_forecast_or_bounded(method, exact):
 
     foretold = forecast(step, device="cpu", variants=False)
     true = peak_of(step, held())
+    attached.remove()
     if exact:
         assert foretold.peak == pytest.approx(true, rel=0.01)
         assert not foretold.notes
@@ -194,6 +195,7 @@ def test_earlier_micro_batches_keep_their_gradients_in_the_forecast_too():
         optimizer.zero_grad()
 
     kept, freed = (forecast(partial(step, each), variants=False).memory for each in (True, False))
+    attached.remove()
     assert kept.by_kind["gradients"] > 5 * freed.by_kind["gradients"]
 
 

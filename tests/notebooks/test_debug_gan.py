@@ -26,7 +26,7 @@ SHOWS = {
     ],
     "third": [
         "no error",
-        "warning BS102  g_optimizer holds parameters that are cut off from this loss.",
+        "warning BS102  g_optimizer holds parameters that are detached from this loss.",
         "Their result ends at `generator(noise, label).detach()`",
     ],
     "third-leaves": ["discriminator.layers.0.weight     stepped by d_optimizer"],

@@ -17,7 +17,8 @@ from rich.text import Text
 
 import backsight
 from backsight.findings import Finding
-from backsight.findings.located import Located
+from backsight.findings.evidence import Evidence
+from backsight.source import Place
 from backsight.text import inert, printable
 from backsight.text.console import Console
 
@@ -57,7 +58,7 @@ def test_no_text_steers_a_terminal(text: str) -> None:
 def test_nothing_that_is_drawn_steers_a_terminal(color: bool, text: str) -> None:
     table = Table(text, title=text)
     table.add_row(text)
-    finding = Finding("BS101", "error", text, (text, Located("train.py", 3, text, text)), text, source=text)
+    finding = Finding("BS101", "error", text, (text, Evidence(text, Place("train.py", 3, text))), text, source=text)
     for what in (text, Text(text, "red"), Panel(text, title=text), table, finding):
         said = drawn(what, color=color)
         assert steers(said) == []
