@@ -1345,7 +1345,7 @@ for epoch in range(12):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    x, y = batch(1000)
+    x, y = batch(3000)
     valid = F.mse_loss(model(x), y)
     curve.append(valid)  #!
 """,

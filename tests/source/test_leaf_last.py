@@ -50,7 +50,8 @@ def test_what_is_not_plain_is_left(body_of, statement):
 
 def test_hundreds_of_operands_do_no_harm(body_of):
     text = "w = torch.ones(3, requires_grad=True)" + " + 1" * 400 + "\n"
-    assert leaf_last(body_of(text), "w", 1) is None
+    rewritten = leaf_last(body_of(text), "w", 1)  # None where Python's limit of recursion is the usual one
+    assert rewritten is None or rewritten == f"w = (torch.ones(3){' + 1' * 400}).requires_grad_()"
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,8 @@ def test_nothing_of_pytorch_is_imported_by_the_surface_itself(monkeypatch):
 KNOWN = {
     "_version": "backsight's own version, and the version of a tensor, which is read where a step is released",
     "_getframe": "sys",
+    "_actions": "argparse, which has no other list of the options of a parser",
+    "_SubParsersAction": "argparse, the type of what add_subparsers returns",
     "_current_frames": "sys",
     "_args_from_interpreter_flags": "subprocess",
     "_initrequest": "of an item of pytest, which all who run a test again call",

@@ -156,15 +156,17 @@ def _saved(subject: Subject) -> str:
 
 
 def _is_of_module(subject: Subject, changed: Changed) -> bool:
-    """Whether the statement stands in the forward of the very module that is said to have run the operation."""
+    """Whether the statement stands in the forward of the module that is said to have run the operation.
+
+    Of the modules in a list the reader of a loop takes the first, so that its `self` tells the class and no more.
+    """
     if changed.certainty == "seen":
         return True
-    held = list(changed.scene.section.variables.values()) if changed.scene else []
-    return (
-        changed.scene is not None
-        and changed.scene.function == "forward"
-        and any(subject.modules[0] is each for each in held if subject.modules)
-    )
+    scene, module = changed.scene, next(iter(subject.modules), None)
+    if scene is None or scene.function != "forward" or module is None:
+        return False
+    held = scene.section.variables
+    return type(held.get("self")) is type(module) or any(module is each for each in held.values())
 
 
 def _does(changed: Changed) -> str:
