@@ -171,7 +171,7 @@ class TestTheProgramIsLeftAlone:
         finding = bs.explain(failing(SOURCE))
         assert (finding.code, finding.source) == ("BS212", at(SOURCE))
         assert finding.title == "grad can be implicitly created only for scalar outputs"
-        assert finding.evidence[0].startswith("backsight could not look closer: ZeroDivisionError in broken:")
+        assert finding.evidence[0].startswith("backsight could not analyze it further: ZeroDivisionError in broken:")
 
 
 class TestAnyText:

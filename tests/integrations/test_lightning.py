@@ -238,7 +238,7 @@ def test_a_failure_of_ours_is_a_line_and_no_failure_of_the_fit(fit, tmp_path, mo
         model, trainer = fit(Backsight(str(tmp_path / "run"), release=0, mirror="tensorboard"))
     assert torch.equal(weights(model), weights(plain))
     said = capfd.readouterr().err
-    assert said.count("backsight: not observing the training any more: ZeroDivisionError: ours\n") == 1
+    assert said.count("backsight: no longer observing the training: ZeroDivisionError: ours\n") == 1
     if not broken.endswith("close"):
         assert hooks(model, *trainer.optimizers) == []
 

@@ -151,7 +151,7 @@ class TestRunAgain:
         done = run(HIDDEN, "--backsight")
         done.assert_outcomes(failed=2, passed=2)
         said = done.stdout.str()
-        assert "backsight explains, run again under its watch" in said
+        assert "backsight explains, rerun under its watch" in said
         assert re.search(r"❱ +\d+ │     return lambda h: torch\.nn\.functional\.dropout\(h, \*\*settings\)", said)
         assert "fix: Let dropout make a new tensor" in said
 
@@ -174,13 +174,15 @@ def test_it():
 """
         done = run(flaky, "--backsight")
         done.assert_outcomes(failed=1)
-        assert "(Run again under a watch, the test did not fail so: this is from the first run.)" in done.stdout.str()
+        assert (
+            "(Under the watch, the test did not fail this way: this explanation is from the first run.)"
+        ) in done.stdout.str()
 
     def test_nobody_else_sees_it(self, run, pytester):
         done = run(OBSERVED, "--backsight", "--log-file=it.log", "--junitxml=it.xml")
         done.assert_outcomes(failed=1, passed=2, warnings=1)
         said, log, junit = done.stdout.str(), *((pytester.path / name).read_text() for name in ("it.log", "it.xml"))
-        assert "backsight explains, run again under its watch" in said
+        assert "backsight explains, rerun under its watch" in said
         assert said.count("\nprinted once") == 1 and log.count("logged once") == 1
         assert junit.count("<testcase") == 3 and junit.count("<failure") == 1
 
@@ -218,7 +220,7 @@ def test_it():
             ),
             (
                 "torch.cuda.is_initialized = lambda: True\ndef test_it(): fail_again()",
-                "CUDA is in use, which a fork of this process could not use",
+                "CUDA is in use, and a fork of this process could not use it",
             ),
             (
                 "import types, backsight.integrations.second_run as ours\n"
@@ -250,7 +252,7 @@ def test_it():
     def test_where_it_cannot_be_the_first_explanation_stays_and_says_why(self, run, source, why):
         done = run(SECOND + source, "--backsight")
         done.assert_outcomes(failed=1)
-        (line,) = [line for line in done.stdout.lines if line.startswith("(Not run again: ")]
+        (line,) = [line for line in done.stdout.lines if line.startswith("(Not rerun: ")]
         assert f"{why}. `backsight run -m pytest test_it.py::test_it` watches its first run.)" in line
         assert "backward() runs on loss a second time" in done.stdout.str()
 
@@ -387,7 +389,7 @@ class TestLeakedGraphs:
         done.assert_outcomes(failed=1)
         done.stdout.fnmatch_lines(
             [
-                "autograd graphs are still alive that were made in this test:",
+                "autograd graphs from this test are still alive:",
                 "3 live graphs, 9 operations, * kept for backward",
                 "test_it.history?2?*",
             ]

@@ -160,5 +160,5 @@ def test_a_failure_of_ours_is_a_line_and_no_failure_of_the_training(train, tmp_p
         model, optimizer = train(Backsight(str(tmp_path / "run")))
     assert torch.equal(weights(model), weights(plain))
     said = capfd.readouterr().err
-    assert said.count("backsight: not observing the training any more: ZeroDivisionError: ours\n") == 1
+    assert said.count("backsight: no longer observing the training: ZeroDivisionError: ours\n") == 1
     assert hooks(model, optimizer.optimizer) == []

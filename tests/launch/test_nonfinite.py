@@ -42,7 +42,7 @@ def test_the_origin_is_told_with_what_it_reached(bench):
     assert ended.status == 0
     (found,) = said(ended)
     assert found.startswith(
-        "error BS112  y.sqrt() is NaN where the loss does not use it, and so the gradient is NaN: y is -"
+        "error BS112  y.sqrt() is NaN where the loss does not use it, so the gradient is NaN: y is -"
     )
     assert "It reached the gradients of model.weight and model.bias, in step 1." in found
     assert "at train.py:12\n" in found
@@ -125,7 +125,7 @@ for step in range(3):
 """
     (finding,) = said(observed(bench, source))
     assert finding.startswith("error BS112  (model(torch.ones(16, 8)).mean() - 100).sqrt() is NaN")
-    assert "The last loss was not finite; no optimizer step was made with its gradients." in finding
+    assert "The last loss was not finite; no optimizer step used its gradients." in finding
 
 
 def test_it_is_told_before_the_program_goes_on(bench):
@@ -134,14 +134,14 @@ def test_it_is_told_before_the_program_goes_on(bench):
     assert ended.status == 3
     assert said(ended)[0].startswith("error BS112  y.log() is NaN: y is -")
     # log has a slope below 0, where it has no value
-    assert "The loss was not finite in step 1, though the gradients were." in said(ended)[0]
+    assert "The loss was not finite in step 1, but the gradients were." in said(ended)[0]
 
 
 def test_a_loss_that_no_step_was_made_with(bench):
     source = program("y.exp().mean() / 0").replace("    optimizer.step()", "    continue")
     (found,) = said(observed(bench, source))
     assert found.startswith("error BS112  y.exp().mean() / 0 is infinite: ")
-    assert "The last loss was not finite; no optimizer step was made with its gradients." in found
+    assert "The last loss was not finite; no optimizer step used its gradients." in found
 
 
 @pytest.mark.process

@@ -85,7 +85,7 @@ def test_an_exception_of_a_function_has_the_peak_noted():
         bs.measure_memory(step)
     if sys.version_info >= (3, 11):
         (note,) = raised.value.__notes__
-        assert note.startswith("The memory until then, as backsight measured it: peak ")
+        assert note.startswith("Memory until then, as measured by backsight: peak ")
         assert "391 KB of shape (100000,)" in note
 
 
@@ -159,7 +159,7 @@ def test_fake_tensors_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3,), "takes a function that makes a step, or for a `with` a torch.nn.Module .* not int"),
+        ((3,), "takes a function that does a step, or for a `with` a torch.nn.Module .* not int"),
         ((torch.ones(1),), "not Tensor"),
         (({"a": 3},), r"model\['a'\] must be a torch.nn.Module under a name, not int"),
         ((nn.Linear(1, 1), nn.Linear(1, 1)), "optimizer must be a torch.optim.Optimizer, not Linear"),

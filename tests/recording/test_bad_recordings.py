@@ -54,7 +54,7 @@ def test_a_tap_that_there_is_not_is_refused(net, run):
             'taps=("weight", "grad", "state") records no calls.',
         ),
         ({"calls": 2.5}, "calls must be a whole number of at least 1, not 2.5: "),
-        ({"queue": -1}, "queue must be a whole number of at least 1, not -1: leave it out for 512 steps."),
+        ({"queue": -1}, "queue must be a whole number of at least 1, not -1: omit it for 512 steps."),
         ({"queue": None}, "queue must be a whole number of at least 1, not None: "),
         ({"run": ""}, "run must be the path of a folder, not '': name a folder such as 'runs/first', or leave it out"),
         ({"run": 3}, "run must be the path of a folder, not 3: "),
@@ -62,7 +62,7 @@ def test_a_tap_that_there_is_not_is_refused(net, run):
         ({"every": 0}, "every must be a whole number of at least 1, not 0: leave it out to record every step"),
         ({"first": -1}, "first must be a whole number of at least 0, not -1: "),
         ({"first": True}, "first must be a whole number of at least 0, not True: "),
-        ({"taps": None}, "taps must be names of taps, not None: leave it out for input, output, weight, grad, state."),
+        ({"taps": None}, "taps must be names of taps, not None: omit it for input, output, weight, grad, state."),
         ({"config": ""}, "config must be a dict, not '': write config={'lr': 0.1}."),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),
@@ -235,9 +235,7 @@ def test_a_tap_that_fails_is_taken_off_and_the_others_stay(net, run, monkeypatch
 
     monkeypatch.setattr(Page, "note", note)
     rec = bs.record(net, optimizer, run)
-    with pytest.warns(
-        bs.RecordingWarning, match="input, output is not recorded any more: MemoryError: no room"
-    ) as found:
+    with pytest.warns(bs.RecordingWarning, match="input, output is no longer recorded: MemoryError: no room") as found:
         train(net, optimizer, 3)
     rec.close()
     assert len(found) == 1
@@ -247,7 +245,7 @@ def test_a_tap_that_fails_is_taken_off_and_the_others_stay(net, run, monkeypatch
 
 def test_a_variable_that_fails_is_left_out(net, run):
     rec = bs.record(net, run=run, variables={"gone": lambda: 1 / 0, "there": lambda: torch.ones(1)})
-    with pytest.warns(bs.RecordingWarning, match="variable 'gone' is not recorded any more: ZeroDivisionError"):
+    with pytest.warns(bs.RecordingWarning, match="variable 'gone' is no longer recorded: ZeroDivisionError"):
         for _ in range(2):
             net(torch.ones(1, 6))
             rec.step()
@@ -373,7 +371,7 @@ def test_a_folder_without_a_name_that_is_taken_has_a_run_beside_it(net, tmp_path
 
 
 def test_a_path_that_no_file_can_have_records_nothing(net, tmp_path):
-    with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on: .*embedded null"):
+    with pytest.warns(bs.RecordingWarning, match="not recording; training continues: .*embedded null"):
         rec = bs.record(net, run=tmp_path / "a\0b")
     assert rec.closed
 
@@ -398,7 +396,7 @@ def test_a_folder_that_goes_in_the_midst_of_the_training_is_said_and_what_was_mo
         held = bs.open_run(elsewhere)
         assert held.steps.tolist() == [0, 1, 2] and held.events[-2].event == "broke off"
         assert listed(held).state == "broke off"
-        assert " tensors, after which the recording broke off" in str(held.audit())
+        assert " tensors, after which the recording stopped" in str(held.audit())
 
 
 def test_a_program_that_goes_elsewhere_takes_no_folder_away(net, tmp_path, monkeypatch, recwarn):

@@ -310,7 +310,7 @@ def test_a_column_is_called_as_it_was_asked_for(run) -> None:
         ("fc.weight", "grad_foo", None, r"There is no statistic 'foo'\. There are absmax, "),
         ("fc.weight", "foo", None, r"There is no statistic 'foo'\. There are absmax, "),
         ("fc.weight", "mean", None, r"recorded as grad, weight\. Say which: kind='"),
-        ("fc.output", "grad_norm", None, r"'fc\.output' was not recorded as that kind, but as output\."),
+        ("fc.output", "grad_norm", None, r"'fc\.output' was recorded as output\, not as that kind."),
         ("fc.wieght", "grad_norm", None, r"no tensor 'fc\.wieght'\. Close to it: fc\.weight\."),
     ],
 )

@@ -57,7 +57,7 @@ def test_a_port_that_is_taken_is_an_error(runs, server, capsys):
 
 def test_a_port_is_a_number(runs, capsys):
     assert status(runs, "--port", "99999") == 2
-    assert "a port is a number from 0 to 65535, not '99999'" in capsys.readouterr().err
+    assert "a port must be a number from 0 to 65535, not '99999'" in capsys.readouterr().err
 
 
 def test_a_report_is_written_instead(runs, tmp_path, capsys):

@@ -45,7 +45,7 @@ def test_gradients_that_do_not_fit():
         bs.walk(x * 2, gradient=torch.ones(2))
     with pytest.raises(bs.WalkError, match="2 gradients were given for 1 roots"):
         bs.walk(x * 2, gradient=[torch.ones(3), torch.ones(3)])
-    with pytest.raises(bs.WalkError, match="cannot begin with a gradient of dtype"):
+    with pytest.raises(bs.WalkError, match="cannot start with a gradient of dtype"):
         bs.walk(x * 2, gradient=torch.ones(3, dtype=torch.complex64))
 
 
