@@ -78,8 +78,7 @@ FORWARD = {
         loss = (1 / x).sum()  # here
         """,
         "1 / x is infinite: x is 0.0 there.",
-        "Keep what it divides by away from 0: 1 / x.clamp_min(1e-8); add a small number instead if it "
-        "can be negative.",
+        "Keep what it divides by away from 0: 1 / x.clamp_min(1e-8); add a small number instead if it can be negative.",
     ),
     "a vector of length 0, normalised": (
         """

@@ -153,7 +153,7 @@ class TestRunAgain:
         said = done.stdout.str()
         assert "backsight explains, rerun under its watch" in said
         assert re.search(r"❱ +\d+ │     return lambda h: torch\.nn\.functional\.dropout\(h, \*\*settings\)", said)
-        assert "fix: Let dropout make a new tensor" in said
+        assert "fix: Let dropout create a new tensor" in said
 
     def test_without_it_the_report_says_that_it_can_be_had(self, run):
         said = run(HIDDEN, "-k", "forward").stdout.str()
@@ -199,7 +199,7 @@ def test_it():
     assert drawn[0] == drawn[-1]
     fail_again()
 """
-        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        assert "rerun under its watch" in run(SECOND + source, "--backsight").stdout.str()
 
     def test_after_work_in_several_threads_of_openmp(self, run):
         source = """
@@ -208,7 +208,7 @@ def test_it():
     (torch.ones(512, 512) @ torch.ones(512, 512)).exp().sum()
     fail_again()
 """
-        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        assert "rerun under its watch" in run(SECOND + source, "--backsight").stdout.str()
 
     @pytest.mark.parametrize(
         ("source", "why"),
@@ -225,7 +225,7 @@ def test_it():
             (
                 "import types, backsight.integrations.second_run as ours\n"
                 "ours.sys = types.SimpleNamespace(platform='darwin')\ndef test_it(): fail_again()",
-                "forks are safe on Linux only",
+                "forks are only safe on Linux",
             ),
             (
                 "def fork(): raise BlockingIOError(11, 'no more processes')\nos.fork = fork\n"
@@ -267,7 +267,7 @@ def test_it():
         open("child", "w").write(str(child))
     fail_again()
 """
-        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        assert "rerun under its watch" in run(SECOND + source, "--backsight").stdout.str()
         status = Path("/proc", (pytester.path / "child").read_text(), "status")
         assert not status.exists() or "State:\tZ" in status.read_text()
 
@@ -284,7 +284,7 @@ class Test(unittest.TestCase):
 """
         done = run(source, "--backsight")
         done.assert_outcomes(failed=1)
-        assert "run again under its watch" in done.stdout.str()
+        assert "rerun under its watch" in done.stdout.str()
 
 
 class TestReports:

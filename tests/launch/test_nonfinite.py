@@ -58,8 +58,8 @@ def test_a_loss_that_is_lost(bench):
 
 def test_data_that_is_not_finite(bench):
     (found,) = said(observed(bench, program("y.square().mean()", "x[3, 2] = float('nan') if step == 2 else 0.0")))
-    assert found.startswith("error BS112  x, which Linear is given, holds 1 NaN of 128 values (shape 16×8).\n")
-    assert "in step 3." in found and "fix: Look at where this data comes from" in found
+    assert found.startswith("error BS112  x, an input of Linear, holds 1 NaN of 128 values (shape 16×8).\n")
+    assert "in step 3." in found and "fix: Check where this data comes from" in found
 
 
 def test_weights_that_were_not_finite_from_the_start(bench):

@@ -109,7 +109,7 @@ def test_every_so_many_steps(bench):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--every", "2"], "--run and --every are about a recording: add --record"),
+        (["--every", "2"], "--run and --every need a recording: add --record"),
         (["--record", "--every", "0"], "argument --every: must be at least 1, not 0"),
         (["--record", "--run", ""], "argument --run/--into: must be the name of a folder, not ''"),
         (["--record", "--every", "few"], "argument --every: must be at least 1, not few"),
@@ -363,7 +363,7 @@ def test_of_a_recording_that_ended_early_it_is_said_how_much_there_is(bench):
     full += "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n"
     ended = recorded(bench, full + LOOP.replace("range(6)", "range(2000)"))
     held = len(bs.open_run(bench.folder / "run").steps)
-    assert ended.status == 0 and "recording has ended, and the training goes on without it" in ended.err
+    assert ended.status == 0 and "recording stopped; training continues without it" in ended.err
     assert last_line(ended) == f"backsight: only {held} of 2,000 steps recorded: backsight runs show run"
 
 
@@ -779,7 +779,7 @@ def test_threads_that_each_train_a_model_go_on_and_are_recorded(bench, every):
     kinds, steps = kinds_of(bench)
     models = {name.split(".")[0] for name in kinds}
     assert models >= {"model", "model_2", "model_3", "model_4"} and len(steps) > (10 if every else 0)
-    assert "not recorded any more" not in ended.err
+    assert "no longer recorded" not in ended.err
 
 
 SCRIPTED = """

@@ -206,7 +206,7 @@ print(looks)
 """
     ended = observed(bench, source)
     assert ended.out == f"{[None] * 8}\n"
-    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was seen to audit (")
+    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was audited (")
 
 
 def test_outputs_of_an_odd_class_are_left_alone(bench):

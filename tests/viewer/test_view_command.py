@@ -52,7 +52,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path, capsys):
 
 def test_a_port_that_is_taken_is_an_error(runs, server, capsys):
     assert status(runs, "--port", server.port) == 2
-    assert f"Port {server.port} cannot be had: Address already in use." in capsys.readouterr().err
+    assert f"Port {server.port} is not available: Address already in use." in capsys.readouterr().err
 
 
 def test_a_port_is_a_number(runs, capsys):

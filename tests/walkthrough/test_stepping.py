@@ -56,7 +56,7 @@ def test_until_a_place_that_has_been_passed_says_so():
     x = torch.randn(3, requires_grad=True)
     w = bs.walk(x.sin().exp().sum())
     w.until("Exp")
-    with pytest.raises(bs.WalkError, match="the walk has passed 'Exp': it stands at step 2"):
+    with pytest.raises(bs.WalkError, match="the walk has already passed 'Exp': it is at step 2"):
         w.until("Exp")
 
 
