@@ -41,8 +41,8 @@ class TestFound:
         finding = one(trained(model, torch.optim.Adam(model.parameters(), lr=0.0)), "BS113")
         assert (finding.severity, finding.title) == ("warning", "optimizer.step() does not move 4 of its 4 parameters.")
         assert finding.evidence[0].startswith(
-            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: bit-identical in 6 steps, "
-            "though it has a gradient (up to "
+            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: bit-identical in 6 steps, although the "
+            "gradient is not zero (up to "
         )
         assert finding.evidence[1] == "Its learning rate is 0."
         assert finding.fix.startswith("Check the scheduler: an integer division in the warm-up")

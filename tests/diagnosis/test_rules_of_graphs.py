@@ -116,8 +116,8 @@ class TestFreedGraph:
             "backward() would go through this graph a second time and raise.",
         )
         assert finding.evidence == (
-            "The whole graph lost its saved tensors in an earlier backward(); the first one that backward reaches "
-            "is AddmmBackward0 (3×1, in 2).",
+            "The whole graph lost saved tensors in an earlier backward(); the first one that backward reaches is "
+            "AddmmBackward0 (3×1, in 2).",
         )
         assert finding.fix == TWICE_FIX
         with pytest.raises(RuntimeError, match="second time"):
@@ -129,7 +129,7 @@ class TestFreedGraph:
         hidden.sum().backward()
         loss = model[2](hidden).mean()
         assert one(bs.audit(loss), "BS105").evidence == (
-            "2 of the 3 nodes that save tensors lost its saved tensors in an earlier backward(); the first one that "
+            "2 of the 3 nodes that save tensors lost saved tensors in an earlier backward(); the first one that "
             "backward reaches is TanhBackward0 (3×8).",
         )
 

@@ -102,7 +102,8 @@ def test_released_gradients_are_clipped_by_release_as_the_trainer_would(train):
     [
         (
             {},  # a Trainer clips if nobody says that it should not
-            r"TrainingArguments\(max_grad_norm=1\.0\) scales gradients after backward, when release has already used them\. "
+            r"TrainingArguments\(max_grad_norm=1\.0\) scales gradients after backward, when release has already used "
+            r"them\. "
             r"Let release do it: max_grad_norm=0 and Backsight\(release=True, clip=1\.0\)\.",
         ),
         (

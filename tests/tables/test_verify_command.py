@@ -197,7 +197,7 @@ def test_plain_data(capsys):
         (["program_of_mine.py"], "It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
         (["program_of_mine:los"], "There is no los in program_of_mine. Is it loss?"),
         (["programs.py:loss"], "There is no file programs.py."),
-        (["program_of_mine.py:number"], "number is a intand is not callable."),
+        (["program_of_mine.py:number"], "number is a int and is not callable."),
         (["program_of_mine.py:Sized"], "Sized is a class, and creating one without arguments raises"),
         (["program_of_mine.py:Sized"], "def case(): return Sized(...), torch.randn(4, 3)"),
         (["program_of_mine.py:misshapen"], "misshapen raises RuntimeError with made-up inputs (x 4×3): shape '[7, 7]'"),

@@ -88,7 +88,7 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     return Finding(
         "BS127",
         "warning",
-        f"Only the last of {text} accumulated batches counts: the gradients are zeroed for each batch.",
+        f"Of {text} accumulated batches, only the last counts: the gradients are zeroed for each batch.",
         (
             shown(zeroing[0], "throws away the gradients of the previous batch."),
             shown(body.place(guard), "steps only once every few batches."),

@@ -199,7 +199,7 @@ def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, 
     return Finding(
         "BS128",
         "warning",
-        f"{called or kind} schedules an optimizer that {name} replaced: {name} has no schedule.",
+        f"{called or kind} drives an optimizer that {name} replaced: {name} has no scheduler.",
         tuple(evidence),
         f"Create a new {kind} where {name} is created. Or add the parameters to the old optimizer with "
         "add_param_group.",

@@ -126,7 +126,7 @@ def _callable(name: str, target: Any) -> Any:
     """Return what is to be called: `apply` of a Function, an object of a class."""
     if not isinstance(target, type):
         if not callable(target):
-            raise NoCase(f"{name} is a {type(target).__name__}and is not callable.")
+            raise NoCase(f"{name} is a {type(target).__name__} and is not callable.")
         return target
     if issubclass(target, torch.autograd.Function):
         return target.apply

@@ -30,7 +30,7 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
         "backward() would go through this graph a second time and raise.",
         (
             (
-                f"{border} lost its saved tensors in an earlier backward(); the first one that backward reaches is "
+                f"{border} lost saved tensors in an earlier backward(); the first one that backward reaches is "
                 f"{_describe(first)}."
             ),
         ),

@@ -52,8 +52,8 @@ def _finding(scene: Scene, zeros: list[torch.Tensor]) -> Finding:
     return Finding(
         "BS133",
         "warning",
-        f"{scene.listed(zeros, 2)} {'are' if several else 'is'} all zeros and frozen: what "
-        f"{'them' if several else 'it'} computes is zero and stays zero.",
+        f"{scene.listed(zeros, 2)} {'are' if several else 'is'} all zeros and frozen: "
+        f"{'their' if several else 'its'} output is zero and stays zero.",
         (shown(place, "decides what is frozen."),) if place is not None else (),
         f"Set requires_grad of {'them' if several else 'it'} to True and pass {'them' if several else 'it'} to the "
         "optimizer; check the names that decide what is frozen.",

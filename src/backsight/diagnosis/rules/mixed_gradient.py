@@ -52,7 +52,7 @@ def mixed_gradient(scene: Scene) -> Iterator[Finding]:
             (
                 shown(
                     before.line.place,
-                    f"{whose}and also leaves gradients in {counted(len(held), 'parameter')} of {name}.",
+                    f"{whose} and also leaves gradients in {counted(len(held), 'parameter')} of {name}.",
                 ),
                 shown(now.line.place, "adds its own gradients to them."),
             ),

@@ -52,7 +52,7 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
         "warning",
         f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
         (
-            f"{shown}: bit-identical in {counted(grave[0].steps, 'step')}, though it has a gradient (up to "
+            f"{shown}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
             f"{max(each.pull for each in grave):.2g}).",
             because,
         ),

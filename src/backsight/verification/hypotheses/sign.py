@@ -26,7 +26,7 @@ def wrong_sign(case: Case) -> Explanation | None:
     )
     expression = case.returned
     if case.through:
-        fix = f"Negate the part that arrives{case.through}and no other."
+        fix = f"Negate the part that arrives{case.through} and no other."
     elif expression and len(ast.unparse(expression)) <= LONG:
         fix = f"Negate it: `{_negated(expression)}`."
     else:
