@@ -36,7 +36,7 @@ def test_a_report_shows_heatmap_findings_and_tensors_from_disk(html, visit):
 def test_a_report_says_what_it_does_not_hold(html, visit):
     page = visit(html)
     page.get_by_label("statistic").select_option("min")
-    page.get_by_text("This report does not hold that; open the run with `backsight view`.").wait_for()
+    page.get_by_text("This report does not contain that; open the run with `backsight view`.").wait_for()
 
 
 def test_a_hostile_run_makes_a_harmless_report(runs, visit):
