@@ -90,7 +90,7 @@ def taken(page: Page, address: str, file: Path) -> None:
     page.goto(address)
     page.locator(".page").wait_for()
     page.locator(".busy").first.wait_for(state="detached")
-    page.get_by_title("not looked for yet").first.wait_for(state="detached")
+    page.get_by_title("not searched yet").first.wait_for(state="detached")
     page.wait_for_timeout(300)  # two frames more than a chart needs
     page.screenshot(path=file)
     print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")

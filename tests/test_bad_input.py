@@ -80,7 +80,7 @@ def test_a_loss_from_a_block_without_gradients(taking: Taking) -> None:
     with torch.inference_mode():
         inference = (weight * 2).sum()
     assert says(taking, inference).endswith(
-        "It was made under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
+        "It was created under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
     )
 
 

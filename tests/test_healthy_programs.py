@@ -83,8 +83,8 @@ def test_what_is_said_is_told_once_and_failures_of_ours_too() -> None:
     finding = {"kind": "finding", "code": "BS101", "severity": "note", "title": "w gets no gradient"}
     usual = {"kind": "message", "text": "3 optimizer steps: nothing found", "steps": 3, "audits": 2}
     recorded = {"kind": "message", "text": "3 steps recorded, without inputs of 9 modules: backsight runs show run"}
-    nothing = {"kind": "message", "text": "nothing recorded: saw no call of a model, and no optimizer step"}
-    unseen = {"kind": "message", "text": "0 optimizer steps; no loss was seen to audit (that is ...)", "steps": 0}
+    nothing = {"kind": "message", "text": "nothing recorded: backsight saw no call of a model and no optimizer step"}
+    unseen = {"kind": "message", "text": "0 optimizer steps; no loss was audited (that is ...)", "steps": 0}
     broken = {"kind": "message", "text": "the audit failed: KeyError: 1"}
     while_recorded = (finding, recorded, nothing, broken)
     seen = {"run": [replace(RAN, said=(finding, usual, unseen))], "record": [replace(RAN, said=while_recorded)]}

@@ -14,64 +14,64 @@ from backsight._version import __version__
 from backsight.text import inert
 
 _RUN = """\
-Run an unmodified training script as python would, and watch it: the first steps are audited, and an autograd error is
-explained with the variable, the line and the fix. With --record, statistics of every tensor of its models are recorded
-at every step. Exit status, stdout, signals and arguments stay the script's own."""
+Run a training script as `python` would and watch it: backsight audits the first steps, and explains an autograd error
+with the variable, the line and the fix. --record also records statistics of every tensor of its models at every step.
+Exit status, stdout, signals and arguments are those of the script."""
 
-_RUNS = "List the recordings in a folder and the folders in it."
+_RUNS = "List the recordings in a folder and its subfolders."
 
 _SHOW = """\
-Show a step of a recording by module: the statistics of each tensor, a line of its last steps, and what is wrong with
-it. Of several recordings, their numbers side by side, and the settings that differ. A run is named by its folder; those
-in ./runs by their names, or how only one of these begins; without a name it is the newest of them."""
+Show one step of a recording by module: statistics of each tensor, a sparkline of the last steps, and any problems. With
+several recordings: their numbers side by side, and the settings that differ. Name a run by its folder; a run in ./runs
+by its name, or by how only its name begins. The default is the newest run in ./runs."""
 
 _TOP = """\
 Show a recording in the terminal while it is written: losses and other numbers, gradients by depth, findings. Ctrl-C
-ends it. Where the output is no terminal it is shown once."""
+stops it. If the output is not a terminal, it is printed once."""
 
 _AUDIT = """\
-Look for what goes wrong in trainings: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
-status: 1 if an error was found, 0 if there are at most warnings and notes, 2 if there is no such recording."""
+Find problems in a recorded training: NaN, vanishing gradients, dead units, weights that never move, and more. Exit
+status: 1 if an error was found, 0 if there are only warnings and notes, 2 if there is no such recording."""
 
-_EXPORT = "Write all rows of a recording to one file that other programs read."
+_EXPORT = "Write all rows of a recording to one file for other programs."
 
 _VIEW = """\
 Show recordings in a browser, also while they are written: the model over time, every tensor, findings, and where two
-runs part. For this machine only: the address holds a token, and ends with this command."""
+runs diverge. Only for this machine: the address contains a token and works until this command stops."""
 
 _FORECAST = """\
-Say how much memory a training step will need at its peak, where that is, and what gradient release or checkpointing
-would save: with tensors that have sizes and no memory, so that no device has to hold the model. The function does a
-training step, or returns (model, batch) or (model, batch, optimizer). Exit status: 1 if the step does not fit into the
-memory that was given, 2 if there is no such step or it raises."""
+Predict how much memory a training step needs at its peak, where the peak is, and what gradient release or
+checkpointing would save. Tensors have shapes but no memory, so no device must hold the model. FUNCTION does a training
+step, or returns (model, batch) or (model, batch, optimizer). Exit status: 1 if the step does not fit into --memory, 2
+if there is no such step or it raises."""
 
 _DOCTOR = """\
-Say what backsight finds around it: Python, PyTorch, devices, its C kernel, and each optional package with its version,
-or the command that installs it. Exit status: 1 if something that is installed cannot be imported."""
+Report what backsight finds: Python, PyTorch, devices, its C kernel, and each optional package with its version or the
+command that installs it. Exit status: 1 if an installed package cannot be imported."""
 
 _VERIFY = """\
-Prove the gradients of a function, a module or a torch.autograd.Function, or say which is wrong and how. Of a file or
-module alone, every torch.autograd.Function in it is tested. Inputs are random, of the shapes that are given; without
-any, what verify_inputs() in the same file returns; else they are made up. A function without parameters may return
-what to test with its inputs: (function, x, ...). Exit status: 1 if a gradient is wrong, 2 if nothing could be
-tested."""
+Prove that the gradients of a function, a module or a torch.autograd.Function are correct, or say which one is wrong and
+how. Given only a file or module, test every torch.autograd.Function in it. Inputs are random with the shapes from
+--shape; without it, verify_inputs() in the same file provides them, or backsight makes them up. A function without
+parameters may return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient is wrong, 2 if
+nothing could be tested."""
 
 
 _DEMO = """\
-Show in a minute what backsight is for: a healthy training, an error that is explained, a script that learns nothing,
-and the first of them recorded. The scripts come with backsight; nothing is fetched."""
+See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
+recording of the first one. The scripts come with backsight; nothing is downloaded."""
 
-_EXPLAIN = "Print the page of a code: what is wrong, what PyTorch says of it, and the same program as it should be."
+_EXPLAIN = "Print the page of a code: what is wrong, what PyTorch says about it, and the corrected program."
 
 _EXAMPLES = """\
 examples:
   backsight run train.py            explain its errors, audit its first steps
-  backsight run --record train.py   record every tensor of its models as well
-  backsight view                    look at the recordings in a browser
+  backsight run --record train.py   also record every tensor of its models
+  backsight view                    show the recordings in a browser
   backsight verify layers.py        test every torch.autograd.Function in a file
-  backsight explain BS201           what a code means, and the program put right
+  backsight explain BS201           what a code means, with the corrected program
 
-`backsight COMMAND --help` has the options of a command.
+`backsight COMMAND --help` lists the options of a command.
 """
 
 
@@ -105,17 +105,19 @@ def command_line() -> _Parser:
     _add_forecast(commands)
     _add_verify(commands)
     _add_view(commands)
-    top = commands.add_parser("top", help="watch a recording in the terminal", description=_TOP)
-    top.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
-    top.add_argument("--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often it is read anew; 2")
-    top.add_argument("--once", action="store_true", help="show it once")
-    doctor = commands.add_parser("doctor", help="say what is installed, and what is broken", description=_DOCTOR)
-    doctor.add_argument("--json", action="store_true", help="print plain data")
-    doctor.add_argument("--imports", action="store_true", help="import each optional package too, and say which fails")
-    explain = commands.add_parser("explain", help="say what a code means", description=_EXPLAIN)
-    explain.add_argument("code", nargs="?", metavar="CODE", help="such as BS201; all codes if not given")
-    demo = commands.add_parser("demo", help="see in a minute what backsight is for", description=_DEMO)
-    demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="look at its recording in the browser")
+    top = commands.add_parser("top", help="show a live recording in the terminal", description=_TOP)
+    top.add_argument("run", nargs="?", metavar="RUN", help="a recording; default: the newest in ./runs")
+    top.add_argument("--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often to refresh; default: 2")
+    top.add_argument("--once", action="store_true", help="print it once and exit")
+    doctor = commands.add_parser("doctor", help="report what is installed and what is broken", description=_DOCTOR)
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument(
+        "--imports", action="store_true", help=("also import each optional package, and report which fail")
+    )
+    explain = commands.add_parser("explain", help="explain a code", description=_EXPLAIN)
+    explain.add_argument("code", nargs="?", metavar="CODE", help="such as BS201; default: list all codes")
+    demo = commands.add_parser("demo", help="see what backsight does, in a minute", description=_DEMO)
+    demo.add_argument("--open", action=argparse.BooleanOptionalAction, help="open its recording in the browser")
     return parser
 
 
@@ -214,25 +216,27 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
     run.usage = (
         "backsight run [OPTION ...] SCRIPT [ARGUMENT ...]\n       backsight run [OPTION ...] -m MODULE [ARGUMENT ...]"
     )
-    run.add_argument("--quiet", "-q", action="store_true", help="say nothing when nothing is found")
+    run.add_argument("--quiet", "-q", action="store_true", help="print nothing if nothing is found")
     run.add_argument(
         "--notes",
         action="store_true",
         help="also show findings that are usually intentional: frozen parameters",
     )
-    run.add_argument("--json", action="store_true", help="say everything as lines of JSON, for tools: docs/json.md")
-    run.add_argument("--json-to", metavar="FILE", help="add such lines to this file, beside what is said for people")
+    run.add_argument("--json", action="store_true", help="print everything as JSON lines, for tools: docs/json.md")
+    run.add_argument("--json-to", metavar="FILE", help="append the JSON lines to this file, and still print for people")
     run.add_argument(
         "--watch",
         choices=("exact", "lines", "calls"),
-        help="how closely the script is watched, for explanations: every call into PyTorch (exact, if not given: some "
-        "2 µs each), the lines that run (of several ranks, if not given), or only modules and optimizers",
+        help=(
+            "how closely to watch the script: every call into PyTorch (exact, the default: about 2 µs each), the "
+            "lines that run (lines, the default with several ranks), or only modules and optimizers (calls)"
+        ),
     )
-    run.add_argument("--leaks", action="store_true", help="look for graphs that pile up, and for what holds them")
+    run.add_argument("--leaks", action="store_true", help="find graphs that pile up, and what keeps them alive")
     run.add_argument(
         "--nonfinite",
         action="store_true",
-        help="find the operation that first produced NaN or infinity: reads every result",
+        help="find the operation that first produced NaN or infinity; reads every result",
     )
     run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
     run.add_argument(
@@ -240,95 +244,114 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--into",  # torchrun and its like take --run for an option of their own, --run-path
         metavar="FOLDER",
         type=_folder,
-        help="record into this folder instead of runs/DATE-SCRIPT; --into under torchrun, which means another --run",
+        help="record into this folder instead of runs/DATE-SCRIPT; use --into under torchrun, which has its own --run",
     )
     run.add_argument(
         "--every",
         metavar="N",
         type=_count,
-        help="record one step in N (if not given, as many as take a tenth of the time)",
+        help="record one step in N; default: as many as cost at most a tenth of the time",
     )
-    run.add_argument(
-        "--report", metavar="FILE", type=_report, help="record, and write it into one HTML file at the end"
-    )
-    run.add_argument("-m", dest="module", action="store_true", help="run a module, as python -m does")
-    run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module, and its arguments")
+    run.add_argument("--report", metavar="FILE", type=_report, help="record, and write one HTML file at the end")
+    run.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
+    run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module and its arguments")
     run.set_defaults(parser=run)
 
 
 def _add_runs(commands: argparse._SubParsersAction[_Parser]) -> None:
     runs = commands.add_parser("runs", help="list recordings", description=_RUNS, allow_abbrev=False)
     runs.usage = "backsight runs [-h] [FOLDER]\n       backsight runs (show | audit | export) ..."
-    runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; ./runs if not given")
+    runs.add_argument("folder", nargs="?", default="runs", metavar="FOLDER", help="where to look; default: ./runs")
     show = commands.add_parser(
         "runs show", help="show the latest step of a recording", description=_SHOW, allow_abbrev=False
     )
-    show.add_argument("run", nargs="*", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    show.add_argument("run", nargs="*", metavar="RUN", help="a recording; default: the newest in ./runs")
     show.add_argument("--step", type=int, metavar="N", help="this step instead of the latest")
     show.add_argument("--kind", action="append", metavar="KIND", help="only these: input,output,weight,grad,state,...")
     show.add_argument("--stat", action="append", metavar="STAT", help="only these: mean,std,min,max,absmax,norm,...")
-    show.add_argument("--all", action="store_true", help="every module, also where many are alike")
+    show.add_argument("--all", action="store_true", help="every module, even if many are alike")
     show.set_defaults(parser=show)
     audit = commands.add_parser(
-        "runs audit", help="find what goes wrong in a recording", description=_AUDIT, allow_abbrev=False
+        "runs audit", help="find problems in a recording", description=_AUDIT, allow_abbrev=False
     )
-    audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; the newest in ./runs if not given")
+    audit.add_argument("run", nargs="?", metavar="RUN", help="a recording; default: the newest in ./runs")
     audit.add_argument("--json", action="store_true", help="print each finding as a line of JSON")
     export = commands.add_parser(
         "runs export", help="write a recording to one file", description=_EXPORT, allow_abbrev=False
     )
     export.add_argument("run", metavar="RUN", help="a recording")
-    export.add_argument("file", metavar="FILE", help="what to write: its name ends in .parquet, .csv or .jsonl")
-    export.add_argument("--by-rank", action="store_true", help="rows of each rank by itself, instead of merged")
+    export.add_argument("file", metavar="FILE", help="output file: .parquet, .csv or .jsonl")
+    export.add_argument("--by-rank", action="store_true", help="separate rows for each rank, not merged")
 
 
 def _add_view(commands: argparse._SubParsersAction[_Parser]) -> None:
     view = commands.add_parser("view", help="show recordings in a browser", description=_VIEW, allow_abbrev=False)
     view.add_argument(
-        "path", nargs="?", default="runs", metavar="FOLDER", help="a recording, or where they are; ./runs"
+        "path",
+        nargs="?",
+        default="runs",
+        metavar="FOLDER",
+        help=("a recording, or a folder of recordings; default: ./runs"),
     )
-    view.add_argument("--port", type=_port, default=0, metavar="N", help="this port instead of a free one")
-    view.add_argument("--open", action="store_true", help="open it in the browser at once")
+    view.add_argument("--port", type=_port, default=0, metavar="N", help="use this port instead of a free one")
+    view.add_argument("--open", action="store_true", help="open the browser")
     view.add_argument("--report", metavar="FILE", help="write a recording into one HTML file instead")
 
 
 def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     forecast = commands.add_parser(
-        "forecast", help="say how much memory a training step will need", description=_FORECAST, allow_abbrev=False
+        "forecast", help="predict how much memory a training step needs", description=_FORECAST, allow_abbrev=False
     )
     forecast.add_argument("function", metavar="MODULE:FUNCTION", help="such as train:make, or train.py:make")
-    forecast.add_argument("--memory", metavar="SIZE", type=_memory, help="of the device, such as 24GB: does it fit?")
-    forecast.add_argument("--device", choices=("cuda", "cpu"), help="what the step is to run on")
     forecast.add_argument(
-        "--release", metavar="BUCKET", type=_bucket, nargs="?", const="16MB", help="with gradient release"
+        "--memory", metavar="SIZE", type=_memory, help=("device memory, such as 24GB: does the step fit?")
     )
-    forecast.add_argument("--checkpoint", metavar="MODULE", nargs="*", help="with checkpointing; all repeated blocks")
-    forecast.add_argument("--dtype", metavar="TYPE", type=_floating, help="of weights and inputs, such as bfloat16")
-    forecast.add_argument("--autocast", metavar="TYPE", type=_floating, help="of mixed precision, such as bfloat16")
+    forecast.add_argument("--device", choices=("cuda", "cpu"), help="device that the step will run on")
+    forecast.add_argument(
+        "--release", metavar="BUCKET", type=_bucket, nargs="?", const="16MB", help="forecast with gradient release"
+    )
+    forecast.add_argument(
+        "--checkpoint",
+        metavar="MODULE",
+        nargs="*",
+        help=("forecast with checkpointing of these modules; default: all repeated blocks"),
+    )
+    forecast.add_argument(
+        "--dtype", metavar="TYPE", type=_floating, help=("dtype of weights and inputs, such as bfloat16")
+    )
+    forecast.add_argument(
+        "--autocast", metavar="TYPE", type=_floating, help=("dtype of mixed precision, such as bfloat16")
+    )
 
 
 def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify = commands.add_parser(
-        "verify", help="prove that gradients are right", description=_VERIFY, allow_abbrev=False
+        "verify", help="prove that gradients are correct", description=_VERIFY, allow_abbrev=False
     )
     verify.add_argument("target", metavar="TARGET", help="such as layers.py:MyFunction, package.module:loss, layers.py")
     verify.add_argument(
-        "--shape", metavar="4,3", type=_shape, action="append", help="of an input, once for each; 4:int64 for indices"
+        "--shape",
+        metavar="4,3",
+        type=_shape,
+        action="append",
+        help=("shape of an input; repeat for each input; 4:int64 for indices"),
     )
     verify.add_argument(
-        "--dtype", metavar="TYPE", type=_any_dtype, help="of the inputs; float64, or a module's own, if not given"
+        "--dtype", metavar="TYPE", type=_any_dtype, help="dtype of the inputs; default: float64, or the module's own"
     )
-    verify.add_argument("--seed", metavar="N", type=int, help="of random inputs and directions; 0 if not given")
-    verify.add_argument("--seconds", metavar="S", type=float, help="that each test may take; 60 if not given")
-    verify.add_argument("--second-order", action="store_true", help="second derivatives too, as of gradient penalties")
-    verify.add_argument("--json", action="store_true", help="print plain data")
+    verify.add_argument("--seed", metavar="N", type=int, help="seed for random inputs and directions; default: 0")
+    verify.add_argument("--seconds", metavar="S", type=float, help="time limit per test; default: 60")
+    verify.add_argument(
+        "--second-order", action="store_true", help=("also check second derivatives, as for gradient penalties")
+    )
+    verify.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(options: argparse.Namespace) -> int:
     if not options.program:
-        options.parser.error("nothing to run: give a script, as in `backsight run train.py`, or -m and a module")
+        options.parser.error("nothing to run: pass a script, as in `backsight run train.py`, or -m and a module")
     if not (options.record or options.report) and (options.run is not None or options.every is not None):
-        options.parser.error("--run and --every are about a recording: add --record, or --report")
+        options.parser.error("--run and --every need a recording: add --record or --report")
     from backsight.launch import Observer, Together, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
@@ -370,9 +393,7 @@ def _runs(options: argparse.Namespace) -> int:
         return tables.export_run(options.run, options.file, by_rank=options.by_rank)
     if len(options.run) > 1:
         if options.step is not None or options.kind or options.stat or options.all:
-            options.parser.error(
-                "--step, --kind, --stat and --all are about one recording; several are laid side by side"
-            )
+            options.parser.error("--step, --kind, --stat and --all work with one recording only")
         return tables.show_runs(options.run)
     one = options.run[0] if options.run else None
     return tables.show_run(
@@ -412,7 +433,7 @@ def _view(options: argparse.Namespace) -> int:
 def _port(text: str) -> int:
     port = int(text) if text.isascii() and text.isdigit() else -1
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a port must be a number from 0 to 65535, not {text!r}")
     return port
 
 
@@ -422,7 +443,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"has to be from 0.1 to 3600 seconds, and it is {text!r}")
+        raise argparse.ArgumentTypeError(f"must be from 0.1 to 3600 seconds, not {text!r}")
     return seconds
 
 
@@ -435,7 +456,7 @@ def _folder(text: str) -> str:
 def _report(text: str) -> str:
     """Return the name of a report; what would fail at the end of a training is better said at once."""
     if Path(text).suffix.lower() not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"a report is one HTML file, so its name ends in .html, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a report is one HTML file: its name must end in .html, not {text!r}")
     if not Path(text).absolute().parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder for {text!r}")
     return text
@@ -489,5 +510,5 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
 def _count(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"has to be at least 1, and it is {text}")
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
     return number

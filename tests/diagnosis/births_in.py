@@ -23,7 +23,7 @@ FORWARD = {
         gap = torch.tensor([0.5, -0.25], requires_grad=True)
         loss = torch.log(gap).sum()  # here
         """,
-        "torch.log(gap) is NaN: gap is -0.25 there, and log is not defined below 0.0.",
+        "torch.log(gap) is NaN: gap is -0.25 there, and log is undefined below 0.0.",
         "Keep its input above 0: torch.log(gap.clamp_min(1e-12)).",
     ),
     "log of a softmax": (
@@ -33,8 +33,8 @@ FORWARD = {
         loss = -torch.log(p[0, 2])  # here
         """,
         "torch.log(p[0, 2]) is -inf: p[0, 2] is 0.0 there.",
-        "Take both at once, which does not pass through the small number: torch.log_softmax(scores, dim), or "
-        "F.cross_entropy on the scores.",
+        "Use a fused function, which avoids the small number: torch.log_softmax(scores, dim), or F.cross_entropy on "
+        "the scores.",
     ),
     "log of 1 - sigmoid": (
         """
@@ -43,7 +43,7 @@ FORWARD = {
         loss = -torch.log(1 - p).mean()  # here
         """,
         "torch.log(1 - p) is -inf: 1 - p is 0.0 there.",
-        "Take both at once, which does not pass through the small number: F.logsigmoid(score), "
+        "Use a fused function, which avoids the small number: F.logsigmoid(score), "
         "F.logsigmoid(-score) for the log of 1 - sigmoid(score), or F.binary_cross_entropy_with_logits.",
     ),
     "an entropy at 0": (
@@ -69,8 +69,8 @@ FORWARD = {
         loss = (hits / count).sum()  # here
         """,
         "hits / count is NaN: hits and count are both 0.0 there.",
-        "Keep what it divides by away from 0: hits / count.clamp_min(1e-8); add a small number where it can be "
-        "negative.",
+        "Keep what it divides by away from 0: hits / count.clamp_min(1e-8); add a small number instead if it can "
+        "be negative.",
     ),
     "1 / 0": (
         """
@@ -78,7 +78,7 @@ FORWARD = {
         loss = (1 / x).sum()  # here
         """,
         "1 / x is infinite: x is 0.0 there.",
-        "Keep what it divides by away from 0: 1 / x.clamp_min(1e-8); add a small number where it can be negative.",
+        "Keep what it divides by away from 0: 1 / x.clamp_min(1e-8); add a small number instead if it can be negative.",
     ),
     "a vector of length 0, normalised": (
         """
@@ -94,8 +94,8 @@ FORWARD = {
         loss = torch.sqrt(x).sum()  # here
         """,
         "torch.sqrt(x) is NaN: x is -0.001 there.",
-        "Keep its input above 0: torch.sqrt(x.clamp_min(1e-12)). (The difference of two large numbers falls below it "
-        "by rounding.)",
+        "Keep its input above 0: torch.sqrt(x.clamp_min(1e-12)). (Rounding can push the difference of two large "
+        "numbers below it.)",
     ),
     "rsqrt of 0": (
         """
@@ -155,9 +155,9 @@ FORWARD = {
         masked = scores.masked_fill(torch.tensor([[True] * 3, [False] * 3]), float("-inf"))
         loss = masked.softmax(-1).sum()  # here
         """,
-        "masked.softmax(-1) is NaN: masked is -inf in a whole row, where nothing is left to choose from.",
-        "Leave one position of each row unmasked; or mask with torch.finfo(scores.dtype).min instead of -inf, and"
-        " set the rows that are masked as a whole to 0 afterwards.",
+        "masked.softmax(-1) is NaN: masked is -inf in a whole row, so nothing is left to choose from.",
+        "Leave one position of each row unmasked. Or mask with torch.finfo(scores.dtype).min instead of -inf, and "
+        "set fully masked rows to 0 afterwards.",
     ),
     "products in float16": (
         """
@@ -182,9 +182,9 @@ FORWARD = {
         cosine = torch.tensor([1.0001, 0.5], requires_grad=True)
         loss = torch.acos(cosine).sum()  # here
         """,
-        "torch.acos(cosine) is NaN: cosine is 1.0001 there, outside of where acos is defined.",
-        "Keep its input inside of the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2, which has no such"
-        " edge, of the sine and the cosine.",
+        "torch.acos(cosine) is NaN: cosine is 1.0001 there, outside the domain of acos.",
+        "Keep its input inside the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2of the sine and the "
+        "cosine, which has no such edge.",
     ),
     "a fractional power of a negative number": (
         """
@@ -209,7 +209,7 @@ FORWARD = {
         """,
         "rewards.std(dim=1) is NaN: rewards has the shape (3, 1), and one value has no spread: n - 1 is 0, and 0 "
         "/ 0 is NaN.",
-        "std(..., correction=0), which is 0 for one value; or leave out what has only one.",
+        "std(..., correction=0), which is 0 for one value. Or skip groups with only one value.",
     ),
     "var of nothing": (
         """
@@ -217,7 +217,7 @@ FORWARD = {
         loss = x[x > 100].var()  # here
         """,
         "x[x > 100].var() is NaN: x[x > 100] has the shape (0,): of no values there is none.",
-        "Skip it where nothing is left.",
+        "Skip it when nothing is left.",
     ),
     "mean of nothing": (
         """
@@ -225,15 +225,14 @@ FORWARD = {
         loss = x[x > 100].mean()  # here
         """,
         "x[x > 100].mean() is NaN: x[x > 100] is empty, and the mean of no values is 0 / 0.",
-        "Skip it where nothing is left; or x[x > 100].sum() / max(x[x > 100].numel(), 1).",
+        "Skip it when nothing is left; or x[x > 100].sum() / max(x[x > 100].numel(), 1).",
     ),
     "cross-entropy over ignored targets": (
         """
         scores, target = torch.randn(3, 5, requires_grad=True), torch.full((3,), -100)
         loss = F.cross_entropy(scores, target)  # here
         """,
-        "F.cross_entropy(scores, target) is NaN: every target is ignore_index, and the mean over none of them is "
-        "0 / 0.",
+        "F.cross_entropy(scores, target) is NaN: every target is ignore_index, and the mean over no target is 0 / 0.",
         'Skip such a batch, or divide by a count that is at least 1: F.cross_entropy(..., reduction="sum") / '
         "(target != ignore_index).sum().clamp_min(1).",
     ),
@@ -243,7 +242,7 @@ FORWARD = {
         scores, target = torch.randn(3, 5, requires_grad=True), torch.zeros(3, dtype=torch.long)
         loss = criterion(scores, target)  # here
         """,
-        "criterion(scores, target) is NaN: every target is ignore_index, and the mean over none of them is 0 / 0.",
+        "criterion(scores, target) is NaN: every target is ignore_index, and the mean over no target is 0 / 0.",
         'Skip such a batch, or divide by a count that is at least 1: F.cross_entropy(..., reduction="sum") / '
         "(target != ignore_index).sum().clamp_min(1).",
     ),
@@ -266,32 +265,32 @@ BACKWARD = {
         loss = torch.sqrt(difference.mean())  # here
         """,
         "The gradient of torch.sqrt(difference.mean()) is infinite: sqrt has an infinite slope at 0.0.",
-        "Add a small number inside the sqrt, not outside of it: torch.sqrt(difference.mean() + 1e-12).",
+        "Add a small number inside the sqrt, not outside it: torch.sqrt(difference.mean() + 1e-12).",
     ),
     "sqrt behind torch.where": (
         """
         x = torch.tensor([4.0, 0.0], requires_grad=True)
         loss = torch.where(x > 0, x.sqrt(), torch.zeros_like(x)).sum()  # here
         """,
-        "The gradient of x.sqrt() is NaN: sqrt has an infinite slope at 0.0, and times the incoming 0 that is NaN.",
-        "Make the input safe where the result is not used, before the operation: torch.where(x > 0, x, 1.0).sqrt().",
+        "The gradient of x.sqrt() is NaN: sqrt has an infinite slope at 0.0, and times the incoming 0, that is NaN.",
+        "Before the operation, make the input safe where the result is not used: torch.where(x > 0, x, 1.0).sqrt().",
     ),
     "sqrt of negative numbers behind torch.where": (
         """
         x = torch.tensor([4.0, -1.0], requires_grad=True)
         loss = torch.where(x > 0, x.sqrt(), torch.zeros_like(x)).sum()  # here
         """,
-        "x.sqrt() is NaN where the loss does not use it, and so the gradient is NaN: x is -1.0 there.",
-        "Make the input safe where the result is not used, before the operation: torch.where(x > 0, x, 1.0).sqrt().",
+        "x.sqrt() is NaN where the loss does not use it, so the gradient is NaN: x is -1.0 there.",
+        "Before the operation, make the input safe where the result is not used: torch.where(x > 0, x, 1.0).sqrt().",
     ),
     "log behind torch.where": (
         """
         x = torch.tensor([4.0, 0.0], requires_grad=True)
         loss = torch.where(x == 0, 0.0, torch.log(x)).sum()  # here
         """,
-        "The gradient of torch.log(x) is NaN: log has an infinite slope where x is 0.0, and times the incoming 0 "
+        "The gradient of torch.log(x) is NaN: log has an infinite slope where x is 0.0, and times the incoming 0, "
         "that is NaN.",
-        "Make the input safe where the result is not used, before the operation: torch.log(torch.where(x != 0, x,"
+        "Before the operation, make the input safe where the result is not used: torch.log(torch.where(x != 0, x,"
         " 1.0)).",
     ),
     "a quotient behind torch.where": (
@@ -300,8 +299,8 @@ BACKWARD = {
         loss = torch.where(count > 0, total / count, torch.zeros(2)).sum()  # here
         """,
         "The gradient of total / count is NaN: count is 0.0 there, where a quotient has an infinite slope, and "
-        "times the incoming 0 that is NaN.",
-        "Make the input safe where the result is not used, before the operation: total / torch.where(count > 0, "
+        "times the incoming 0, that is NaN.",
+        "Before the operation, make the input safe where the result is not used: total / torch.where(count > 0, "
         "count, 1.0).",
     ),
     "log times a mask": (
@@ -310,9 +309,9 @@ BACKWARD = {
         logs = p.log()  # here
         loss = logs.masked_fill(mask == 0, 0.0).sum()
         """,
-        "The gradient of p.log() is NaN: log has an infinite slope where p is 0.0, and times the incoming 0 that "
+        "The gradient of p.log() is NaN: log has an infinite slope where p is 0.0, and times the incoming 0, that "
         "is NaN.",
-        "Make the input safe where the result is not used, before the operation: torch.where(used, p, 1.0).log().",
+        "Before the operation, make the input safe where the result is not used: torch.where(used, p, 1.0).log().",
     ),
     "a power below 1 at 0": (
         """
@@ -328,8 +327,8 @@ BACKWARD = {
         loss = torch.acos(cosine).sum()  # here
         """,
         "The gradient of torch.acos(cosine) is infinite: acos has an infinite slope where cosine is 1.0.",
-        "Keep its input inside of the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2, which has no such"
-        " edge, of the sine and the cosine.",
+        "Keep its input inside the range: cosine.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2of the sine and the "
+        "cosine, which has no such edge.",
     ),
     "asin at -1": (
         """
@@ -337,8 +336,8 @@ BACKWARD = {
         loss = x.asin().sum()  # here
         """,
         "The gradient of x.asin() is infinite: asin has an infinite slope where x is -1.0.",
-        "Keep its input inside of the range: x.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2, which has no such "
-        "edge, of the sine and the cosine.",
+        "Keep its input inside the range: x.clamp(-1 + 1e-7, 1 - 1e-7); or torch.atan2of the sine and the cosine, "
+        "which has no such edge.",
     ),
     "a masked row, mended by nan_to_num": (
         """
@@ -347,20 +346,20 @@ BACKWARD = {
         weights = masked.softmax(-1)  # here
         loss = weights.nan_to_num(0.0).square().sum()
         """,
-        "masked.softmax(-1) is NaN where the loss does not use it, and so the gradient is NaN: masked is -inf in "
-        "a whole row, where nothing is left to choose from.",
-        "Leave one position of each row unmasked; or mask with torch.finfo(scores.dtype).min instead of -inf, and"
-        " set the rows that are masked as a whole to 0 afterwards.",
+        "masked.softmax(-1) is NaN where the loss does not use it, so the gradient is NaN: masked is -inf in a "
+        "whole row, so nothing is left to choose from.",
+        "Leave one position of each row unmasked. Or mask with torch.finfo(scores.dtype).min instead of -inf, and "
+        "set fully masked rows to 0 afterwards.",
     ),
     "logsumexp of nothing": (
         """
         scores = torch.full((2, 3), float("-inf"), requires_grad=True)
         loss = torch.logsumexp(scores, -1).exp().sum()  # here
         """,
-        "The gradient of torch.logsumexp(scores, -1) is NaN: scores is -inf in a whole row, where nothing is left"
-        " to choose from.",
-        "Leave one position of each row unmasked; or mask with torch.finfo(scores.dtype).min instead of -inf, and"
-        " set the rows that are masked as a whole to 0 afterwards.",
+        "The gradient of torch.logsumexp(scores, -1) is NaN: scores is -inf in a whole row, so nothing is left to "
+        "choose from.",
+        "Leave one position of each row unmasked. Or mask with torch.finfo(scores.dtype).min instead of -inf, and "
+        "set fully masked rows to 0 afterwards.",
     ),
     "equal eigenvalues": (
         """
@@ -368,10 +367,10 @@ BACKWARD = {
         values, vectors = torch.linalg.eigh(matrix)  # here
         loss = vectors[0, 1]
         """,
-        "The gradient of torch.linalg.eigh(matrix) is NaN: two of its values are equal, and the gradient of their"
-        " vectors divides by the difference.",
-        "If only the values are needed, torch.linalg.eigvalsh or svdvals, whose gradients are finite; else make "
-        "them differ, by a small random diagonal.",
+        "The gradient of torch.linalg.eigh(matrix) is NaN: two of its values are equal, and the gradient of their "
+        "vectors divides by the difference.",
+        "If you only need the values, use torch.linalg.eigvalsh or svdvals, whose gradients are finite. Otherwise, "
+        "make them differ by adding a small random diagonal.",
     ),
     "a gradient in float16": (
         """
@@ -379,8 +378,8 @@ BACKWARD = {
         loss = (x * 200.0).sum() * 1000.0  # here
         """,
         "The gradient of x * 200.0 is infinite: the result is larger than 65,504, the largest float16.",
-        "Use torch.amp.GradScaler, which skips such a step and lowers its scale; or bfloat16, which has the range"
-        " of float32.",
+        "Use torch.amp.GradScaler, which skips such a step and lowers its scale. Or use bfloat16, which has the "
+        "range of float32.",
     ),
 }
 

@@ -86,8 +86,9 @@ def test_the_values_and_what_the_mask_does_are_told() -> None:
     finding = born(BACKWARD["sqrt behind torch.where"][0])
     assert evidence(finding) == (
         "train.py:6  loss = torch.where(x > 0, x.sqrt(), torch.zeros_like(x)).sum()  # here\n"
-        "    1 of 2 values of the gradient of x.sqrt() is NaN: x.sqrt() is 0.0, the gradient that comes in is 0.0.\n"
-        "The loss does not use it there, yet its gradient is computed: torch.where evaluates both branches, forward "
+        "    1 of 2 values of the gradient of x.sqrt() is NaN: x.sqrt() is 0.0, the incoming gradient is 0.0.\n"
+        "The loss does not use it there, but its gradient is still computed: torch.where evaluates both branches, "
+        "forward "
         "and backward, and 0 times NaN or infinity is NaN."
     ).replace("  # here", "")
 
@@ -99,7 +100,7 @@ def test_an_infinity_is_followed_to_where_it_became_nan() -> None:
         "train.py:6  e = torch.exp(x)\n"
         "    torch.exp(x) is infinite: x is 100.0.\n"
         "train.py:7  loss = (e - e).sum()\n"
-        "    e - e is NaN by it: e is inf there, and inf - inf is NaN."
+        "    e - e becomes NaN because of it: e is inf there, and inf - inf is NaN."
     )
 
 
@@ -121,7 +122,7 @@ def test_an_operation_without_an_explanation_of_its_own_is_told_in_general_terms
         loss = torch.special.entr(x).sum() + torch.digamma(torch.zeros(1, requires_grad=True).double() - 1.0).sum()
         """
     )
-    assert "was given finite values" in finding.title or "is larger than" in finding.title
+    assert "received finite values" in finding.title or "is larger than" in finding.title
 
 
 HIDDEN = {
@@ -133,7 +134,8 @@ HIDDEN = {
         x = torch.tensor([4.0, 0.0], requires_grad=True)
         loss = checkpoint(block, x, use_reentrant=False).sum()
         """,
-        "The gradient of x.sqrt() is NaN: sqrt has an infinite slope at 0.0, and times the incoming 0 that is NaN (its "
+        "The gradient of x.sqrt() is NaN: sqrt has an infinite slope at 0.0, and times the incoming 0, that is NaN "
+        "(its "
         "values were not kept).",
         "torch.where(x > 0, x, 1.0).sqrt()",
     ),
@@ -143,8 +145,8 @@ HIDDEN = {
         x = torch.tensor([4.0, 0.0], requires_grad=True)
         loss = checkpoint(torch.sqrt, x, use_reentrant=True).sum()  # here
         """,
-        "The gradient of checkpoint(torch.sqrt, x, use_reentrant=True) is infinite: it was born in the part that a "
-        "reentrant checkpoint computes again, into which a watch does not look.",
+        "The gradient of checkpoint(torch.sqrt, x, use_reentrant=True) is infinite: it arose in the part that a "
+        "reentrant checkpoint recomputes, which backsight cannot watch.",
         "use_reentrant=False",
     ),
     "in place": (

@@ -39,7 +39,7 @@ class TestCarried:
             finding = explained(HIDDEN_STATE)
         assert finding.exact
         assert finding.source == at(HIDDEN_STATE)
-        assert "operations of this graph were made before the last optimizer step" in evidence(finding)
+        assert "operations of this graph were recorded before the last optimizer step" in evidence(finding)
         assert "`backsight run`" not in evidence(finding)
 
     @pytest.mark.parametrize(
@@ -50,15 +50,16 @@ class TestCarried:
         finding = explained(projected(statement))
         assert finding.source == at(projected(statement))
         assert finding.fix.startswith(
-            f"Let w stay the leaf that optimizer updates, and change it in place: `with torch.no_grad(): {change}`."
+            f"Keep w the leaf that optimizer updates, and modify it in place: `with torch.no_grad(): {change}`."
         )
         assert "w.detach() won't help" in finding.fix
 
     def test_one_operation_is_spoken_of_as_one(self):
         with bs.watch():
             finding = explained(projected("w = w.clamp(min=0.1)"))
-        assert "1 operation of this graph was made before the last optimizer step; the new part reaches it through" in (
-            evidence(finding)
+        assert (
+            "1 operation of this graph was recorded before the last optimizer step; the new part reaches it through"
+            in (evidence(finding))
         )
 
     def test_a_tuple_of_states_is_detached_one_by_one(self):

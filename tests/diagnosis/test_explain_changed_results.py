@@ -16,7 +16,7 @@ def train(act=nn.ReLU(inplace=True)):
 train()
 """
 
-NEW = "that makes a new tensor and leaves the saved one as it was."
+NEW = "that creates a new tensor and leaves the saved one unchanged."
 
 # What changes y after sigmoid has saved it, and what to write instead.
 CHANGES = {
@@ -25,13 +25,13 @@ CHANGES = {
     "y.neg_()": f"Write y = y.neg(): {NEW}",
     "y.add_(1)": f"Write y = y.add(1): {NEW}",
     "torch.relu_(y)": f"Write y = torch.relu(y): {NEW}",
-    "y[0] = 1": "Change a copy: put y = y.clone() before line 6.",
-    "y[0] += 1": "Change a copy: put y = y.clone() before line 6.",
-    "y.view(-1).zero_()": "Change a copy: put y = y.clone() before line 6.",
-    "F.relu(y, inplace=True)": "Leave out inplace=True: F.relu(y)",
-    "z = F.relu(y, inplace=True)": "Leave out inplace=True: z = F.relu(y)",
-    "nn.ReLU(inplace=True)(y)": "Leave out inplace=True: nn.ReLU()(y)",
-    "act(y)": "Make that ReLU without inplace=True: train.py:3, nn.ReLU(inplace=True).",
+    "y[0] = 1": "Modify a copy: put y = y.clone() before line 6.",
+    "y[0] += 1": "Modify a copy: put y = y.clone() before line 6.",
+    "y.view(-1).zero_()": "Modify a copy: put y = y.clone() before line 6.",
+    "F.relu(y, inplace=True)": "Remove inplace=True: F.relu(y)",
+    "z = F.relu(y, inplace=True)": "Remove inplace=True: z = F.relu(y)",
+    "nn.ReLU(inplace=True)(y)": "Remove inplace=True: nn.ReLU()(y)",
+    "act(y)": "Create that ReLU without inplace=True: train.py:3, nn.ReLU(inplace=True).",
 }
 
 
@@ -54,7 +54,7 @@ class TestAChangedResult:
             """
         )
         assert tuple(map(str, finding.evidence)) == (
-            "train.py:2  y = torch.exp(x)\n    saves y: the gradient of exp is computed from its own result.",
+            "train.py:2  y = torch.exp(x)\n    saves y: the gradient of exp is computed from its result.",
             "train.py:3  y += 1\n    modifies y in place.",
             "train.py:4  y.sum().backward()\n    needs the original value; it was modified once since (version 0 → 1).",
         )
@@ -70,7 +70,7 @@ class TestAChangedResult:
             """
         )
         assert [text in evidence(finding) for text in ("y.mul_(2)", "y += 1", "y[0] = 3", "3 times")] == [True] * 4
-        assert finding.fix == "Change a copy: put y = y.clone() before line 2."
+        assert finding.fix == "Modify a copy: put y = y.clone() before line 2."
         assert finding.exact
 
     def test_a_change_through_data_is_not_blamed_for_it_counts_no_version(self):
@@ -96,7 +96,7 @@ class TestAChangedResult:
             "y was modified in place through first, a view of it, after sigmoid had saved it for backward."
         )
         assert finding.source == at(source, "first.zero_()")
-        assert finding.fix == "Change a copy: put y = y.clone() before first is taken from it."
+        assert finding.fix == "Modify a copy: put y = y.clone() before first is taken from it."
 
     def test_a_statement_that_ran_before_the_saving_is_not_blamed(self):
         finding = explained(
@@ -138,7 +138,7 @@ class TestAChangedResult:
             """
         )
         assert finding.title.startswith("outs[0] was modified in place")
-        assert finding.fix == "Put a new tensor in its place: outs[0] = outs[0] + 1."
+        assert finding.fix == "Assign a new tensor: outs[0] = outs[0] + 1."
 
     def test_a_change_after_the_name_went_to_a_new_tensor_is_not_listed(self):
         source = gated("h = h + x")

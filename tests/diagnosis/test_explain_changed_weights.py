@@ -81,10 +81,11 @@ class TestWeightsThatChanged:
             "opt_c.step() changed critic.2.weight between the forward pass of actor_loss and its backward."
         )
         assert finding.fix == (
-            f"If actor_loss is not to train what opt_c holds, use advantage.detach() in line {line}: then its backward "
-            "needs none of those weights. If it is, compute actor_loss after opt_c.step(), with a new forward pass. "
-            "(Backward on every loss before the first step would run too, but opt_c then steps by the gradient of "
-            "actor_loss as well.)"
+            f"If actor_loss should not train the parameters of opt_c, use advantage.detach() in line {line}: its "
+            "backward then needs none of those weights. If it should, compute actor_loss after opt_c.step(), with a "
+            "new forward pass. "
+            "(Running backward on every loss before the first step also avoids the error, but then opt_c also steps "
+            "along the gradient of actor_loss.)"
         )
 
     def test_the_fix_with_detach_runs(self):
@@ -99,7 +100,7 @@ class TestWeightsThatChanged:
     def test_a_hidden_state_leads_into_an_iteration_before_the_step(self):
         finding = explained(RNN)
         assert finding.title == (
-            "hidden leads this backward into an earlier iteration, whose weights optimizer.step() has changed since."
+            "hidden leads this backward into an earlier iteration, whose weights optimizer.step() has since modified."
         )
         assert finding.source == at(RNN, "hidden = cell(x, hidden)")
         assert "hidden = hidden.detach()" in finding.fix
@@ -170,7 +171,7 @@ class TestWeightsThatChanged:
         with bs.watch(level=level):
             finding = explained(source)
         assert finding.title == (
-            "smooth.memory leads this backward into an earlier iteration, whose weights adam.step() has changed since."
+            "smooth.memory leads this backward into an earlier iteration, whose weights adam.step() has since modified."
         )
         assert finding.source == at(source, "self.memory = after")
         assert f"{finding.source}  self.memory = after\n    assigns it for the next call." in evidence(finding)

@@ -22,7 +22,7 @@ def test_attention_is_named_with_the_implementation_that_can():
         "scaled_dot_product_attention can be differentiated only once, and this is the second time."
     )
     assert finding.source == at(ATTENTION)
-    assert "differentiates once, and keeps a graph of that." in evidence(finding)
+    assert "differentiates once and records a graph of the gradient." in evidence(finding)
     assert "SDPBackend.MATH" in finding.fix
 
 
@@ -113,7 +113,7 @@ g.sum().backward()
 """
     finding = explained(source)
     assert finding.title == (
-        "Cube's backward is marked @once_differentiable, and here its gradient is differentiated again."
+        "Cube's backward is marked @once_differentiable, but here its gradient is differentiated again."
     )
     assert finding.source == at(source)
 

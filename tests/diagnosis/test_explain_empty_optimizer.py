@@ -23,10 +23,10 @@ def test_a_generator_that_another_optimizer_has_gone_through():
         second = torch.optim.SGD(params, lr=0.1)
         """
     finding = explained(source)
-    assert finding.title == "params is a generator, and is used up: it can be iterated only once."
+    assert finding.title == "params is an exhausted generator: it can be iterated only once."
     assert finding.fix == "Make a list of it: params = list((p for p in model.parameters()))."
     assert finding.source == at(source)
-    assert "first = torch.optim.SGD(params, lr=0.1)\n    goes through it." in evidence(finding)
+    assert "first = torch.optim.SGD(params, lr=0.1)\n    iterates over it." in evidence(finding)
 
 
 def test_a_generator_that_the_iteration_before_has_gone_through():
@@ -38,7 +38,7 @@ def test_a_generator_that_the_iteration_before_has_gone_through():
         """
     finding = explained(source)
     assert finding.source == at(source)
-    assert "goes through it in the iteration before." in evidence(finding)
+    assert "iterates over it in the iteration before." in evidence(finding)
 
 
 LIST, DICT = "Make it an nn.ModuleList: ", "Make it an nn.ModuleDict"
@@ -46,7 +46,11 @@ CONTAINERS = {
     "Hidden([linear(), linear()])": ("plain list", "the 2 modules", f"{LIST}self.layers = nn.ModuleList(layers)."),
     "Hidden((linear(),))": ("plain tuple", "the 1 module ", LIST),
     "Hidden({'a': linear()})": ("plain dict", "the 1 module ", f"{DICT}: self.layers = nn.ModuleDict(layers)."),
-    "Hidden({'a': [linear(), linear()]})": ("plain dict", "the 2 modules", f"{DICT}, and the containers inside it"),
+    "Hidden({'a': [linear(), linear()]})": (
+        "plain dict",
+        "the 2 modules",
+        (f"{DICT}, and do the same for the containers inside it"),
+    ),
     "Hidden([nn.Parameter(torch.ones(2))])": ("plain list", "the 1 tensor ", "Make it an nn.ParameterList: "),
     "Hidden([torch.ones(2, requires_grad=True)])": ("plain list", "the 1 tensor ", "Make it an nn.ParameterList: "),
 }
@@ -96,7 +100,7 @@ def test_a_list_that_is_filled_after_the_optimizer_was_made():
         params.append(torch.ones(3, requires_grad=True))
         """
     finding = explained(source)
-    assert finding.title == "params is still empty when the optimizer is made."
+    assert finding.title == "params is still empty when the optimizer is created."
     assert finding.source == at(source)
 
 

@@ -26,9 +26,9 @@ scaler.unscale_(optimizer)  # here
 scaler.unscale_(optimizer)
 """
     )
-    assert finding.title == "scaler.unscale_(optimizer) runs twice without scaler.update() between."
+    assert finding.title == "scaler.unscale_(optimizer) runs twice without scaler.update() in between."
     assert finding.source == at(source)
-    assert "leave out line 6, or this one" in finding.fix
+    assert "remove line 6, or this one" in finding.fix
     assert finding.exact
 
 
@@ -87,7 +87,7 @@ backward(model(x).sum())
 scaler.unscale_(optimizer)
 """
     )
-    assert finding.title == "scaler.unscale_() is called, and scaler.scale() never was: the loss was not scaled."
+    assert finding.title == "scaler.unscale_() runs, but scaler.scale() never did: the loss was not scaled."
     assert finding.source == at(source)
     assert finding.fix == "Scale the loss: scaler.scale(loss).backward()."
 
@@ -101,7 +101,7 @@ scaler.step(optimizer)
 """
     )
     assert finding.title == "scaler.step(optimizer): none of the parameters of optimizer has a gradient."
-    assert "teacher has gradients, and optimizer holds none of its parameters." in evidence(finding)
+    assert "teacher has gradients, but optimizer holds none of its parameters." in evidence(finding)
     assert "teacher.parameters()" in finding.fix
 
 
@@ -116,7 +116,7 @@ for i in range(4):
 """
     )
     assert finding.source == at(source)
-    assert finding.fix == "Call scaler.update() under the condition of line 7, as scaler.step()."
+    assert finding.fix == "Call scaler.update() under the condition of line 7, like scaler.step()."
 
 
 def test_an_order_that_is_right_lacks_the_update_between_two_steps():
@@ -144,4 +144,4 @@ scaler.{call}
 """
     )
     assert not finding.exact
-    assert "the text of the program does not show which" in evidence(finding)
+    assert "the source text does not show which one" in evidence(finding)

@@ -23,7 +23,7 @@ h.sum().backward()
     finding = explained(source)
     assert finding.code == "BS225"
     assert finding.source == at(source)
-    assert finding.title.endswith("which has the shape of h, 4×2.")
+    assert finding.title.endswith("h has shape 4×2.")
 
 
 def test_where_two_may_be_the_one_both_are_shown_and_none_is_blamed():
@@ -44,7 +44,7 @@ h.sum().backward()
 
 def test_the_shape_of_a_name_that_stands_for_another_tensor_by_now_is_not_told():
     source = f"{START}h.register_hook(lambda grad: grad[0])\nh = h.sum()\nh.backward()"
-    assert explained(source).title == "The hook on h returns a gradient of a different shape than the one it was given."
+    assert explained(source).title == "The hook on h returns a gradient of a different shape than it received."
 
 
 OF_MODULES = {
@@ -52,11 +52,11 @@ OF_MODULES = {
     "layer.register_full_backward_hook(hook)": ("The hook on layer returns a gradient of a different shape"),
     "def twice(module, grad_input, grad_output):\n    return grad_input * 2  # here\n"
     "layer.register_full_backward_hook(twice)": (
-        "The hook on layer returns 2 gradients; it was given 1, and must return as many."
+        "The hook on layer returns 2 gradients; it received 1 and must return as many."
     ),
     "def doubled(module, grad_output):\n    return grad_output * 2  # here\n"
     "layer.register_full_backward_pre_hook(doubled)": (
-        "The hook on layer returns 2 gradients; it was given 1, and must return as many."
+        "The hook on layer returns 2 gradients; it received 1 and must return as many."
     ),
 }
 
@@ -82,8 +82,8 @@ OF_NODES = {
     "h.grad_fn.register_hook(lambda inputs, outputs: inputs[0])": (
         "returns a Tensor; it must return a tuple of gradients."
     ),
-    "h.grad_fn.register_hook(lambda inputs, outputs: inputs * 2)": "returns 6 gradients; it was given 3",
-    "h.register_hook(lambda grad: (grad,))": "returns a tuple; it must return a tensor, or None.",
+    "h.grad_fn.register_hook(lambda inputs, outputs: inputs * 2)": "returns 6 gradients; it received 3",
+    "h.register_hook(lambda grad: (grad,))": "returns a tuple; it must return a tensor or None.",
 }
 
 
@@ -104,6 +104,6 @@ def test_a_hook_of_another_name_is_not_blamed():
 
 def test_a_hook_that_the_programs_text_does_not_show_is_told_as_such():
     finding = explained(f"{START}getattr(h, 'register_hook')(torch.mean)\nh.sum().backward()")
-    assert finding.title == "A hook returns a gradient of a different shape than the one it was given."
-    assert "PyTorch calls the hook 'mean'; the program's own text registers none by that name." in evidence(finding)
+    assert finding.title == "A hook returns a gradient of a different shape than it received."
+    assert "PyTorch calls the hook 'mean'; the source text registers none by that name." in evidence(finding)
     assert not finding.exact

@@ -28,8 +28,8 @@ class TestTheExamples:
         assert finding.code == "BS202"
         assert finding.title == "gates was modified in place after sigmoid had saved it for backward."
         assert finding.source.endswith("04_inplace_saved.py:22")
-        assert "in model.0, saves gates: the gradient of sigmoid is computed from its own result." in evidence(finding)
-        assert finding.fix == "Change a copy: put gates = gates.clone() before line 22."
+        assert "in model.0, saves gates: the gradient of sigmoid is computed from its result." in evidence(finding)
+        assert finding.fix == "Modify a copy: put gates = gates.clone() before line 22."
         assert not finding.exact
         assert [each.certainty for each in finding.evidence] == ["read", "read", "held"]
 
@@ -56,18 +56,18 @@ class TestTheExamples:
         assert finding.title == "w is a leaf that requires grad, and this statement modifies it in place."
         assert finding.source.endswith("10_leaf_inplace.py:24")
         assert "Line 25 would raise the same: b -= lr * b.grad" in finding.evidence
-        assert finding.fix.startswith("Do not record the update: `with torch.no_grad(): w -= lr * w.grad`.")
+        assert finding.fix.startswith("Update without recording: `with torch.no_grad(): w -= lr * w.grad`.")
         assert "won't help: w would no longer be a leaf" in finding.fix
 
     def test_14_one_of_four_views_is_changed(self):
         finding = of_example("14")
         assert finding.code == "BS209"
         assert finding.title == (
-            "width is one of several views that unbind made at once, and this statement modifies it in place."
+            "width is one of several views that unbind returned together, and this statement modifies it in place."
         )
         assert finding.source.endswith("14_view_inplace.py:21")
         assert "Line 22 would raise the same: height.exp_()" in finding.evidence
-        assert finding.fix == "Write width = width.exp(): that makes a new tensor. Line 22 needs the same."
+        assert finding.fix == "Write width = width.exp(): that creates a new tensor. Line 22 needs the same."
 
 
 class TestAChangedInput:
@@ -110,7 +110,7 @@ class TestAChangedInput:
         finding = explained(source)
         assert finding.title == "scale was modified in place after a product had saved it for backward."
         assert finding.source == at(source, "out=scale")
-        assert finding.fix == "Write scale = torch.add(scale, 1): that makes a new tensor."
+        assert finding.fix == "Write scale = torch.add(scale, 1): that creates a new tensor."
 
     def test_autograd_grad_is_explained_as_backward_is(self):
         source = """
@@ -137,7 +137,7 @@ class TestAChangedInput:
         finding = explained(source)
         assert finding.title == "states was modified in place after a product had saved it for backward."
         assert finding.source == at(source, "states[t + 1] =")
-        assert "saves a part of states, and then writes into states" in evidence(finding)
+        assert "saves a part of states, then writes into states" in evidence(finding)
         assert "torch.stack" in finding.fix
 
     def test_a_running_statistic_is_used_and_updated_in_the_next_call(self):
@@ -228,7 +228,7 @@ class TestInFunctionsThatHaveReturned:
         assert finding.title == "gates was modified in place after sigmoid had saved it for backward."
         assert finding.source == at(source, "t[:, 0] = 0")
         assert "modifies t, which is gates, in place; close_first was called at line 9." in evidence(finding)
-        assert finding.fix == "Change a copy: put gates = gates.clone() before line 9."
+        assert finding.fix == "Modify a copy: put gates = gates.clone() before line 9."
 
     def test_a_method_and_an_attribute_that_outlives_it(self):
         source = """
@@ -283,8 +283,8 @@ class TestModulesThatWorkInPlace:
         finding = explained(source)
         assert finding.title == "h was modified in place after sigmoid had saved it for backward."
         assert finding.source == at(source, "y = self.act(h)")
-        assert "modifies h in place: this ReLU was made with inplace=True." in evidence(finding)
-        assert finding.fix == "Make that ReLU without inplace=True: train.py:5, nn.ReLU(inplace=True)."
+        assert "modifies h in place: this ReLU was created with inplace=True." in evidence(finding)
+        assert finding.fix == "Create that ReLU without inplace=True: train.py:5, nn.ReLU(inplace=True)."
 
     def test_one_in_a_sequential_where_no_statement_shows_it(self):
         finding = explained(
@@ -295,8 +295,10 @@ class TestModulesThatWorkInPlace:
             loss.backward()
             """
         )
-        assert finding.title == ("model.2, a ReLU made with inplace=True, changed what sigmoid had saved for backward.")
-        assert finding.fix == "Make that ReLU without inplace=True: train.py:2, nn.ReLU(inplace=True)."
+        assert finding.title == (
+            "model.2, a ReLU created with inplace=True, changed what sigmoid had saved for backward."
+        )
+        assert finding.fix == "Create that ReLU without inplace=True: train.py:2, nn.ReLU(inplace=True)."
 
     def test_one_that_writes_over_what_a_branch_needs(self):
         finding = explained(
@@ -314,7 +316,7 @@ class TestModulesThatWorkInPlace:
             loss.backward()
             """
         )
-        assert "ReLU made with inplace=True" in str(finding)
+        assert "ReLU created with inplace=True" in str(finding)
         assert "without inplace=True" in finding.fix
 
 
@@ -331,7 +333,7 @@ class TestWhereLittleIsLeft:
     def test_without_source_the_variable_is_named_still(self):
         finding = bs.explain(failing(self.CODE, readable=False))
         assert finding.title == "y was modified in place after sigmoid had saved it for backward."
-        assert "Which statement modified it is not known after the fact." in finding.evidence
+        assert "The statement that modified it is unknown after the fact." in finding.evidence
         assert not finding.exact
 
     def test_without_traceback_the_message_is_read(self):
@@ -339,10 +341,10 @@ class TestWhereLittleIsLeft:
         finding = bs.explain(error)
         assert finding.code == "BS202"
         assert finding.title == (
-            "A tensor of shape 3 that backward needs was modified in place after the forward pass had saved it."
+            "A tensor of shape 3 that backward needs was modified in place after the forward pass saved it."
         )
         assert "It was saved at version 0 and is at version 1 now." in finding.evidence
-        assert "Sigmoid made it, or changed it last." in finding.evidence
+        assert "Sigmoid created it, or modified it last." in finding.evidence
 
     def test_in_a_thread_that_has_ended(self):
         caught = []

@@ -21,13 +21,13 @@ head(features).sum()
     finding = explained(source)
     assert finding.code == "BS214"
     assert finding.title == (
-        "features was made under torch.inference_mode(), and autograd cannot save it for backward: changes of such a "
-        "tensor are not counted."
+        "features was created under torch.inference_mode(), so autograd cannot save it for backward: it has no "
+        "version counter."
     )
     assert finding.source == at(source)
     assert finding.fix == (
-        "Use torch.no_grad() in place of torch.inference_mode() in line 5: what that makes can take part in autograd "
-        "as a constant. Or use a copy, made outside: features = features.clone()."
+        "Use torch.no_grad() instead of torch.inference_mode() in line 5: autograd can use its tensors as constants. "
+        "Or use a copy made outside that block: features = features.clone()."
     )
     assert finding.exact
 
@@ -44,7 +44,7 @@ head(features).sum()
     finding = explained(source)
     assert finding.source == at(source)
     assert "gets features from there." in evidence(finding)
-    assert "the statements of encode() run under torch.inference_mode(), features among them." in evidence(finding)
+    assert "runs encode() under torch.inference_mode(), and creates features in it." in evidence(finding)
 
 
 def test_a_change_in_place():
@@ -55,15 +55,17 @@ average.mul_(0.9)
 """
     finding = explained(source)
     assert finding.title == (
-        "average was made under torch.inference_mode(), and it can be modified in place in that mode only."
+        "average was created under torch.inference_mode(), so it can be modified in place only in that mode."
     )
     assert finding.source == at(source)
 
 
 def test_a_request_for_a_gradient():
     finding = explained(f"{SETUP}with torch.inference_mode():\n    z = model(x)\nz.requires_grad_()\n")
-    assert finding.title == "z was made under torch.inference_mode(), and it can never require grad."
-    assert finding.fix.startswith("Ask for the gradient of a copy, made outside: z = z.clone().requires_grad_().")
+    assert finding.title == "z was created under torch.inference_mode(), so it can never require grad."
+    assert finding.fix.startswith(
+        "Call requires_grad_() on a copy made outside that block: z = z.clone().requires_grad_()."
+    )
 
 
 def test_parameters_that_were_made_under_it():
@@ -74,9 +76,9 @@ with torch.inference_mode():  # here
 net(torch.randn(5, 4, requires_grad=True)).sum()
 """
     finding = explained(source)
-    assert finding.title.startswith("net.0.weight was made under torch.inference_mode()")
+    assert finding.title.startswith("net.0.weight was created under torch.inference_mode()")
     assert finding.source == at(source)
-    assert finding.fix == ("Make net outside of torch.inference_mode(): what should be trained cannot come from it.")
+    assert finding.fix == ("Create net outside torch.inference_mode(): tensors created in it cannot be trained.")
 
 
 def test_where_it_was_made_is_not_found_the_failing_statement_is_named():
@@ -120,7 +122,7 @@ def test_a_watch_has_seen_where_what_was_kept_was_made(mode, fill):
     with bs.watch(level="exact"):
         finding = explained(source)
     assert finding.source == at(source)
-    assert f"{at(source, '# makes')}  return model(batch).mul(2)\n    makes it there." in evidence(finding)
+    assert f"{at(source, '# makes')}  return model(batch).mul(2)\n    creates it there." in evidence(finding)
     line = at(source).partition(":")[2]
-    assert finding.fix.startswith(f"Use torch.no_grad() in place of torch.inference_mode() in line {line}: ")
+    assert finding.fix.startswith(f"Use torch.no_grad() instead of torch.inference_mode() in line {line}: ")
     assert finding.exact

@@ -21,7 +21,7 @@ class TestOfSeveralStatementsOnOneLine:
 
     def test_the_one_that_failed_is_shown(self):
         said = explained(self.PROGRAM)
-        assert said.title.startswith("first.backward() has freed the part of the graph behind out")
+        assert said.title.startswith("first.backward() freed the part of the graph behind out")
         assert "train.py:5  first.backward()\n    frees" in evidence(said)
         failed = "second.backward()\n    " if COLUMNS else ""  # where only the line is known, that alone is shown
         assert f"train.py:5  {failed}needs them again." in evidence(said)
@@ -96,7 +96,7 @@ def test_a_block_that_may_have_lost_the_history_of_something_is_not_said_to_cont
         loss.backward()
         params = step(params)
     """)
-    assert said.title.startswith("loss does not require grad: something that it comes from was computed under")
+    assert said.title.startswith("loss does not require grad: one of its inputs was computed under")
     assert "w -= lr * w.grad" in said.fix
 
 
@@ -112,7 +112,7 @@ def test_gradients_switched_off_by_a_function_that_has_returned():
     error = failing(source)
     with torch.set_grad_enabled(False):
         said = bs.explain(error)
-    assert "gradients are disabled in the whole program" in said.title
+    assert "gradients are disabled globally" in said.title
     assert said.source == at(source)
 
 
@@ -223,9 +223,10 @@ def test_the_namespace_of_a_cell_is_no_result():
             exec(compile(cell, name, "exec"), variables)
     said = bs.explain(caught.value)
     assert said.source == "<cell 2>:1"
-    assert "This code does not compute loss: if it ran before, as a cell run twice does, it freed it then." in evidence(
-        said
+    assert (
+        "This code does not compute loss. If it ran before, as when a notebook cell runs twice, it freed the graph "
+        "then." in evidence(said)
     )
     assert said.fix.startswith(
-        "Run what computes loss again, then this. If that does not help, look for a result that is"
+        "Rerun the code that computes loss, then this. If that does not help, look for a result that is"
     )

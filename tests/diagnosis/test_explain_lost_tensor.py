@@ -58,25 +58,25 @@ for a, b in zip(x, y):
     total.backward()
 """
     )
-    assert finding.fix == "Call backward() on the tensor: error.backward(). total is a number for the log."
+    assert finding.fix == "Call backward() on the tensor: error.backward(). total is a number for logging."
 
 
 NONE = {
     "def error():\n    loss = model(x).sum()\nloss = error()\nloss.backward()": (
-        "loss is None: error() returns nothing, and backward() needs the loss as a tensor.",
+        "loss is None: error() returns nothing, but backward() needs a loss tensor.",
         "End error() with `return loss`.",
     ),
     "def error(how):\n    if how:\n        return model(x).sum()\nloss = error(False)\nloss.backward()": (
-        "loss is None: error() ends without a return on some paths, and backward() needs the loss as a tensor.",
-        "Return the loss on every path of error(), or skip backward() where there is none.",
+        "loss is None: error() ends without a return on some paths, but backward() needs a loss tensor.",
+        "Return the loss on every path of error(), or skip backward() when there is none.",
     ),
     "loss = model(x).sum().backward()\nloss.backward()": (
-        "loss is None, and backward() needs the loss as a tensor.",
-        "backward() has run there already, and returns None: loss = model(x).sum(), then loss.backward().",
+        "loss is None, but backward() needs a loss tensor.",
+        "backward() already ran there, and it returns None: write loss = model(x).sum(), then loss.backward().",
     ),
     "loss = None\nfor a in []:\n    loss = model(a).sum()\nloss.backward()": (
-        "loss is None, and backward() needs the loss as a tensor.",
-        "Give loss the tensor of the loss before backward(), or skip backward() where there is none.",
+        "loss is None, but backward() needs a loss tensor.",
+        "Assign the loss tensor to loss before backward(), or skip backward() when there is none.",
     ),
 }
 
@@ -94,15 +94,15 @@ INSIDE = {
         "Call out['loss'].backward().",
     ),
     "losses = [model(a).sum() for a in x]\nlosses.backward()": (
-        "losses is a list, and backward() starts from one tensor.",
+        "losses is a list, but backward() must start from one tensor.",
         "sum(losses).backward()",
     ),
     "h = nn.LSTM(3, 2)(x)\nh.backward()": (
-        "h is a tuple, and backward() starts from one tensor.",
+        "h is a tuple, but backward() must start from one tensor.",
         "Compute one number",
     ),
     "criterion = nn.MSELoss()\ncriterion.backward()": ("criterion is an MSELoss, a module", "Call it first"),
-    "loss = model(x).sum\nloss.backward()": ("loss is a function that was not called", "Put the brackets"),
+    "loss = model(x).sum\nloss.backward()": ("loss is a function that was not called", "Add the parentheses"),
 }
 
 
@@ -117,7 +117,7 @@ def test_where_the_tensor_is_inside_it_is_named(source):
 
 def test_terms_that_are_no_part_of_one_another_are_not_summed_for_the_user():
     finding = explained(LOSS + "parts = (model(x).sum(), model(y.T[:, :3]).mean())\nparts.backward()")
-    assert finding.fix.startswith("Add up those that should be minimized")
+    assert finding.fix.startswith("Add up the ones to minimize")
 
 
 def test_the_total_among_its_own_parts_is_the_loss():

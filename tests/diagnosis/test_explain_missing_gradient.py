@@ -24,12 +24,10 @@ w.grad.norm()
     def test_the_statement_that_computed_it_is_named_and_rewritten(self):
         finding = explained(self.SOURCE)
         assert finding.code == "BS213"
-        assert finding.title == (
-            "w.grad is None: w is the result of a computation, and backward leaves a gradient in leaves only."
-        )
+        assert finding.title == ("w.grad is None: w is a non-leaf tensor, and backward() sets .grad on leaves only.")
         assert finding.source == at(self.SOURCE)
         assert finding.fix == (
-            "Make it a leaf, by asking for the gradient last: w = (torch.randn(3) * 0.1).requires_grad_()."
+            "Make it a leaf by setting requires_grad last: w = (torch.randn(3) * 0.1).requires_grad_()."
         )
         assert finding.exact
 
@@ -61,7 +59,7 @@ search(0.5)
             finding = explained(source)
         assert finding.source == at(source)
         assert finding.fix == (
-            "Make it a leaf, by asking for the gradient last: "
+            "Make it a leaf by setting requires_grad last: "
             "noise = bounded(noise - 0.1 * slope).detach().requires_grad_()."
         )
 
@@ -101,7 +99,7 @@ x.grad.norm()
         finding = explained(source)
         assert finding.title == "x.grad is None: x does not require grad."
         assert finding.source == at(source)
-        assert "x.requires_grad_() before anything is computed from it" in finding.fix
+        assert "x.requires_grad_() before computing anything from it" in finding.fix
 
     def test_a_frozen_parameter(self):
         finding = explained(
@@ -118,7 +116,7 @@ model.zero_grad()  # here
 [p.grad.norm() for p in model.parameters()]
 """
         finding = explained(source)
-        assert finding.title == "model.0.weight.grad is None: zero_grad() has set it to None."
+        assert finding.title == "model.0.weight.grad is None: zero_grad() set it to None."
         assert finding.source == at(source)
         assert finding.fix.startswith("Read the gradients between backward() and zero_grad().")
 
@@ -131,14 +129,14 @@ model[0].weight.grad.norm()  # here
 loss.backward()
 """
         finding = explained(source)
-        assert finding.title == "model[0].weight.grad is None: it is read before backward() gives it a value."
+        assert finding.title == "model[0].weight.grad is None: it is read before backward() sets it."
         assert finding.source == at(source)
         assert "below backward()" in finding.fix
 
     def test_a_watch_knows_that_no_backward_has_run(self):
         with bs.watch(level="lines"):
             finding = explained(f"{SETUP}loss = model(x).sum()\nmodel[0].weight.grad.norm()\n")
-        assert finding.title == "model[0].weight.grad is None: it is read before backward() gives it a value."
+        assert finding.title == "model[0].weight.grad is None: it is read before backward() sets it."
 
 
 class TestWhatTheLossDoesNotReach:
@@ -151,7 +149,7 @@ for p in model.parameters():
 """
         finding = explained(source)
         assert finding.title == "model.0.weight.grad is None: no backward() has reached model.0.weight."
-        assert "Other parameters of the same model have one." in evidence(finding)
+        assert "Other parameters of the model have one." in evidence(finding)
         assert finding.exact
 
     def test_the_first_of_a_list_that_has_none(self):

@@ -18,9 +18,9 @@ def test_the_fix_is_the_same_statement_with_the_gradient_asked_for_last(statemen
     source = f"{statement}  # here\noptimizer = torch.optim.SGD([w], lr=0.1)\n"
     finding = explained(source)
     assert finding.code == "BS206"
-    assert finding.title == "w is the result of a computation, and an optimizer can only train leaves."
+    assert finding.title == "w is a non-leaf tensor, and an optimizer can only train leaves."
     assert finding.source == at(source)
-    assert finding.fix == f"Compute first, and ask for the gradient last: {REWRITTEN[statement]}."
+    assert finding.fix == f"Compute first and set requires_grad last: {REWRITTEN[statement]}."
     assert finding.exact
 
 
@@ -43,8 +43,8 @@ def test_every_refused_tensor_is_named_not_only_the_first():
         torch.optim.Adam([a, b, c])
         """
     )
-    assert finding.title.startswith("a and c are results of computations")
-    assert finding.fix.endswith("; c likewise.")
+    assert finding.title.startswith("a and c are non-leaf tensors")
+    assert finding.fix.endswith("; do the same for c.")
 
 
 def test_a_name_given_to_what_was_computed_from_it():
@@ -55,7 +55,7 @@ torch.optim.SGD([w], lr=0.1)
 """
     finding = explained(source)
     assert finding.source == at(source)
-    assert "from a leaf that requires grad but has no name of its own" in evidence(finding)
+    assert "from an unnamed leaf that requires grad" in evidence(finding)
     assert "w = w.detach().requires_grad_()" in finding.fix
 
 
@@ -67,15 +67,15 @@ def test_a_result_whose_leaf_still_has_a_name():
         torch.optim.SGD([unit], lr=0.1)
         """
     )
-    assert finding.fix == "Give the optimizer the leaf itself, w, and compute unit from it in every step."
+    assert finding.fix == "Pass the leaf itself, w, to the optimizer, and compute unit from it in every step."
 
 
 def test_an_expression_without_a_name():
     finding = explained(
         "w = torch.ones(3, requires_grad=True)\ntorch.optim.SGD([{'params': [w / w.norm()]}], lr=0.1)\n"
     )
-    assert finding.title.startswith("A float32 tensor of shape 3 that was given to the optimizer")
-    assert "Give the optimizer the leaf itself, w" in finding.fix
+    assert finding.title.startswith("A float32 tensor of shape 3 passed to the optimizer")
+    assert "Pass the leaf itself, w" in finding.fix
 
 
 def test_an_attribute_made_in_the_constructor():
@@ -93,12 +93,12 @@ class Model(nn.Module):
 Model().optimizer()
 """
     finding = explained(source)
-    assert finding.title.startswith("self.scale is the result of a computation")
+    assert finding.title.startswith("self.scale is a non-leaf tensor")
     assert finding.source == at(source)
     assert "self.scale = nn.Parameter(torch.zeros(3).double())." in finding.fix
 
 
 def test_code_without_source_still_names_the_tensor():
     finding = explained("w = torch.ones(3, requires_grad=True) * 2\ntorch.optim.SGD([w], lr=0.1)\n", readable=False)
-    assert finding.title.startswith("w is the result of a computation")
+    assert finding.title.startswith("w is a non-leaf tensor")
     assert finding.exact

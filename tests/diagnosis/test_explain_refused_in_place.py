@@ -42,8 +42,8 @@ class TestLeaves:
         assert finding.code == "BS205"
         assert finding.title == "model.weight is a leaf that requires grad, and this statement modifies it in place."
         assert finding.source == at(source, update)
-        assert "updates p by its gradient." in evidence(finding)
-        assert finding.fix.startswith(f"Do not record the update: `with torch.no_grad(): {update}`.")
+        assert "updates p with its gradient." in evidence(finding)
+        assert finding.fix.startswith(f"Update without recording: `with torch.no_grad(): {update}`.")
         assert finding.fix.endswith(UPDATES[update])
         assert finding.exact
 
@@ -58,7 +58,7 @@ class TestLeaves:
         assert finding.title == "target.weight is a leaf that requires grad, and this statement modifies it in place."
         line = at(source, "# loop").partition(":")[2]
         assert finding.fix == (
-            f"Do not record the update: put the loop of line {line} inside `with torch.no_grad():`. "
+            f"Update without recording: put the loop of line {line} inside `with torch.no_grad():`. "
             "A clone won't help: target.weight itself would never change."
         )
 
@@ -70,7 +70,7 @@ class TestLeaves:
             target.weight.{update}
             """
         )
-        assert finding.fix.startswith("Do not record the update: put line 2 inside `with torch.no_grad():`.")
+        assert finding.fix.startswith("Update without recording: put line 2 inside `with torch.no_grad():`.")
 
     def test_a_weight_scaled_by_another_is_a_part_of_the_computation(self):
         finding = explained(
@@ -80,7 +80,7 @@ class TestLeaves:
             """
         )
         assert "as part of the computation" in evidence(finding)
-        assert finding.fix.startswith("Make a new tensor: new_weight = net.weight.mul(net.bias).")
+        assert finding.fix.startswith("Create a new tensor: new_weight = net.weight.mul(net.bias).")
 
     def test_an_update_is_known_by_what_its_step_was_computed_from(self):
         finding = explained(
@@ -91,7 +91,7 @@ class TestLeaves:
             w.sub_(step)
             """
         )
-        assert "updates w by its gradient." in evidence(finding)
+        assert "updates w with its gradient." in evidence(finding)
 
     def test_the_element_of_a_list_is_the_one_that_the_statement_names(self):
         finding = explained(
@@ -103,7 +103,7 @@ class TestLeaves:
             """
         )
         assert finding.title.startswith("params[1] is a leaf")
-        assert "updates params[k] by its gradient." in evidence(finding)
+        assert "updates params[k] with its gradient." in evidence(finding)
 
     def test_an_optimizer_written_by_hand(self):
         source = """
@@ -146,7 +146,7 @@ class TestLeaves:
             """
         finding = explained(source)
         assert finding.title == "self.scale is a leaf that requires grad, and this statement modifies it in place."
-        assert "self.scale = torch.nn.Parameter(torch.ones(3))\n    makes self.scale, a leaf" in evidence(finding)
+        assert "self.scale = torch.nn.Parameter(torch.ones(3))\n    creates self.scale, a leaf" in evidence(finding)
         assert finding.fix == "Put line 5 inside `with torch.no_grad():`, as the functions of torch.nn.init do."
 
     def test_a_tensor_is_filled_after_it_was_told_to_require_grad(self):
@@ -157,7 +157,7 @@ class TestLeaves:
             """
         finding = explained(source)
         assert finding.source == at(source, "table[i] =")
-        assert finding.fix.startswith("Fill table first, and call table.requires_grad_() after that;")
+        assert finding.fix.startswith("Fill table first and call table.requires_grad_() afterwards,")
 
     def test_a_part_of_the_computation_is_written_into_a_leaf(self):
         source = """
@@ -170,14 +170,14 @@ class TestLeaves:
         finding = explained(source)
         assert finding.source == at(source, "x[:, 0] =")
         assert finding.fix == (
-            "Change a copy: new_x = x.clone(), and write into that. x keeps its name, and with it its gradient."
+            "Modify a copy: new_x = x.clone(), and write into that. x stays the leaf and keeps its gradient."
         )
 
     def test_a_view_of_a_leaf(self):
         finding = explained("w = torch.randn(3, 3, requires_grad=True)\nrow = w[0]\nrow *= 2\n")
         assert finding.title == "w is a leaf that requires grad, and this statement modifies part of it in place."
         assert "modifies row, a view of w, in place" in evidence(finding)
-        assert finding.fix.startswith("Make a new tensor: new_row = row * 2.")
+        assert finding.fix.startswith("Create a new tensor: new_row = row * 2.")
 
     def test_a_module_that_works_in_place_is_given_a_leaf(self):
         source = """
@@ -189,8 +189,8 @@ class TestLeaves:
         finding = explained(source)
         assert finding.title.startswith("image is a leaf")
         assert finding.source == at(source, "model(image)")
-        assert "hands image to a ReLU made with inplace=True." in evidence(finding)
-        assert finding.fix == "Hand over a copy, image.clone(); or make that ReLU without inplace=True."
+        assert "hands image to a ReLU created with inplace=True." in evidence(finding)
+        assert finding.fix == "Pass a copy, image.clone(), or make that ReLU without inplace=True."
 
     def test_a_custom_function_marks_a_leaf_as_dirty(self):
         finding = explained(
@@ -205,7 +205,7 @@ class TestLeaves:
             """
         )
         assert finding.title.startswith("weight is a leaf")
-        assert finding.fix.startswith("Hand over a copy, weight.clone();")
+        assert finding.fix.startswith("Pass a copy, weight.clone(),")
 
     def test_without_source_nothing_is_guessed(self):
         finding = bs.explain(failing("w = torch.ones(3, requires_grad=True)\nw += 1\n", readable=False))
@@ -225,11 +225,11 @@ gated()
 """
 
 CHANGES = {
-    "a *= torch.sigmoid(b)": "Write a = a * torch.sigmoid(b): that makes a new tensor.",
-    "a.exp_()": "Write a = a.exp(): that makes a new tensor.",
-    "a[0] = 0": "Change a copy: a = a.clone() just before.",
-    "F.relu(a, inplace=True)": "Leave out inplace=True: F.relu(a)",
-    "act(a)": "Make that ReLU without inplace=True, or give it a copy: a.clone().",
+    "a *= torch.sigmoid(b)": "Write a = a * torch.sigmoid(b): that creates a new tensor.",
+    "a.exp_()": "Write a = a.exp(): that creates a new tensor.",
+    "a[0] = 0": "Modify a copy: a = a.clone() just before.",
+    "F.relu(a, inplace=True)": "Remove inplace=True: F.relu(a)",
+    "act(a)": "Create that ReLU without inplace=True, or pass it a copy: a.clone().",
 }
 
 
@@ -248,9 +248,9 @@ class TestOneOfSeveralViews:
     def test_the_call_is_named_as_the_text_has_it(self):
         finding = explained(VIEWS.format(change="a += 1"))
         assert finding.title == (
-            "a is one of several views that chunk made at once, and this statement modifies it in place."
+            "a is one of several views that chunk returned together, and this statement modifies it in place."
         )
-        assert "a, b = h.chunk(2, dim=1)\n    makes a: one of several views of the same tensor." in evidence(finding)
+        assert "a, b = h.chunk(2, dim=1)\n    creates a, one of several views of the same tensor." in evidence(finding)
 
     def test_a_part_that_is_not_unpacked(self):
         finding = explained(
@@ -260,8 +260,8 @@ class TestOneOfSeveralViews:
             parts[1].relu_()
             """
         )
-        assert finding.title.startswith("parts[1] is one of several views that split made at once")
-        assert finding.fix == "Use parts[1].relu() instead: that makes a new tensor."
+        assert finding.title.startswith("parts[1] is one of several views that split returned together")
+        assert finding.fix == "Use parts[1].relu() instead: that creates a new tensor."
 
     def test_a_view_without_a_name_has_none_in_the_fix(self):
         finding = explained(
@@ -270,8 +270,8 @@ class TestOneOfSeveralViews:
             list(map(torch.Tensor.exp_, x.unbind(1)))
             """
         )
-        assert finding.title.startswith("the tensor is one of several views that unbind made at once")
-        assert finding.fix == "Change a copy of it, made with .clone() just before."
+        assert finding.title.startswith("the tensor is one of several views that unbind returned together")
+        assert finding.fix == "Modify a copy of it, created with .clone() just before."
 
     def test_the_rows_that_a_loop_goes_through(self):
         source = """
@@ -281,10 +281,10 @@ class TestOneOfSeveralViews:
             """
         finding = explained(source)
         assert finding.title == (
-            "row is one of the views that the loop takes of x, and this statement modifies it in place."
+            "row is one of the views that the loop takes from x, and this statement modifies it in place."
         )
         assert finding.source == at(source, "row += 1")
-        assert "Assigning to row would not write into it." in finding.fix
+        assert "Assigning to row does not write into it." in finding.fix
 
     def test_the_whole_was_changed_and_the_view_is_used_after_that(self):
         source = """
@@ -297,9 +297,9 @@ class TestOneOfSeveralViews:
             """
         finding = explained(source)
         assert finding.code == "BS209"
-        assert finding.title == "a is one of several views of x, which was modified in place since they were made."
+        assert finding.title == "a is one of several views of x, which was modified in place after they were created."
         assert finding.source == at(source, "x += 1")
-        assert finding.fix == "Take the views after the change; or write x = x + 1, which leaves them as they are."
+        assert finding.fix == "Take the views after the change; or write x = x + 1, which leaves them unchanged."
 
 
 class TestViewsMadeWithoutHistory:
@@ -313,10 +313,12 @@ class TestViewsMadeWithoutHistory:
             f(torch.randn(3, 4))
             """
         finding = explained(source)
-        assert finding.title.startswith("features is a view made under torch.no_grad(), and this statement modifies it")
+        assert finding.title.startswith(
+            "features is a view created under torch.no_grad(), but this statement modifies it"
+        )
         assert finding.source == at(source, "features += bias")
-        assert "makes features as a view, inside the block of line 3." in evidence(finding)
-        assert "write features = features + bias, which makes a new tensor." in finding.fix
+        assert "makes features as a view inside the block at line 3." in evidence(finding)
+        assert "write features = features + bias, which creates a new tensor." in finding.fix
 
     def test_by_a_function_that_runs_under_no_grad(self):
         source = """
@@ -328,9 +330,7 @@ class TestViewsMadeWithoutHistory:
             h.add_(bias)
             """
         finding = explained(source)
-        assert "h = encode(torch.randn(12))\n    makes h as a view; that ran under torch.no_grad()." in evidence(
-            finding
-        )
+        assert "h = encode(torch.randn(12))\n    makes h as a view under torch.no_grad()." in evidence(finding)
         assert "write h = h.add(bias)" in finding.fix
 
     def test_under_inference_mode(self):
@@ -342,7 +342,7 @@ class TestViewsMadeWithoutHistory:
             v += bias
             """
         )
-        assert finding.title.startswith("v is a view made under torch.inference_mode()")
+        assert finding.title.startswith("v is a view created under torch.inference_mode()")
 
     def test_of_a_weight(self):
         finding = explained(
@@ -353,7 +353,7 @@ class TestViewsMadeWithoutHistory:
             flat.zero_()
             """
         )
-        assert finding.fix == "Put the change under torch.no_grad(), too: flat shows the memory of w, a leaf."
+        assert finding.fix == "Put the change under torch.no_grad() too: flat shares memory with w, a leaf."
 
 
 def test_a_message_without_traceback_is_explained_too():

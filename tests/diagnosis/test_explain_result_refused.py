@@ -52,7 +52,7 @@ def test_a_tensor_alone_is_copied_by_its_values():
         return copy.deepcopy(scaled)
 
     finding = explained(copied)
-    assert finding.title.startswith("scaled is the result of a computation: it cannot be copied")
+    assert finding.title.startswith("scaled is a non-leaf tensor: it cannot be copied")
     assert "scaled.detach().clone()" in finding.fix
 
 
@@ -73,7 +73,7 @@ def test_modules_of_a_list_are_named_where_they_hold_it():
         return [copy.deepcopy(each) for each in experts]
 
     finding = explained(cloned)
-    assert finding.title.startswith("experts.1.cache is the result") or "experts[1].cache" in finding.title
+    assert finding.title.startswith("experts.1.cache is a non-leaf tensor") or "experts[1].cache" in finding.title
     assert "self.cache = self.layer(x).detach()" in finding.fix
 
 
@@ -86,7 +86,7 @@ def test_out_is_left_out():
 
     finding = explained(stacked)
     assert "out= has no gradient" in finding.title
-    assert "Leave out= out" in finding.fix
+    assert "Drop out=." in finding.fix
 
 
 class Embedded(torch.utils.data.Dataset):
@@ -103,6 +103,6 @@ class Embedded(torch.utils.data.Dataset):
 def test_a_sample_that_requires_grad_is_told_of_a_worker():
     data = Embedded()
     finding = explained(lambda: next(iter(DataLoader(data, batch_size=2, num_workers=1))))
-    assert finding.title.startswith("A sample of the data set requires grad")
+    assert finding.title.startswith("A sample of the dataset requires grad")
     assert "call detach() where it computes them" in finding.fix
     assert not finding.exact

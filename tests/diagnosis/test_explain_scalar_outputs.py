@@ -14,8 +14,8 @@ def test_a_loss_for_each_element():
     source = f"{SETUP}loss = (model(x) - 1) ** 2\nloss.backward()  # here\n"
     finding = explained(source)
     assert finding.code == "BS212"
-    assert finding.title == "loss is a float32 tensor of shape 8×3, and backward() starts from one number."
-    assert "would have to start from 24 numbers at once." in evidence(finding)
+    assert finding.title == "loss is a float32 tensor of shape 8×3, but backward() must start from one number."
+    assert "would start from 24 numbers at once." in evidence(finding)
     assert finding.source == at(source)
     assert finding.fix.startswith("Call loss.mean().backward()")
     assert finding.exact
@@ -50,14 +50,14 @@ Trainer().step()
 
 def test_a_derivative_in_every_point():
     finding = explained("x = torch.rand(5, 1, requires_grad=True)\nu = x.sin()\ntorch.autograd.grad(u, x)\n")
-    assert finding.title == "u is a float32 tensor of shape 5×1, and autograd.grad() starts from one number."
+    assert finding.title == "u is a float32 tensor of shape 5×1, but autograd.grad() must start from one number."
     assert finding.fix.startswith("Pass u.sum()")
     assert "grad_outputs=torch.ones_like(u)" in finding.fix
 
 
 def test_a_complex_number():
     finding = explained("x = torch.rand(5, requires_grad=True)\nz = torch.fft.fft(x).sum()\nz.backward()\n")
-    assert finding.title == "z is a complex64 scalar, and backward() starts from one real number."
+    assert finding.title == "z is a complex64 scalar, but backward() must start from one real number."
     assert "z.abs()" in finding.fix
 
 

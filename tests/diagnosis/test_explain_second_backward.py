@@ -92,9 +92,7 @@ for step in range(2):  # here
 class TestTwoLosses:
     def test_over_one_forward_pass(self):
         finding = explained(TWO_LOSSES)
-        assert finding.title.startswith(
-            "first.backward() has freed the part of the graph behind features, which second"
-        )
+        assert finding.title.startswith("first.backward() freed the part of the graph behind features, which second")
         assert "that first and second share, those behind features." in evidence(finding)
         assert finding.source == at(TWO_LOSSES)
         assert finding.fix.startswith("Add the losses and call backward once: (first + second).backward().")
@@ -104,7 +102,7 @@ class TestTwoLosses:
         finding = explained(GAN)
         assert finding.source == at(GAN)
         assert finding.fix.startswith("Compute d_loss from fake.detach()")
-        assert "does not train what made fake" in evidence(finding)
+        assert "does not train what computes fake" in evidence(finding)
 
     def test_of_two_optimizers_over_one_forward_pass_are_not_to_be_added(self):
         source = GAN.replace("    d_loss = discriminator(fake).pow(2).mean()  # here", SHARED)
@@ -112,10 +110,9 @@ class TestTwoLosses:
             "    g_loss = -discriminator(fake).pow(2).mean()\n    g_loss.backward()", GENERATOR_STEP
         )
         finding = explained(source)
-        assert finding.title.startswith("d_loss.backward() has freed the part of the graph behind out, which g_loss")
+        assert finding.title.startswith("d_loss.backward() freed the part of the graph behind out, which g_loss")
         assert str(finding.evidence[2]) == (
-            "d_optimizer.step() in between trains only a part of what they share: each loss is for an optimizer of its "
-            "own."
+            "d_optimizer.step() in between trains only a part of what they share: each loss has its own optimizer."
         )
         assert finding.fix == (
             "Compute out again for g_loss, after d_optimizer.step(). For d_loss, detach what its optimizer does not "
@@ -259,8 +256,8 @@ class TestWhatAWatchKnowsToBeOld:
         with bs.watch():
             finding = explained(source)
         assert finding.title == (
-            "log_probs still holds 3 results from before the last optimizer step, and an earlier backward() has freed "
-            "what computed them."
+            "log_probs still holds 3 results from before the last optimizer step, and an earlier backward() freed "
+            "the graph behind them."
         )
         assert "log_probs.clear()" in finding.fix
         assert finding.exact
@@ -347,7 +344,7 @@ class TestWeightsThatChangedBetweenTwoLosses:
         with bs.watch(level="exact"):
             finding = explained(NUDGED)
         line, made = (at(NUDGED, text).partition(":")[2] for text in ("nudge.apply()", "out = head"))
-        assert finding.title.startswith("plain.backward() has freed the part of the graph behind scores, which moved")
+        assert finding.title.startswith("plain.backward() freed the part of the graph behind scores, which moved")
         assert f"{at(NUDGED, 'nudge.apply()')}  nudge.apply()\n    changes rnn." in evidence(finding)
         assert f"in {at(NUDGED, 'w.mul_')}, w.mul_(0.99): the graph behind scores is that of the old weights." in (
             evidence(finding)
@@ -365,7 +362,7 @@ class TestWeightsThatChangedBetweenTwoLosses:
         line = at(NUDGED, "nudge.apply()").partition(":")[2]
         assert explained(NUDGED).fix == (
             f"Add the losses and call backward once: (plain + moved).backward(). If line {line}, nudge.apply(), "
-            "changes weights, do not add them but compute scores again below it."
+            "changes weights, do not add them; compute scores again below it."
         )
 
     @pytest.mark.parametrize("level", [None, "calls", "exact"])
@@ -374,7 +371,7 @@ class TestWeightsThatChangedBetweenTwoLosses:
             finding = explained(STEPPED)
         line = at(STEPPED, "adam.step()").partition(":")[2]
         assert finding.fix.startswith(f"Compute scores again below line {line}, adam.step(), as line")
-        assert "Or, if one step is to follow both losses, add them, (plain + again).backward(), and" in finding.fix
+        assert "Or, if both losses share one step, add them, (plain + again).backward(), then" in finding.fix
 
     def test_it_belongs_below_the_loop_that_changes_them(self):
         source = f"""{SETUP}

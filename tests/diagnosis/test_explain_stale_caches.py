@@ -60,7 +60,7 @@ class TestSeveralTensors:
         )
         assert finding.source == at(RECALL, "self.notes[i] =")
         marks, saver = at(RECALL, "self.marks[i] ="), at(RECALL, "score =").partition(":")[2]
-        assert f"{marks}  self.marks[i] = self.ask(x)\n    modifies self.marks in place, too, after line {saver}" in (
+        assert f"{marks}  self.marks[i] = self.ask(x)\n    also modifies self.marks in place, after line {saver}" in (
             evidence(finding)
         )
         assert finding.exact
@@ -89,7 +89,7 @@ class TestSeveralTensors:
         finding = explaining(source)
         assert finding.title == "far and near were modified in place after a power had saved them for backward."
         assert finding.fix == (
-            "Change a copy: put far = far.clone() before line 5 and near = near.clone() before line 4."
+            "Modify a copy: put far = far.clone() before line 5 and near = near.clone() before line 4."
         )
         assert finding.exact
 
@@ -109,11 +109,13 @@ class TestHowItIsSpelled:
                 return out
             compute(torch.randn(2, 3, requires_grad=True)).backward()
             """
-        assert watched(source).fix == "Change a copy: put grid = grid.clone() before line 4."
+        assert watched(source).fix == "Modify a copy: put grid = grid.clone() before line 4."
 
     def test_what_a_function_was_given_is_not_copied_there_where_its_caller_needs_the_change(self):
         source = f"{HANDED}loss = Game().play(put)\nloss.backward()\n"
         finding = watched(source)
         line = at(source, "board[i] = row").partition(":")[2]
         assert "board.clone()" not in finding.fix
-        assert finding.fix == (f"Compute with a copy of it, made with .clone(), wherever line {line} changes it later.")
+        assert finding.fix == (
+            f"Compute with a copy of it, created with .clone(), wherever line {line} modifies it later."
+        )

@@ -60,7 +60,7 @@ evaluate()
 """
         finding = explained(source)
         assert finding.source == at(source)
-        assert "Compute the loss outside of the torch.no_grad() block." in finding.fix
+        assert "Compute the loss outside the torch.no_grad() block." in finding.fix
 
     def test_an_optimizer_of_the_users_that_forgets_to_enable_grad_for_its_closure(self):
         source = """
@@ -107,9 +107,7 @@ run("val")
         finding = explained(source)
         assert finding.title == ("loss does not require grad: w was replaced in its update by a tensor that does not.")
         assert finding.source == at(source, "# cut")
-        assert finding.fix == (
-            "Change w in place, so that it stays the leaf it was: `with torch.no_grad(): w.clamp_(min=0.1)`."
-        )
+        assert finding.fix == ("Modify w in place, so it stays a leaf: `with torch.no_grad(): w.clamp_(min=0.1)`.")
 
     def test_a_leaf_that_was_only_detached(self):
         source = """
@@ -119,7 +117,7 @@ run("val")
             """
         finding = explained(source)
         assert finding.source == at(source, "# cut")
-        assert finding.fix == "Leave out line 2, so that w stays the leaf that it was."
+        assert finding.fix == "Remove line 2, so w stays a leaf."
 
     def test_a_state_that_is_detached_on_purpose_is_not_blamed_for_what_the_model_lost(self):
         source = """
@@ -147,4 +145,4 @@ except RuntimeError as error:
 
         (finding,) = failing(source, explain=bs.explain, Done=Done).args
         assert finding.source == at(source)
-        assert finding.title == "loss does not require grad: gradients are disabled in the whole program."
+        assert finding.title == "loss does not require grad: gradients are disabled globally."

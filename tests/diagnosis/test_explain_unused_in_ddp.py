@@ -69,10 +69,10 @@ for step in range(3):
     assert found["code"] == "BS211"
     assert found["title"].startswith("spare (4 parameters) got no gradient in the previous step")
     assert found["source"] == at(source)
-    assert "takes the result as extra, which loss is not computed from." in found["evidence"]
+    assert "takes the result as extra, but loss is not computed from it." in found["evidence"]
     assert at(source, "# used") in found["evidence"]
     assert found["fix"].startswith("Use extra in loss, or remove spare from the model.")
-    assert "find_unused_parameters=True silences the error too" in found["fix"]
+    assert "find_unused_parameters=True also silences the error" in found["fix"]
     assert found["exact"]
 
 
@@ -110,8 +110,8 @@ Trainer().fit()
 """
     found = said(source)
     assert found["source"] == at(source)
-    assert "decides whether self.spare takes part." in found["evidence"]
-    assert "use find_unused_parameters=True" in found["fix"]
+    assert "decides whether self.spare runs." in found["evidence"]
+    assert "set find_unused_parameters=True" in found["fix"]
 
 
 def test_with_the_search_for_unused_parameters_on():
@@ -123,7 +123,7 @@ def test_with_the_search_for_unused_parameters_on():
         )
     )
     assert finding.code == "BS211"
-    assert "does not see a result that leaves forward and is not used after" in finding.fix
+    assert "does not see a result that forward returns but nothing uses" in finding.fix
     assert not finding.exact
 
 

@@ -17,7 +17,7 @@ u_x, u_t = torch.autograd.grad(u.sum(), (x, t))
 """
     finding = explained(source)
     assert finding.code == "BS204"
-    assert finding.title == "u does not depend on t: t takes no part in computing it."
+    assert finding.title == "u does not depend on t: t is not used to compute it."
     assert finding.source == at(source)
     assert "computes u from x and 4 parameters." in evidence(finding)
     assert "Compute u from t too" in finding.fix
@@ -26,7 +26,7 @@ u_x, u_t = torch.autograd.grad(u.sum(), (x, t))
 
 def test_every_unused_input_is_named_not_only_the_first():
     finding = explained(f"{SETUP}s = torch.rand(1, requires_grad=True)\ntorch.autograd.grad(net(x).sum(), [x, s, t])\n")
-    assert "does not depend on s and t: they take no part" in finding.title
+    assert "does not depend on s and t: they are not used" in finding.title
 
 
 def test_parameters_are_named_by_their_module():
@@ -49,21 +49,21 @@ inner_step(Net(), torch.randn(4, 3))
 """
     finding = explained(source)
     assert finding.title.startswith("loss does not depend on model.spare.weight and model.spare.bias")
-    assert "2 of the 6 tensors that were asked for are not in the graph." in finding.evidence
+    assert "2 of the 6 requested inputs are not in the graph." in finding.evidence
     assert finding.source == at(source)
 
 
 def test_a_slice_made_after_the_output_is_a_tensor_of_its_own():
     finding = explained(f"{SETUP}u = net(x)\nu_x = torch.autograd.grad(u.sum(), x[:, :1])[0]\n")
-    assert finding.title == "u is not computed from x[:, :1], but from x, from which x[:, :1] is computed as well."
+    assert finding.title == "u is not computed from x[:, :1]: both are computed from x."
     assert "torch.autograd.grad(..., x)[0][:, :1]." in finding.fix
     assert finding.exact
 
 
 def test_a_result_computed_beside_the_output():
     finding = explained(f"{SETUP}half = x / 2\nu = net(x)\ntorch.autograd.grad(u.sum(), half)\n")
-    assert "u is not computed from half, but from x" in finding.title
-    assert "compute half first, and u from half" in finding.fix
+    assert "u is not computed from half: both are computed from x" in finding.title
+    assert "compute half first, then u from half" in finding.fix
 
 
 def test_a_name_that_was_given_to_another_tensor_since():
@@ -86,7 +86,7 @@ def solve(x, t):
 solve(x, t)
 """
     finding = explained(source)
-    assert finding.title == "u is computed from the values of t only: t.detach() detaches it."
+    assert finding.title == "u is computed from detached values of t: t.detach() detaches it."
     assert finding.source == at(source)
     assert "Compute u without t.detach()." in finding.fix
 
@@ -107,5 +107,5 @@ u_xx = torch.autograd.grad(u_x.sum(), x)[0]  # here
 
 def test_code_without_source_still_names_the_input():
     finding = explained(f"{SETUP}u = net(x)\ntorch.autograd.grad(u.sum(), (x, t))\n", readable=False)
-    assert "t takes no part in computing it" in finding.title
+    assert "t is not used to compute it" in finding.title
     assert finding.exact

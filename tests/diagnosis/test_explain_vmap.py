@@ -27,7 +27,7 @@ def program(made, write):
 def test_the_buffer_is_made_from_the_sample(made, write):
     finding = explained(program(made, write))
     assert finding.code == "BS226"
-    assert finding.title == "out is one tensor for all samples, and each writes its own values into it."
+    assert finding.title == "out is one tensor for all samples, but each sample writes its own values into it."
     assert finding.source == at(program(made, write))
     assert BUFFERS[made] in finding.fix
     exec(program(BUFFERS[made], write), {"torch": torch})
@@ -58,7 +58,7 @@ def test_random_numbers_are_told_with_the_call_that_maps(call):
     source = f"def f(x):\n    return x * torch.rand(3)\n{call}"
     finding = explained(source)
     assert finding.source == at(source)
-    assert f"Let each sample draw its own: {RANDOM[call]}" in finding.fix
+    assert f"To draw different numbers per sample: {RANDOM[call]}" in finding.fix
     assert "return x * torch.rand(3)\n    draws random numbers." in evidence(finding)
 
 
@@ -82,14 +82,14 @@ def test_a_branch_on_a_value_is_shown_with_both_sides(body):
     source = f"def f(x):\n    {body}\ntorch.vmap(f)(torch.ones(4, 3) * 3)"
     finding = explained(source)
     condition, fix = FLOW[body]
-    assert finding.title == f"A branch depends on {condition}, and under vmap that has a value for each sample."
+    assert finding.title == f"A branch depends on {condition}, which has one value per sample under vmap."
     assert fix in finding.fix
     assert finding.exact
 
 
 NUMBERS = {
-    "return x * x.sum().item()": "Keep the tensor, x.sum() in place of x.sum().item().",
-    "return x * float(x[0] + x[1])": "Keep the tensor, (x[0] + x[1]) in place of float(x[0] + x[1]).",
+    "return x * x.sum().item()": "Keep the tensor: x.sum() instead of x.sum().item().",
+    "return x * float(x[0] + x[1])": "Keep the tensor: (x[0] + x[1]) instead of float(x[0] + x[1]).",
     "return torch.eye(3)[int(x[0])]": "Index with the tensor: torch.eye(3).index_select(0, x[0].reshape(1))[0].",
     "return sum(x for _ in range(int(x[0])))": "Loop over a number that is the same for all samples",
 }

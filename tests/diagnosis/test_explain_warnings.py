@@ -65,9 +65,7 @@ class TestGradientsOfResults:
     def test_the_tensor_and_where_it_was_computed(self):
         (finding,), stderr = told(RESULT)
         assert (finding.code, finding.severity) == ("BS216", "warning")
-        assert finding.title == (
-            "h.grad is None: h is the result of a computation, and backward leaves a gradient in leaves only."
-        )
+        assert finding.title == ("h.grad is None: h is a non-leaf tensor, and backward() sets .grad on leaves only.")
         assert finding.source == "train.py:4"
         assert stderr.index("UserWarning: The .grad attribute") < stderr.index("backsight: warning BS216")
 
@@ -100,7 +98,7 @@ class TestCycles:
         (finding,), _ = told(CYCLE)
         assert (finding.code, finding.severity, finding.source) == ("BS217", "warning", "train.py:3")
         assert finding.title == (
-            "loss.backward(create_graph=True) leaves a cycle: each .grad keeps the graph that it comes from."
+            "loss.backward(create_graph=True) creates a reference cycle: each .grad keeps the graph that computed it."
         )
         assert "torch.autograd.grad(loss, [w], create_graph=True)" in finding.fix
 
@@ -126,7 +124,7 @@ loss.backward()
         (finding,), _ = told(self.SOURCE, warn=self.WARN)
         assert (finding.code, finding.severity) == ("BS218", "warning")
         assert finding.title == (
-            "history[0] still holds an earlier graph, whose nodes for the parameters were made on another stream."
+            "history[0] still holds an earlier graph, and its AccumulateGrad nodes were created on another stream."
         )
         assert "keep history[0].detach()" in finding.fix
 
@@ -252,5 +250,5 @@ class TestReentrantCheckpoints:
     def test_nothing_is_counted_of_a_function_that_may_use_any_part(self):
         source = "checkpoint(lambda x: block(x), x, use_reentrant=True)"
         findings, _ = told(CHECKPOINT + source)
-        assert findings[0].title.startswith("What runs in this checkpoint gets no gradient")
+        assert findings[0].title.startswith("The function in this checkpoint gets no gradient")
         assert not findings[0].exact

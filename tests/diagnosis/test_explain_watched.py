@@ -94,8 +94,8 @@ def regularize(features):
     head(h).sum().backward()
 """
         assert watched(source).fix == (
-            "If line 12 is not to train what made h, write regularize(h.detach()). If it is, add the losses and call "
-            "backward once."
+            "If line 12 should not train what computes h, write regularize(h.detach()). If it should, add the losses "
+            "and call backward once."
         )
 
     def test_without_a_watch_nothing_is_claimed(self):
@@ -282,8 +282,8 @@ CALL
         )
         finding = watched(source)
         assert finding.source == at(source)
-        assert finding.fix.startswith("Remove @torch.no_grad() from score; it belongs on what only evaluates.")
-        assert f"{at(source, '# scores')}  return encode(x).sum()\n    is inside the block." in evidence(finding)
+        assert finding.fix.startswith("Remove @torch.no_grad() from score; it belongs on functions that only evaluate.")
+        assert f"{at(source, '# scores')}  return encode(x).sum()\n    runs inside it." in evidence(finding)
         assert finding.exact
 
     def test_the_block_two_callers_up_is_named(self):
@@ -292,7 +292,7 @@ CALL
         finding = watched(source)
         assert finding.source == at(source)
         assert finding.fix.startswith(
-            'Compute `loss = losses["score"](x)` outside of that block, `with torch.set_grad_enabled(False)`, wherever '
+            'Compute `loss = losses["score"](x)` outside the block `with torch.set_grad_enabled(False)` when '
             "it should be trained."
         )
 
@@ -346,7 +346,7 @@ def column(name):
         assert "(h - k).pow(2).mean().item() and h.abs().mean().item() detached it from the graph" in finding.title
         assert finding.source == at(source)
         assert finding.fix.startswith("Use (h - k).pow(2).mean() and h.abs().mean() without .item() here; ")
-        assert f"Put torch.stack([getattr(r, name) for r in rows]) in place of {gathered}." in finding.fix
+        assert f"Replace {gathered} with torch.stack([getattr(r, name) for r in rows])." in finding.fix
         assert finding.exact
 
 
@@ -400,7 +400,7 @@ Trainer().step()
 """
         finding = watched(source)
         assert finding.title == (
-            "self.model.0.act, a ReLU made with inplace=True, changed what sigmoid had saved for backward."
+            "self.model.0.act, a ReLU created with inplace=True, changed what sigmoid had saved for backward."
         )
         assert finding.source == at(source)
-        assert finding.fix == "Make that ReLU without inplace=True: train.py:5, nn.ReLU(inplace=True)."
+        assert finding.fix == "Create that ReLU without inplace=True: train.py:5, nn.ReLU(inplace=True)."

@@ -68,7 +68,7 @@ LEAKS = {
         """,
         "history (local of train) holds the graphs of more and more steps.",
         "1 graph and 6 operations a step: 3, 5 and 7 graphs after steps 4, 6 and 8, held by history[6] (local of ",
-        "history.append(loss.item()), which keeps the number and lets the graph go.",
+        "history.append(loss.item()), which keeps the number and drops the graph.",
     ),
     "a list of predictions in a dict": (
         """
@@ -83,7 +83,7 @@ LEAKS = {
         """,
         "results['train'] holds the graphs of more and more steps.",
         "3, 5 and 7 graphs after steps 4, 6 and 8, held by results['train'][6].",
-        'results["train"].append(output.detach()), which keeps the values and lets the graph go.',
+        'results["train"].append(output.detach()), which keeps the values and drops the graph.',
     ),
     "a method of a logger": (
         """
@@ -105,7 +105,7 @@ LEAKS = {
         """,
         "logger.values['loss'] (local of train) holds the graphs of more and more steps.",
         "1 graph, 7 operations",
-        "self.values.setdefault(name, []).append(value.item()), which keeps the number and lets the graph go.",
+        "self.values.setdefault(name, []).append(value.item()), which keeps the number and drops the graph.",
     ),
     "a running sum": (
         """
@@ -122,7 +122,7 @@ LEAKS = {
         """,
         "total (local of train) keeps the graph of every earlier step alive.",
         "It grows by 7 operations a step: 21, 35 and 49 operations after steps 4, 6 and 8, held by total (local of",
-        "total += loss.item(), which keeps the number and lets the graph go.",
+        "total += loss.item(), which keeps the number and drops the graph.",
     ),
     "a moving average": (
         """
@@ -136,7 +136,7 @@ LEAKS = {
         """,
         "average keeps the graph of every earlier step alive.",
         "held by average.",
-        "Cut it at the beginning of each step: average = average.detach().",
+        "Detach it at the start of each step: average = average.detach().",
     ),
     "a hidden state": (
         """
@@ -150,7 +150,7 @@ LEAKS = {
         """,
         "loss keeps the graph of every earlier step alive.",
         "operations after steps 4, 6 and 8, held by loss.",
-        "Cut it at the beginning of each step: hidden = hidden.detach().",
+        "Detach it at the start of each step: hidden = hidden.detach().",
     ),
     "a state of a module": (
         """
@@ -174,7 +174,7 @@ LEAKS = {
         """,
         "loss (local of train) keeps the graph of every earlier step alive.",
         "operations after steps 4, 6 and 8, held by loss (local of train).",
-        "Cut it at the beginning of each step: self.state = self.state.detach().",
+        "Detach it at the start of each step: self.state = self.state.detach().",
     ),
     "every fourth step": (
         """
@@ -189,7 +189,7 @@ LEAKS = {
         """,
         "best holds the graphs of more and more steps.",
         "0.25 graphs and 1.2 operations a step: 2, 4 and 8 graphs after steps 8, 16 and 32, held by best[28].",
-        "best[step] = output.detach(), which keeps the values and lets the graph go.",
+        "best[step] = output.detach(), which keeps the values and drops the graph.",
     ),
     "what is kept of each of two models that take turns": (
         """
@@ -209,7 +209,7 @@ LEAKS = {
         """,
         "scores holds the graphs of more and more steps.",
         "graphs after steps 4, 6 and 8, held by scores[",
-        "scores += [score.item()], which keeps the number and lets the graph go.",
+        "scores += [score.item()], which keeps the number and drops the graph.",
     ),
 }
 
@@ -248,9 +248,7 @@ def test_the_fix_asks_no_number_of_the_tuple_that_has_the_tensor_inside() -> Non
         assert finding.title == "buffer.kept (local of train) holds the graphs of more and more steps."
         assert "held by buffer.kept[6][1] (local of train)." in finding.evidence[0]
         assert finding.source == where(program)
-        assert finding.fix == (
-            f"Put the value into transition without its graph: with {way}, where transition is made."
-        )
+        assert finding.fix == (f"Store the value without its graph: use {way} where transition is created.")
 
 
 def test_which_of_several_statements_it_is_shows_by_the_value() -> None:
@@ -449,7 +447,7 @@ def test_the_fix_stops_it(leak: str) -> None:
     lines = program.split("\n")
     (number,) = [number for number, line in enumerate(lines) if "# here" in line]
     indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
-    if fix.startswith("Cut it"):  # before the statement that carries it over, which is the first of each step
+    if fix.startswith("Detach it"):  # before the statement that carries it over, which is the first of each step
         lines[number] = f"{indent}{fix.rpartition(': ')[2].rstrip('.')}\n{lines[number]}"
     else:
         lines[number] = indent + fix.partition(", which")[0]

@@ -219,7 +219,7 @@ class TestGrowth:
     def test_nothing(self) -> None:
         kept = mlp()(torch.randn(8, 64))
         growth = bs.graphs().growth_since(bs.graphs())
-        assert not growth and str(growth) == "No graph has grown, and none is new."
+        assert not growth and str(growth) == "No graph has grown and none is new."
         del kept
 
 

@@ -88,9 +88,7 @@ class TestVanishing:
 
         model = nn.Sequential(nn.Linear(8, 32), *(Block() for _ in range(24)), nn.Linear(32, 1))
         finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS302")
-        assert finding.fix == (
-            "Normalize what goes into each block instead of what comes out of it, or warm up the learning rate."
-        )
+        assert finding.fix == ("Normalize the input of each block instead of its output, or warm up the learning rate.")
 
     @pytest.mark.parametrize("first", [False, True])
     def test_the_blocks_of_a_transformer_are_known(self, tmp_path: Path, first: bool) -> None:
@@ -142,7 +140,7 @@ class TestExploding:
         finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS303")
         assert finding.severity == "warning"
         assert finding.title.startswith("Activations explode through 11 layers: a factor of ")
-        assert finding.evidence[1] == "What goes back through these layers is multiplied like that as well."
+        assert finding.evidence[1] == "Gradients that pass through these layers are multiplied the same way."
 
     def test_gradients_that_grow_on_their_way_back_are_found(self, tmp_path: Path) -> None:
         """sin keeps the signal as it is, but not the gradient."""

@@ -23,9 +23,9 @@ class TestDeadOutput:
         finding = one(train(tmp_path / "run", model), "BS304")
         assert (finding.severity, finding.title) == ("warning", "3 (ReLU) has returned only zeros since step 0.")
         assert finding.evidence[0].startswith(
-            "All 1024 elements of 3.output were 0 in 20 recorded steps, to the end, though it was given values from -"
+            "All 1024 elements of 3.output were 0 in 20 recorded steps, to the end, although its input ranged from -"
         )
-        assert finding.fix.startswith("The units of a ReLU die where")
+        assert finding.fix.startswith("ReLU units die when")
 
     def test_the_step_is_named_from_which_on_it_is_dead(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -51,7 +51,7 @@ class TestDeadOutput:
         nn.init.zeros_(model[0].bias)
         finding = one(train(tmp_path / "run", model), "BS304")
         assert finding.title == "0 (Linear) has returned only zeros since step 0."
-        assert finding.fix.startswith("Look at how its weights were initialized")
+        assert finding.fix.startswith("Check how its weights are initialized")
 
     def test_an_output_that_comes_back_to_life_is_in_order(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -114,7 +114,7 @@ class TestSaturated:
             "Its 1024 outputs lie between -1 and 1, where it is flat: its mean slope was "
         )
         assert finding.evidence[0].endswith(
-            "of the steepest in the last step, and below 1% in 20 recorded steps, to the end."
+            "of the maximum in the last step, and below 1% in 20 recorded steps, to the end."
         )
 
     def test_the_mean_slope_is_that_of_the_derivative(self, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ class TestSaturated:
             )
             given = model[0](x).detach().requires_grad_()
             (slope,) = torch.autograd.grad(activation(given).sum(), given)
-            assert f"mean slope was {slope.mean() / steepest:.2%} of the steepest" in finding.evidence[0]
+            assert f"mean slope was {slope.mean() / steepest:.2%} of the maximum" in finding.evidence[0]
 
     def test_a_sigmoid_stuck_at_one_is_one_finding(self, tmp_path: Path) -> None:
         model = layers(1, nn.Sigmoid)
@@ -185,11 +185,11 @@ class TestConstantOutput:
         finding = one(train(tmp_path / "run", model), "BS308")
         assert (finding.severity, finding.title) == (
             "warning",
-            "2 (Linear) has returned one number for everything since step 0.",
+            "2 (Linear) has returned the same number everywhere since step 0.",
         )
         assert finding.evidence[0].startswith(
-            "All 32 elements of 2.output were equal (0.5 in the last step), in 20 recorded steps, to the end, though "
-            "it was given values from "
+            "All 32 elements of 2.output were equal (0.5 in the last step), in 20 recorded steps, to the end, "
+            "although its input ranged from "
         )
 
     def test_a_mask_that_is_the_same_for_everything_is_in_order(self, tmp_path: Path) -> None:

@@ -35,10 +35,10 @@ class TestNonFinite:
             return (model(x) - y).square().mean()
 
         finding = one(train(tmp_path / "run", model, loss), "BS301")
-        assert (finding.severity, finding.title) == ("error", "input came to hold NaN at step 12.")
+        assert (finding.severity, finding.title) == ("error", "input first contained NaN at step 12.")
         assert finding.evidence[0] == "1 NaN of 256 elements; input of the model itself."
         assert finding.evidence[-1] == "Not finite in the last step: 0.weight, 0.bias, 2.weight and 2.bias."
-        assert finding.fix == "Look at the data of this step, and at what is done to it before the model gets it."
+        assert finding.fix == "Check the data of this step, and the code that prepares it for the model."
 
     def test_a_module_that_makes_nan_of_finite_numbers_is_named(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(8, 8), Root(), nn.Linear(8, 1))
@@ -50,9 +50,9 @@ class TestNonFinite:
             return model(-x if step == 12 else x).square().mean()
 
         finding = one(train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=1e-3)), "BS301")
-        assert finding.title == "1.output came to hold NaN at step 12."
-        assert finding.evidence[1].startswith("What the module was given was finite (largest magnitude ")
-        assert finding.evidence[1].endswith(", so it was born inside.")
+        assert finding.title == "1.output first contained NaN at step 12."
+        assert finding.evidence[1].startswith("The input of the module was finite (largest magnitude ")
+        assert finding.evidence[1].endswith(", so it arose inside.")
 
     def test_between_two_modules_it_is_no_matter_of_the_data(self, tmp_path: Path) -> None:
         class Attention(nn.Module):
@@ -75,11 +75,11 @@ class TestNonFinite:
         model = Block()
         report = train(tmp_path / "run", model, lambda step: model(torch.randn(4, 8), step == 12).square().mean())
         finding = one(report, "BS301")
-        assert finding.title == "attn.out.input came to hold NaN at step 12."
+        assert finding.title == "attn.out.input first contained NaN at step 12."
         assert finding.fix == (
-            "Look into the forward of attn: what attn was given is finite, and so is what the modules in it returned "
-            "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
-            "half precision, or a row that is masked as a whole. backsight run --nonfinite names the line."
+            "Check the forward of attn: its input is finite, and so are the outputs of the modules inside it, so it "
+            "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
+            "half precision, or a fully masked row. backsight run --nonfinite names the line."
         )
 
     @pytest.mark.parametrize("marks", [True, False])
@@ -95,10 +95,10 @@ class TestNonFinite:
 
         finding = one(train(tmp_path / "run", model, loss, marks=marks), "BS301")
         assert finding.title in (
-            "The gradient of 6.weight came to hold NaN at step 12.",
-            "The gradient of 6.bias came to hold NaN at step 12.",
+            "The gradient of 6.weight first contained NaN at step 12.",
+            "The gradient of 6.bias first contained NaN at step 12.",
         )
-        known = "The forward pass was finite, so look for a derivative that is not: sqrt"
+        known = "The forward pass was finite, so look for an infinite derivative: sqrt"
         assert finding.fix.startswith(known), "what backward() was called on is recorded without being asked"
 
     def test_of_a_loss_that_was_marked_and_not_finite_nothing_else_is_said(self, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ class TestNonFinite:
 
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS301")
         assert finding.fix == (
-            "The loss of this step was not finite itself: look in it, and in what it is computed from, for a division "
-            "by 0, log(0), or an overflow."
+            "The loss of this step was not finite itself: check it and its inputs for a division by 0, log(0), or an "
+            "overflow."
         )
 
     def test_of_a_loss_that_a_module_returned_it_is_known_that_it_was_finite(self, tmp_path: Path) -> None:
@@ -136,24 +136,22 @@ class TestNonFinite:
             return ((model(x) - y) * (0 if step == 12 else 1)).norm(dim=0).pow(0.5).sum()
 
         finding = one(train(tmp_path / "run", model, loss, taps=EVERYTHING), "BS301")
-        assert finding.title == "The gradient of 6.output came to hold NaN at step 12."
+        assert finding.title == "The gradient of 6.output first contained NaN at step 12."
 
     def test_a_training_that_diverges_is_told_from_one_bad_step(self, tmp_path: Path) -> None:
         model = layers(1)
         report = train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=3.0))
         finding = one(report, "BS301")
         assert finding.severity == "error"
-        assert any(line.startswith("Largest norm of a gradient in the steps before: ") for line in finding.evidence)
-        assert finding.fix == (
-            "The training diverged before that: lower the learning rate, warm it up, or clip gradients."
-        )
+        assert any(line.startswith("Largest gradient norm in the previous steps: ") for line in finding.evidence)
+        assert finding.fix == ("Training diverged before that: lower the learning rate, warm it up, or clip gradients.")
 
     def test_between_recorded_steps_it_is_said_that_it_came_between(self, tmp_path: Path) -> None:
         model = layers(2)
         report = train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=30.0), every=10)
         finding = one(report, "BS301")
-        assert finding.title.endswith(".weight came to hold NaN at step 10.")
-        assert "The step recorded before is 0: it came about after that." in finding.evidence
+        assert finding.title.endswith(".weight first contained NaN at step 10.")
+        assert "The previous recorded step is 0: it arose after that." in finding.evidence
 
     def test_without_gradients_it_is_a_warning_if_it_lasts(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(8, 8), Root())
@@ -163,7 +161,7 @@ class TestNonFinite:
                 model(torch.randn(4, 8))
                 rec.step()
         finding = one(bs.open_run(tmp_path / "run").audit(), "BS301")
-        assert (finding.severity, finding.title) == ("warning", "1.output came to hold NaN at step 0.")
+        assert (finding.severity, finding.title) == ("warning", "1.output first contained NaN at step 0.")
 
     def test_what_passes_is_a_note(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -206,7 +204,7 @@ class TestNonFinite:
         step_of_nan = -1
         assert not train(tmp_path / "healthy", model, loss).findings
         step_of_nan = 0
-        assert one(train(tmp_path / "ill", model, loss), "BS301").title == "x came to hold NaN at step 0."
+        assert one(train(tmp_path / "ill", model, loss), "BS301").title == "x first contained NaN at step 0."
 
 
 class TestLostLoss:
@@ -220,7 +218,7 @@ class TestLostLoss:
         finding = one(train(tmp_path / "run", model, loss, marks=True), "BS309")
         assert (finding.severity, finding.title) == ("error", "The loss 'loss' is NaN from step 15 on.")
         assert finding.evidence[0].startswith("Before: ")
-        assert finding.evidence[0].endswith("; then never finite again in 5 steps.")
+        assert finding.evidence[0].endswith(". After that it was not finite again in 5 steps.")
 
     @pytest.mark.parametrize(
         ("name", "values", "expected"),

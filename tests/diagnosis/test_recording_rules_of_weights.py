@@ -25,10 +25,10 @@ class TestNeverMoves:
     def test_a_layer_outside_of_the_optimizer_is_named(self, tmp_path: Path) -> None:
         model = layers(1)
         finding = one(train(tmp_path / "run", model, optimizer=torch.optim.Adam(model[0].parameters())), "BS306")
-        assert (finding.severity, finding.title) == ("warning", "2 of 4 weights get gradients and never move.")
+        assert (finding.severity, finding.title) == ("warning", "2 of 4 weights get gradients but never move.")
         assert finding.evidence[0] == "2.weight and 2.bias: bit-identical in 20 steps."
-        assert finding.evidence[1].startswith("Norm of the gradient of 2.weight, median of these steps: ")
-        assert finding.evidence[2] == "The optimizer has no state for them, as for what it does not hold."
+        assert finding.evidence[1].startswith("Gradient norm of 2.weight, median of these steps: ")
+        assert finding.evidence[2] == "The optimizer has no state for them, so it probably does not hold them."
         assert finding.fix == "Put them into the optimizer, or freeze them with requires_grad_(False)."
 
     def test_a_learning_rate_of_zero_is_told_from_that(self, tmp_path: Path) -> None:
@@ -39,9 +39,9 @@ class TestNeverMoves:
             {"params": [model[2].bias], "lr": 0.0},
         ]
         finding = one(train(tmp_path / "run", model, optimizer=torch.optim.Adam(groups, lr=0.01)), "BS306")
-        assert finding.title == "2.bias gets gradients and never moves."
+        assert finding.title == "2.bias gets gradients but never moves."
         assert finding.evidence[2] == "The optimizer has state for it."
-        assert finding.fix.startswith("See that the learning rate is not 0, and that updates are not lost in rounding")
+        assert finding.fix.startswith("Check that the learning rate is not 0 and that updates are not lost to rounding")
 
     def test_updates_that_are_lost_in_rounding_are_found(self, tmp_path: Path) -> None:
         model = layers(1).bfloat16()
@@ -54,8 +54,8 @@ class TestNeverMoves:
 
         report = train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=1e-8))
         finding = one(report, "BS306")
-        assert finding.title == "4 of 4 weights get gradients and never move."
-        assert finding.fix.endswith("updates are not lost in rounding, as small ones are in bfloat16.")
+        assert finding.title == "4 of 4 weights get gradients but never move."
+        assert finding.fix.endswith("updates are not lost to rounding, as small ones are in bfloat16.")
 
     def test_frozen_weights_are_in_order(self, tmp_path: Path) -> None:
         model = layers(2)
@@ -74,7 +74,7 @@ class TestNeverMoves:
 
         report = train(tmp_path / "run", model, loss)
         assert not grave(report)
-        assert one(report, "BS306").title == "2 of 6 weights never moved, and got no gradient to speak of."
+        assert one(report, "BS306").title == "2 of 6 weights never moved and got almost no gradient."
 
     def test_a_model_that_has_converged_is_in_order(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -146,7 +146,7 @@ class TestUpdateRatio:
         finding = one(report, "BS307")
         assert (finding.severity, finding.title) == ("warning", "Updates are very large for 1 of 1 weight matrix.")
         assert finding.evidence[0].startswith(
-            "Norm of the update over norm of the weight, median over the steps; usual is between 1e-4 and 1e-2: 0.we"
+            "Update norm / weight norm, median over the steps (usually between 1e-4 and 1e-2): 0.we"
         )
 
     def test_steps_of_a_tenth_of_the_weights_are_a_note(self, tmp_path: Path) -> None:

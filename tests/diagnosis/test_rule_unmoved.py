@@ -41,11 +41,11 @@ class TestFound:
         finding = one(trained(model, torch.optim.Adam(model.parameters(), lr=0.0)), "BS113")
         assert (finding.severity, finding.title) == ("warning", "optimizer.step() does not move 4 of its 4 parameters.")
         assert finding.evidence[0].startswith(
-            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: bit-identical in 6 steps, "
-            "though there is a gradient (up to "
+            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: bit-identical in 6 steps, although the "
+            "gradient is not zero (up to "
         )
         assert finding.evidence[1] == "Its learning rate is 0."
-        assert finding.fix.startswith("Look at the scheduler: a warm-up that divides whole numbers")
+        assert finding.fix.startswith("Check the scheduler: an integer division in the warm-up")
 
     def test_one_group_of_several(self) -> None:
         model = mlp()
@@ -63,8 +63,8 @@ class TestFound:
             nn.init.uniform_(parameter, 0.5, 1.0)
         finding = one(trained(model, torch.optim.SGD(model.parameters(), lr=1e-7)), "BS113")
         assert finding.evidence[1] == (
-            "A bfloat16 has 8 significant bits: with a learning rate of 1e-07 an update is smaller than the "
-            "distance to the next number, and is rounded away."
+            "A bfloat16 has 8 significant bits: with a learning rate of 1e-07 an update is smaller than the distance "
+            "to the next number and is rounded away."
         )
         assert finding.fix.startswith("Keep them in float32 and compute under torch.autocast")
 
@@ -89,7 +89,7 @@ class TestFound:
         finally:
             handle.remove()
         assert finding.title == "optimizer.step() does not move model.0.weight."
-        assert finding.evidence[1].endswith("optimizer.step() should have moved it: something puts it back.")
+        assert finding.evidence[1].endswith("optimizer.step() should have moved it: something restores the old value.")
 
     def test_a_rate_that_rises_later_takes_it_back(self) -> None:
         model = mlp()

@@ -12,12 +12,12 @@ from torch.utils.checkpoint import checkpoint
 import backsight as bs
 
 INPLACE_FIX = (
-    "Make a new tensor instead (x = x + 1, not x += 1), or change a copy: x = x.clone() first. If an optimizer changed "
-    "it, call step() after the last backward() that needs the old weights."
+    "Create a new tensor instead (x = x + 1, not x += 1), or modify a copy: x = x.clone() first. If an optimizer "
+    "modified it, call step() after the last backward() that needs the old weights."
 )
 TWICE_FIX = (
-    "Recompute the loss for each backward(). What is carried from step to step must be detached: hidden = "
-    "hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward()."
+    "Recompute the loss for each backward(). Detach what is carried from step to step: hidden = hidden.detach(). Two "
+    "losses over one forward pass: (loss_a + loss_b).backward()."
 )
 ORIGIN_FIX = (
     "Look at the operation before it: a division by 0, log(0), sqrt at 0, an overflow in half precision, or non-finite "
@@ -34,10 +34,10 @@ class TestModifiedSaved:
         finding = one(bs.audit(loss), "BS104")
         assert (finding.severity, finding.title) == (
             "error",
-            "hidden was modified in place after ExpBackward0 had saved it: backward will raise.",
+            "hidden was modified in place after ExpBackward0 saved it: backward will raise.",
         )
         assert finding.evidence == (
-            "ExpBackward0 saved it as `result` (shape 3×8) at version 0; it is at version 1 now: 1 change since.",
+            "ExpBackward0 saved it as `result` (shape 3×8) at version 0; it is now at version 1: 1 change since.",
         )
         assert finding.fix == INPLACE_FIX
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -52,7 +52,7 @@ class TestModifiedSaved:
         optimizer.step()
         finding = one(bs.audit(loss), "BS104")
         assert finding.title == (
-            "model.2.weight was modified in place after AddmmBackward0 had saved it: backward will raise."
+            "model.2.weight was modified in place after AddmmBackward0 saved it: backward will raise."
         )
         assert finding.evidence[0].endswith("2 changes since.")
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -113,10 +113,10 @@ class TestFreedGraph:
         finding = one(bs.audit(loss), "BS105")
         assert (finding.severity, finding.title) == (
             "error",
-            "backward() would go through this graph a second time, and raise.",
+            "backward() would go through this graph a second time and raise.",
         )
         assert finding.evidence == (
-            "The whole graph had what it saved released by an earlier backward(); the first on the way is "
+            "The whole graph lost saved tensors in an earlier backward(); the first one that backward reaches is "
             "AddmmBackward0 (3×1, in 2).",
         )
         assert finding.fix == TWICE_FIX
@@ -129,8 +129,8 @@ class TestFreedGraph:
         hidden.sum().backward()
         loss = model[2](hidden).mean()
         assert one(bs.audit(loss), "BS105").evidence == (
-            "2 of the 3 nodes that save tensors had what it saved released by an earlier backward(); the first on the "
-            "way is TanhBackward0 (3×8).",
+            "2 of the 3 nodes that save tensors lost saved tensors in an earlier backward(); the first one that "
+            "backward reaches is TanhBackward0 (3×8).",
         )
 
     def test_a_retained_graph_is_in_order(self) -> None:
@@ -186,7 +186,7 @@ class TestNonFinite:
             "A tensor of shape 3×1, saved for backward, holds NaN or infinity.",
         )
         assert finding.evidence == (
-            "ExpBackward0 saved it as `result`: the first of 2 such tensors in forward order, so it was born there or "
+            "ExpBackward0 saved it as `result`: the first of 2 such tensors in forward order, so it arose there or "
             "just before.",
         )
         assert finding.fix == ORIGIN_FIX
@@ -195,8 +195,8 @@ class TestNonFinite:
         model, x = mlp(), torch.randn(3, 4)
         scores = checkpoint(lambda x: model(x).abs() / torch.zeros(1), x, use_reentrant=False)
         assert one(bs.audit(scores.exp().mean()), "BS108").evidence == (
-            "ExpBackward0 saved it as `result`: the only such tensor, so it was born there or before. (What a "
-            "checkpoint or another hook has packed before it was not looked at.)",
+            "ExpBackward0 saved it as `result`: the only such tensor, so it arose there or earlier. (Tensors packed "
+            "by a checkpoint or another hook were not inspected.)",
         )
 
     def test_a_variable_that_holds_it_is_named(self) -> None:
@@ -222,9 +222,11 @@ class TestNonFinite:
             model[2].bias.fill_(torch.inf)
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS108")
         assert finding.title == "model.0.weight and 1 more hold NaN or infinity."
-        assert finding.evidence == ("They are leaves of this loss: an earlier step, or the start, spoilt them.",)
+        assert finding.evidence == (
+            ("They are leaves of this loss: the bad values come from an earlier step or from the initialization."),
+        )
         assert finding.fix == (
-            "Run it again with backsight run --nonfinite: it names the line where the first NaN or infinity is born."
+            "Run it again with backsight run --nonfinite: it names the line that produces the first NaN or infinity."
         )
 
     def test_a_loss_of_nan_from_finite_tensors(self) -> None:
@@ -232,7 +234,7 @@ class TestNonFinite:
         finding = one(bs.audit(weight.sum() * torch.nan), "BS108")
         assert finding.title == "The loss is NaN or infinite."
         assert finding.evidence == (
-            "What was saved for backward is finite, so it was born in the last operations, or came in as data.",
+            "All saved tensors are finite, so it arose in the last operations, or came in as data.",
         )
 
     def test_scores_masked_with_minus_infinity_are_in_order(self) -> None:
@@ -284,6 +286,4 @@ class TestSoftmaxOverTheBatch:
 
     def test_the_one_output_of_a_layer(self) -> None:
         finding = one(bs.audit(F.softmax(nn.Linear(4, 1)(torch.randn(8, 4)), 1).square().mean()), "BS136")
-        assert (
-            finding.title == "softmax is taken over a dimension that has one entry: its result does not depend on it."
-        )
+        assert finding.title == "softmax is taken over a dimension of size 1: its result does not depend on it."

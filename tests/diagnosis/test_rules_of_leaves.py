@@ -82,8 +82,8 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.title.startswith("net.layers[0].weight and 3 more require a gradient")
         assert finding.fix == (
-            "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: of a plain list or dict, "
-            "net.parameters() does not see what is inside."
+            "Make net.layers an nn.ModuleList, nn.ModuleDict or nn.ParameterList: net.parameters() does not look "
+            "inside a plain list or dict."
         )
         del optimizer
 
@@ -143,9 +143,9 @@ class TestLeafWithoutOptimizer:
         optimizer = torch.optim.Adam([image])
         finding = one(bs.audit(model(image).mean()), "BS101")
         assert finding.severity == "note"
-        assert finding.evidence[1] == "Only image is optimised here, and no parameter of model."
+        assert finding.evidence[1] == "Only image is optimized here, and no parameter of model."
         assert finding.fix == (
-            "Nothing to do if model should stay as it is: requires_grad_(False) on it saves the time and memory for "
+            "Nothing to do if model should not be trained: requires_grad_(False) on it saves the time and memory for "
             "its gradients."
         )
         del optimizer
@@ -164,8 +164,8 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit(net(torch.randn(3, 4)).mean()), "BS101")
         assert finding.severity == "warning"
         assert finding.fix == (
-            "Make optimizer after the last module is replaced: it holds 2 parameters that nothing else holds anymore, "
-            "and not these."
+            "Create optimizer after you replace the last module: it holds 2 parameters that nothing else uses "
+            "anymore, but not these."
         )
         del optimizer
 
@@ -196,11 +196,9 @@ class TestLeafWithoutOptimizer:
             "note",
             "place requires a gradient, but no optimizer will update it.",
         )
-        assert finding.evidence[1] == (
-            "This loss contains gradients (create_graph=True), which are taken with respect to such leaves."
-        )
+        assert finding.evidence[1] == ("This loss contains gradients (create_graph=True) with respect to such leaves.")
         assert finding.fix == (
-            "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
+            "Nothing to do if you only want its gradient. Otherwise, add it to the parameters of an optimizer."
         )
         del optimizer
 
@@ -242,11 +240,11 @@ class TestOverwrittenLeaf:
         assert (finding.severity, finding.exact) == ("warning", False)
         assert finding.title == "delta (overwritten) is a leaf that no variable holds anymore."
         assert finding.evidence[0].place.text == "delta = delta / 2"
-        assert finding.evidence[0].text == "replaces delta, the leaf, with a result computed from it."
+        assert finding.evidence[0].text == "rebinds delta, the leaf, to a result computed from it."
         assert finding.evidence[0].certainty == "read" and finding.source == str(finding.evidence[0].place)
-        assert finding.evidence[1:] == ("Its gradient cannot be read anymore, and no optimizer updates it.",)
+        assert finding.evidence[1:] == ("Its gradient can no longer be read, and no optimizer updates it.",)
         assert finding.fix == (
-            "Give the result another name and keep the leaf's, and recompute the result in each step."
+            "Give the result another name, keep the leaf's name, and recompute the result in each step."
         )
         del optimizer
 
@@ -255,7 +253,7 @@ class TestOverwrittenLeaf:
         optimizer = torch.optim.SGD([delta], lr=0.1)
         delta = delta + 1
         assert one(bs.audit(delta.mean()), "BS107").evidence[1] == (
-            "Its gradient cannot be read anymore, and optimizer still updates it, unseen."
+            "Its gradient can no longer be read, and optimizer still updates it."
         )
         del optimizer
 
@@ -286,5 +284,5 @@ def test_a_hidden_state_made_in_a_function_that_has_returned_is_a_note(set_up: t
 
     finding = one(bs.audit(penalty()), "BS101")
     assert finding.severity == "note"
-    assert finding.evidence[1] == "No variable holds it any more, so it lives for this step only."
+    assert finding.evidence[1] == "No variable holds it anymore, so it lives only for this step."
     del optimizer

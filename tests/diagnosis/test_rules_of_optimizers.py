@@ -55,12 +55,13 @@ class TestParameterNotReached:
         )
         assert finding.evidence == (
             "No path leads from the loss to model.right.weight and model.right.bias: 2 of its 4 trainable parameters.",
-            "Their result ends at `F.normalize(self.right(x)).detach()`: detach returns a tensor that is "
-            "detached from the graph.",
+            "Their path to the loss ends at `F.normalize(self.right(x)).detach()`: detach returns a tensor that is "
+            "detached "
+            "from the graph.",
         )
         assert finding.fix == (
-            "Remove .detach() if they should learn from this loss; else freeze them with requires_grad_(False) and "
-            "leave them out of the optimizer."
+            "Remove .detach() if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
+            "and leave them out of the optimizer."
         )
         line = Towers.forward.__code__.co_firstlineno + 2
         assert finding.source is not None and finding.source.endswith(f"test_rules_of_optimizers.py:{line}")
@@ -70,7 +71,7 @@ class TestParameterNotReached:
         model = CompactTowers()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(model(torch.randn(2, 4))), "BS102")
-        assert finding.evidence[1].startswith("Their result ends at `self.right(x).detach()`")
+        assert finding.evidence[1].startswith("Their path to the loss ends at `self.right(x).detach()`")
         del optimizer
 
     def test_the_same_branch_frozen_is_in_order(self) -> None:
@@ -89,7 +90,8 @@ class TestParameterNotReached:
         finding = one(bs.audit(loss), "BS102")
         assert (finding.severity, finding.evidence[1]) == (
             "warning",
-            "Their result ends at `torch.no_grad()`: nothing is recorded here, so what it computes has no history.",
+            "Their path to the loss ends at `torch.no_grad()`: nothing is recorded here, so what it computes has no "
+            "history.",
         )
         assert finding.evidence[0].startswith("No path leads from the loss to encoder.weight and encoder.bias")
         del optimizer
@@ -107,8 +109,8 @@ class TestParameterNotReached:
             "parameters.",
         )
         assert finding.fix == (
-            "Nothing to do if this step is not meant to use them. Else look between their result and the loss for "
-            ".detach(), .data, .item(), torch.no_grad(), or a result that is dropped."
+            "Nothing to do if this step should not use them. Otherwise, look between their output and the loss for "
+            ".detach(), .data, .item(), torch.no_grad(), or an unused result."
         )
         del optimizer
 
@@ -118,7 +120,7 @@ class TestParameterNotReached:
         model.second(model.trunk(torch.randn(2, 4))).sum().backward()
         optimizer.step()
         finding = one(bs.audit(model(torch.randn(2, 4)).sum()), "BS102")
-        assert finding.evidence[1] == "2 of them have a gradient or a past step, from another loss or batch."
+        assert finding.evidence[1] == "2 of them have a gradient or took a step before, from another loss or batch."
 
     def test_an_optimizer_for_another_loss_is_in_order(self) -> None:
         model, other = mlp(), mlp()
@@ -167,8 +169,9 @@ class TestTheGivenOptimizerIsNotReached:
         )
         assert finding.evidence == (
             "No path leads from the loss to generator.weight and generator.bias: 2 of its 2 trainable parameters.",
-            "Their result ends at `generator(torch.randn(3, 2)).detach()`: detach returns a tensor that is "
-            "detached from the graph.",
+            "Their path to the loss ends at `generator(torch.randn(3, 2)).detach()`: detach returns a tensor that is "
+            "detached "
+            "from the graph.",
         )
         assert not bs.audit(critic(fake).mean(), optimizer={"optimizer": optimizer, "other": other}).findings
 
@@ -178,8 +181,8 @@ class TestTheGivenOptimizerIsNotReached:
         finding = one(bs.audit(model(torch.randn(3, 4)).mean(), optimizer=optimizer), "BS102")
         assert (finding.severity, finding.title) == ("warning", "optimizer learns nothing from this loss.")
         assert finding.fix == (
-            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
-            "is dropped; or give audit() the optimizer that goes with this loss."
+            "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
+            "result. Or pass audit() the optimizer that belongs to this loss."
         )
 
 
@@ -188,11 +191,11 @@ class TestParameterTwice:
         model = mlp()
         a, b = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS106")
-        assert (finding.severity, finding.title) == ("note", "model.2.weight and 1 more stand in 2 optimizers.")
+        assert (finding.severity, finding.title) == ("note", "model.2.weight and 1 more are in 2 optimizers.")
         assert finding.evidence == ("Among the parameters of a and b.",)
         assert finding.fix == (
-            "Nothing to do if they take turns; if all of them step after one backward(), each parameter moves 2 times: "
-            "give it to one of them."
+            "Nothing to do if they take turns. If all of them step after one backward(), each parameter moves 2 "
+            "times: give it to one of them only."
         )
         del a, b
 
@@ -271,11 +274,12 @@ class TestFrozenInOptimizer:
         finding = one(report, "BS109")
         assert (finding.severity, finding.title) == ("note", "2 of the 4 parameters in optimizer are frozen.")
         assert finding.evidence == (
-            "requires_grad is False for model.0.weight and model.0.bias. Without a gradient the optimizer passes over "
-            "them.",
+            "requires_grad is False for model.0.weight and model.0.bias. The optimizer skips parameters without a "
+            "gradient.",
         )
         assert finding.fix == (
-            "Nothing to do if that is meant; else unfreeze them with requires_grad_(True) before the forward pass."
+            "If you froze them on purpose, there is nothing to do. Otherwise, unfreeze them with "
+            "requires_grad_(True) before the forward pass."
         )
         assert codes(report) == ["BS109"]
         report.raise_if("warning")
@@ -289,8 +293,8 @@ class TestFrozenInOptimizer:
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS109")
         assert finding.title == "1 of the 4 parameters in optimizer is frozen."
         assert finding.evidence == (
-            "requires_grad is False for model.2.weight. model.2.weight still has a gradient from before: step() "
-            "applies it, with momentum and weight decay, until it is None.",
+            "requires_grad is False for model.2.weight. model.2.weight still has an old gradient: step() applies "
+            "it, with momentum and weight decay, until it is None.",
         )
         del optimizer
 

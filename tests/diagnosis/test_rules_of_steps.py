@@ -39,8 +39,8 @@ class TestStaleGradient:
             "4 gradients were not zeroed since optimizer.step().",
         )
         assert finding.evidence == (
-            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: the gradient that the last step used is "
-            "still there, so this backward adds to it, and the next step moves along the sum of all steps so far.",
+            "model.0.weight, model.0.bias, model.2.weight and model.2.bias: the gradient of the previous step is "
+            "still there, so this backward adds to it, and the next step follows the sum of all gradients so far.",
         )
         assert finding.fix == "Call optimizer.zero_grad() in each step before backward()."
 
@@ -146,14 +146,14 @@ class TestGraphGrows:
             "The graph grows from step to step: this loss is still attached to the graph of every earlier step.",
         )
         assert finding.evidence[0] == (
-            "4, 8, 12 operations in the last three audits here; 8 of the 12 were in the graph of the step before "
-            "already."
+            "4, 8, 12 operations in the last three audits here; 8 of the 12 were already in the graph of the "
+            "previous step."
         )
         assert str(finding.evidence[1]).endswith(
-            "  total = total + model(x).mean()\n    adds model(x).mean() with the graph behind it."
+            "  total = total + model(x).mean()\n    adds model(x).mean(), still attached to its graph."
         )
         # not total + model(x).mean().item(): a backward is run on the sum itself
-        assert finding.fix == "Cut it at the beginning of each step: total = total.detach()."
+        assert finding.fix == "Detach it at the start of each step: total = total.detach()."
 
     def test_what_carries_the_graph_is_named_where_the_source_shows_it(self) -> None:
         model, average = nn.Linear(4, 1), torch.zeros(())
@@ -164,7 +164,7 @@ class TestGraphGrows:
             loss.backward(retain_graph=True)
         finding = one(report, "BS110")
         assert finding.source is not None and "test_rules_of_steps.py:" in finding.source
-        assert finding.fix == "average = average + loss.item(), which keeps the number and lets the graph go."
+        assert finding.fix == "average = average + loss.item(), which keeps the number and drops the graph."
 
     def test_without_the_source_the_fix_is_given_in_general(self) -> None:
         program = """
@@ -179,8 +179,8 @@ class TestGraphGrows:
         finding = one(variables["reports"][-1], "BS110")
         assert finding.source is None and len(finding.evidence) == 1
         assert finding.fix == (
-            "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is "
-            "only printed."
+            "Detach what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that "
+            "you only print."
         )
 
     def test_a_hidden_state_that_is_not_cut(self) -> None:

@@ -173,7 +173,7 @@ def coded(early, bucket, *, steps=3, **settings):
 
 @pytest.mark.parametrize("early", READS.values(), ids=READS)
 def test_a_weight_that_is_read_inside_of_backward_after_its_step_raises(early):
-    with pytest.raises(AlreadyStepped, match=r"^\S+ is read inside of the backward pass, which has already stepped it"):
+    with pytest.raises(AlreadyStepped, match=r"^\S+ is read inside the backward pass, which already stepped it"):
         coded(early, 0)
 
 

@@ -87,7 +87,7 @@ def test_gradients_that_are_taken_away_to_skip_a_step_raise_once(to_none):
     released = release(optimizer, 0)
     square(model).backward()
     optimizer.zero_grad(set_to_none=to_none)
-    with pytest.raises(AlreadyStepped, match=r"were taken away between backward\(\) and optimizer\.step\(\)"):
+    with pytest.raises(AlreadyStepped, match=r"were removed between backward\(\) and optimizer\.step\(\)"):
         optimizer.step()
     optimizer.step()
     assert released.stepped == ()
@@ -99,7 +99,7 @@ def test_gradients_of_one_layer_that_are_taken_away_raise_with_its_name():
     release(optimizer, 0)
     square(model).backward()
     model[4].weight.grad = None
-    with pytest.raises(AlreadyStepped, match=r"^The gradients of model\.4\.weight were taken away"):
+    with pytest.raises(AlreadyStepped, match=r"^The gradients of model\.4\.weight were removed"):
         optimizer.step()
 
 

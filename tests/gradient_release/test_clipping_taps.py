@@ -190,7 +190,7 @@ def test_an_activation_that_is_overwritten_before_the_step_raises(only):
     hidden = model[0](torch.ones(1, 30))
     model[1](hidden).sum().backward()
     hidden.detach().zero_()
-    with pytest.raises(ReleaseError, match="changed in place after backward"):
+    with pytest.raises(ReleaseError, match="modified in place after backward"):
         model[1].weight.grad.dense()
 
 

@@ -169,7 +169,7 @@ def test_micro_batches_go_into_the_momentum_without_memory(settings, fused):
 def test_optimizers_whose_momentum_cannot_take_a_sum_are_refused(make, settings, told):
     with pytest.raises(NotReleasable, match=told):
         micro(0, into="momentum", make=make, **settings)
-    with pytest.raises(ValueError, match=r"accumulate\(into='adam'\): it is 'momentum', or left out"):
+    with pytest.raises(ValueError, match=r"accumulate\(into='adam'\): it must be 'momentum' or omitted"):
         micro(0, into="adam")
 
 

@@ -419,7 +419,7 @@ class CountsForAll(optim.SGD):
 
 def test_what_is_counted_outside_of_the_optimizer_is_refused_by_name():
     with pytest.raises(
-        NotReleasable, match=r"^CountsForAll changes CountsForAll.total in each step, which is not its own"
+        NotReleasable, match=r"^CountsForAll changes CountsForAll.total in each step, which does not belong to it"
     ):
         release(CountsForAll(mlp(8, 12, 1).parameters(), lr=0.1), 0)
 
@@ -566,7 +566,9 @@ def test_what_cannot_be_seen_into_is_refused_until_somebody_insists():
         release(optimizer, 0)
     evidence = release(optimizer, 0, trust=True).evidence
     assert evidence.insisted.startswith("OnlyRates cannot be shown")
-    assert str(evidence).startswith(f"{__name__}.OnlyRates was insisted on with trust=True. Without it: OnlyRates can")
+    assert str(evidence).startswith(
+        f"{__name__}.OnlyRates was accepted because of trust=True. Without it: OnlyRates can"
+    )
 
 
 def test_trust_changes_nothing_for_what_is_shown_to_be_exact():
@@ -634,7 +636,7 @@ class Stacks(optim.SGD):
 def test_an_optimizer_that_stacks_parameters_of_one_shape_is_told_of_foreach():
     model = mlp(8, 8, 8)
     with pytest.raises(
-        NotReleasable, match=r"If it computes parameters of one shape together, make it with foreach=Fal"
+        NotReleasable, match=r"If it computes parameters of one shape together, create it with foreach=Fal"
     ):
         release(Stacks(model.parameters(), lr=0.1), 0)
     release(Stacks(model.parameters(), lr=0.1, foreach=False), 0)

@@ -82,7 +82,7 @@ def test_the_loop_may_call_unscale_or_leave_it_to_the_scaler(scaled, fused, unsc
 def test_without_clipping_a_scaler_is_refused_before_any_weight_moves(scaled):
     layer, _, _, scaler = scaled
     before = copy.deepcopy(layer.state_dict())
-    with pytest.raises(ReleaseError, match=r"release\.clip\(math\.inf\) if nothing is to be clipped"):
+    with pytest.raises(ReleaseError, match=r"release\.clip\(math\.inf\) to clip nothing"):
         scaler.scale(layer(torch.ones(1, 30)).sum()).backward()
     assert all(torch.equal(before[name], value) for name, value in layer.state_dict().items())
 

@@ -142,7 +142,7 @@ def test_remove_in_the_middle_of_a_step_is_refused_and_changes_nothing():
 def test_attaching_twice_is_refused_until_it_is_removed():
     _, optimizer = pair()
     released = release(optimizer)
-    with pytest.raises(NotReleasable, match="This AdamW is released already: call remove"):
+    with pytest.raises(NotReleasable, match="This AdamW is already released: call remove"):
         release(optimizer)
     released.remove()
     release(optimizer)
@@ -324,7 +324,7 @@ def test_a_closure_after_a_backward_that_has_stepped_is_refused():
     model, optimizer = pair()
     release(optimizer, 0)
     square(model).backward()
-    with pytest.raises(AlreadyStepped, match=r"^optimizer\.step\(closure\) runs a backward of its own"):
+    with pytest.raises(AlreadyStepped, match=r"^optimizer\.step\(closure\) runs its own backward"):
         optimizer.step(lambda: square(model))
 
 

@@ -138,7 +138,10 @@ def test_released_gradients_are_clipped_by_release_as_the_trainer_would(fit, man
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"gradient_clip_val": 0.5}, r"Trainer\(gradient_clip_val=0.5\) scales gradients after backward, which has"),
+        (
+            {"gradient_clip_val": 0.5},
+            r"Trainer\(gradient_clip_val=0.5\) scales gradients after backward, when release has",
+        ),
         (
             {"plugins": [MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))]},
             r"Trainer\(precision='16-mixed'\) scales the loss, and unscales gradients after backward",
@@ -238,7 +241,7 @@ def test_a_failure_of_ours_is_a_line_and_no_failure_of_the_fit(fit, tmp_path, mo
         model, trainer = fit(Backsight(str(tmp_path / "run"), release=0, mirror="tensorboard"))
     assert torch.equal(weights(model), weights(plain))
     said = capfd.readouterr().err
-    assert said.count("backsight: not observing the training any more: ZeroDivisionError: ours\n") == 1
+    assert said.count("backsight: no longer observing the training: ZeroDivisionError: ours\n") == 1
     if not broken.endswith("close"):
         assert hooks(model, *trainer.optimizers) == []
 
@@ -263,9 +266,9 @@ def test_a_callback_serves_one_fit_after_another(fit, tmp_path):
 
 
 def test_settings_that_need_what_was_not_asked_for_are_refused():
-    with pytest.raises(ValueError, match=r"clip= is the norm to which release clips: add release=True"):
+    with pytest.raises(ValueError, match=r"clip= is the norm that release clips to: add release=True"):
         Backsight(clip=1.0)
-    with pytest.raises(ValueError, match=r"mirror= shows what is recorded"):
+    with pytest.raises(ValueError, match=r"mirror= shows the recording"):
         Backsight(record=False, mirror="wandb")
     with pytest.raises(ValueError, match=r"there is no sink 'comet'"):
         Backsight(mirror=["wandb", "comet"])

@@ -190,8 +190,7 @@ def test_a_sink_that_fails_is_told_of_once_and_the_training_and_the_others_go_on
         _, weights = train(30, [Breaks(), other], tmp_path / "run", between=lambda step: other.came.wait(0.01))
     (warning,) = said
     assert str(warning.message).startswith(
-        f"backsight: Breaks does not show {tmp_path / 'run'} any more, and the training goes on: "
-        "ConnectionError: no server"
+        f"backsight: Breaks no longer shows {tmp_path / 'run'}; training continues: ConnectionError: no server"
     )
     assert torch.equal(weights, expected)
     assert other.values.keys() == kept.values.keys()
@@ -203,7 +202,7 @@ def test_a_run_that_cannot_be_read_ends_the_mirror_and_nothing_else(tmp_path, mo
 
     monkeypatch.setattr("backsight.integrations.mirror.digest.Digest.charts", fail)
     kept = Kept()
-    with pytest.warns(bs.RecordingWarning, match="is not shown elsewhere any more: OSError: gone"):
+    with pytest.warns(bs.RecordingWarning, match="is no longer mirrored: OSError: gone"):
         train(5, kept, tmp_path / "run")
     assert kept.calls == ["start", "finish"]
 
@@ -212,7 +211,7 @@ def test_a_mirror_needs_a_run_and_a_sink_that_there_is(tmp_path):
     with pytest.raises(bs.RunError, match="There is no run at"):
         Mirror(tmp_path / "none", "tensorboard")
     train(2, [], tmp_path / "run")
-    with pytest.raises(ValueError, match=r"there is no sink 'comet'; the sinks are mlflow, tensorboard, wandb\."):
+    with pytest.raises(ValueError, match=r"there is no sink 'comet'; choose from mlflow, tensorboard, wandb\."):
         Mirror(tmp_path / "run", "comet")
 
 

@@ -151,9 +151,9 @@ class TestRunAgain:
         done = run(HIDDEN, "--backsight")
         done.assert_outcomes(failed=2, passed=2)
         said = done.stdout.str()
-        assert "backsight explains, run again under its watch" in said
+        assert "backsight explains, rerun under its watch" in said
         assert re.search(r"❱ +\d+ │     return lambda h: torch\.nn\.functional\.dropout\(h, \*\*settings\)", said)
-        assert "fix: Let dropout make a new tensor" in said
+        assert "fix: Let dropout create a new tensor" in said
 
     def test_without_it_the_report_says_that_it_can_be_had(self, run):
         said = run(HIDDEN, "-k", "forward").stdout.str()
@@ -174,13 +174,15 @@ def test_it():
 """
         done = run(flaky, "--backsight")
         done.assert_outcomes(failed=1)
-        assert "(Run again under a watch, the test did not fail so: this is from the first run.)" in done.stdout.str()
+        assert (
+            "(Under the watch, the test did not fail this way: this explanation is from the first run.)"
+        ) in done.stdout.str()
 
     def test_nobody_else_sees_it(self, run, pytester):
         done = run(OBSERVED, "--backsight", "--log-file=it.log", "--junitxml=it.xml")
         done.assert_outcomes(failed=1, passed=2, warnings=1)
         said, log, junit = done.stdout.str(), *((pytester.path / name).read_text() for name in ("it.log", "it.xml"))
-        assert "backsight explains, run again under its watch" in said
+        assert "backsight explains, rerun under its watch" in said
         assert said.count("\nprinted once") == 1 and log.count("logged once") == 1
         assert junit.count("<testcase") == 3 and junit.count("<failure") == 1
 
@@ -197,7 +199,7 @@ def test_it():
     assert drawn[0] == drawn[-1]
     fail_again()
 """
-        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        assert "rerun under its watch" in run(SECOND + source, "--backsight").stdout.str()
 
     def test_after_work_in_several_threads_of_openmp(self, run):
         source = """
@@ -206,7 +208,7 @@ def test_it():
     (torch.ones(512, 512) @ torch.ones(512, 512)).exp().sum()
     fail_again()
 """
-        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        assert "rerun under its watch" in run(SECOND + source, "--backsight").stdout.str()
 
     @pytest.mark.parametrize(
         ("source", "why"),
@@ -218,12 +220,12 @@ def test_it():
             ),
             (
                 "torch.cuda.is_initialized = lambda: True\ndef test_it(): fail_again()",
-                "CUDA is in use, which a fork of this process could not use",
+                "CUDA is in use, and a fork of this process could not use it",
             ),
             (
                 "import types, backsight.integrations.second_run as ours\n"
                 "ours.sys = types.SimpleNamespace(platform='darwin')\ndef test_it(): fail_again()",
-                "forks are safe on Linux only",
+                "forks are only safe on Linux",
             ),
             (
                 "def fork(): raise BlockingIOError(11, 'no more processes')\nos.fork = fork\n"
@@ -250,7 +252,7 @@ def test_it():
     def test_where_it_cannot_be_the_first_explanation_stays_and_says_why(self, run, source, why):
         done = run(SECOND + source, "--backsight")
         done.assert_outcomes(failed=1)
-        (line,) = [line for line in done.stdout.lines if line.startswith("(Not run again: ")]
+        (line,) = [line for line in done.stdout.lines if line.startswith("(Not rerun: ")]
         assert f"{why}. `backsight run -m pytest test_it.py::test_it` watches its first run.)" in line
         assert "backward() runs on loss a second time" in done.stdout.str()
 
@@ -265,7 +267,7 @@ def test_it():
         open("child", "w").write(str(child))
     fail_again()
 """
-        assert "run again under its watch" in run(SECOND + source, "--backsight").stdout.str()
+        assert "rerun under its watch" in run(SECOND + source, "--backsight").stdout.str()
         status = Path("/proc", (pytester.path / "child").read_text(), "status")
         assert not status.exists() or "State:\tZ" in status.read_text()
 
@@ -282,7 +284,7 @@ class Test(unittest.TestCase):
 """
         done = run(source, "--backsight")
         done.assert_outcomes(failed=1)
-        assert "run again under its watch" in done.stdout.str()
+        assert "rerun under its watch" in done.stdout.str()
 
 
 class TestReports:
@@ -387,7 +389,7 @@ class TestLeakedGraphs:
         done.assert_outcomes(failed=1)
         done.stdout.fnmatch_lines(
             [
-                "autograd graphs are still alive that were made in this test:",
+                "autograd graphs from this test are still alive:",
                 "3 live graphs, 9 operations, * kept for backward",
                 "test_it.history?2?*",
             ]

@@ -102,7 +102,8 @@ def test_released_gradients_are_clipped_by_release_as_the_trainer_would(train):
     [
         (
             {},  # a Trainer clips if nobody says that it should not
-            r"TrainingArguments\(max_grad_norm=1\.0\) scales gradients after backward, which has used them\. "
+            r"TrainingArguments\(max_grad_norm=1\.0\) scales gradients after backward, when release has already used "
+            r"them\. "
             r"Let release do it: max_grad_norm=0 and Backsight\(release=True, clip=1\.0\)\.",
         ),
         (
@@ -160,5 +161,5 @@ def test_a_failure_of_ours_is_a_line_and_no_failure_of_the_training(train, tmp_p
         model, optimizer = train(Backsight(str(tmp_path / "run")))
     assert torch.equal(weights(model), weights(plain))
     said = capfd.readouterr().err
-    assert said.count("backsight: not observing the training any more: ZeroDivisionError: ours\n") == 1
+    assert said.count("backsight: no longer observing the training: ZeroDivisionError: ours\n") == 1
     assert hooks(model, optimizer.optimizer) == []

@@ -254,4 +254,4 @@ torch.ones(3, requires_grad=True).exp().backward()
 """
         said = observed(bench, source)
         assert "error BS212  grad can be implicitly created only for scalar outputs" in said
-        assert "backsight could not look closer: ValueError in broken:" in said
+        assert "backsight could not analyze it further: ValueError in broken:" in said

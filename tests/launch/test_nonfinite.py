@@ -42,7 +42,7 @@ def test_the_origin_is_told_with_what_it_reached(bench):
     assert ended.status == 0
     (found,) = said(ended)
     assert found.startswith(
-        "error BS112  y.sqrt() is NaN where the loss does not use it, and so the gradient is NaN: y is -"
+        "error BS112  y.sqrt() is NaN where the loss does not use it, so the gradient is NaN: y is -"
     )
     assert "It reached the gradients of model.weight and model.bias, in step 1." in found
     assert "at train.py:12\n" in found
@@ -58,8 +58,8 @@ def test_a_loss_that_is_lost(bench):
 
 def test_data_that_is_not_finite(bench):
     (found,) = said(observed(bench, program("y.square().mean()", "x[3, 2] = float('nan') if step == 2 else 0.0")))
-    assert found.startswith("error BS112  x, which Linear is given, holds 1 NaN of 128 values (shape 16×8).\n")
-    assert "in step 3." in found and "fix: Look at where this data comes from" in found
+    assert found.startswith("error BS112  x, an input of Linear, holds 1 NaN of 128 values (shape 16×8).\n")
+    assert "in step 3." in found and "fix: Check where this data comes from" in found
 
 
 def test_weights_that_were_not_finite_from_the_start(bench):
@@ -125,7 +125,7 @@ for step in range(3):
 """
     (finding,) = said(observed(bench, source))
     assert finding.startswith("error BS112  (model(torch.ones(16, 8)).mean() - 100).sqrt() is NaN")
-    assert "The last loss was not finite; no optimizer step was made with its gradients." in finding
+    assert "The last loss was not finite; no optimizer step used its gradients." in finding
 
 
 def test_it_is_told_before_the_program_goes_on(bench):
@@ -134,14 +134,14 @@ def test_it_is_told_before_the_program_goes_on(bench):
     assert ended.status == 3
     assert said(ended)[0].startswith("error BS112  y.log() is NaN: y is -")
     # log has a slope below 0, where it has no value
-    assert "The loss was not finite in step 1, though the gradients were." in said(ended)[0]
+    assert "The loss was not finite in step 1, but the gradients were." in said(ended)[0]
 
 
 def test_a_loss_that_no_step_was_made_with(bench):
     source = program("y.exp().mean() / 0").replace("    optimizer.step()", "    continue")
     (found,) = said(observed(bench, source))
     assert found.startswith("error BS112  y.exp().mean() / 0 is infinite: ")
-    assert "The last loss was not finite; no optimizer step was made with its gradients." in found
+    assert "The last loss was not finite; no optimizer step used its gradients." in found
 
 
 @pytest.mark.process

@@ -44,20 +44,20 @@ def found(bench, loss, begin=MODEL):
 @pytest.mark.process
 def test_a_result_that_is_cut_off_is_told_with_the_cut(bench):
     said = found(bench, f"loss = (model(x).detach() - y).square().mean() + {PENALTY}")
-    assert said.startswith("warning BS114  The loss does not depend on what model returns.\n")
-    assert "in 3 steps no gradient came back to what it" in said
+    assert said.startswith("warning BS114  The loss does not depend on the output of model.\n")
+    assert "in 3 steps its output received no gradient" in said
     assert "train.py:12  loss = (model(x).detach() - y)" in said and "at train.py:12\n" in said
 
 
 def test_a_result_that_is_not_used(bench):
     said = found(bench, f"model(x); loss = {PENALTY}")
-    assert said.startswith("warning BS114  The loss does not depend on what model returns.\n")
+    assert said.startswith("warning BS114  The loss does not depend on the output of model.\n")
 
 
 def test_a_model_that_has_died(bench):
     said = found(bench, "loss = (model(x) - y).square().mean()", DEAD)
     assert "warning BS114  model returns bit-identical outputs for all 16 rows of its input.\n" in said
-    assert "So it was in 3 steps in a row, though the rows that it was given differ." in said
+    assert "This happened in 3 steps in a row, although its input rows differ." in said
 
 
 @pytest.mark.parametrize(

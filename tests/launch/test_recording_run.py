@@ -109,10 +109,10 @@ def test_every_so_many_steps(bench):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--every", "2"], "--run and --every are about a recording: add --record"),
-        (["--record", "--every", "0"], "argument --every: has to be at least 1, and it is 0"),
+        (["--every", "2"], "--run and --every need a recording: add --record"),
+        (["--record", "--every", "0"], "argument --every: must be at least 1, not 0"),
         (["--record", "--run", ""], "argument --run/--into: must be the name of a folder, not ''"),
-        (["--record", "--every", "few"], "argument --every: has to be at least 1, and it is few"),
+        (["--record", "--every", "few"], "argument --every: must be at least 1, not few"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(bench, options, said):
@@ -199,7 +199,7 @@ def test_of_how_many_modules_calls_are_left_out_is_said(bench):
         optimizer.step()
     """
     ended = recorded(bench, textwrap.dedent(lines))
-    said = "3 steps recorded, without inputs and outputs of 3 modules beyond the first that the program calls: "
+    said = "3 steps recorded, without inputs and outputs of 3 modules after the first ones that the program calls: "
     assert last_line(ended) == f"backsight: {said}backsight runs show run"
 
 
@@ -238,7 +238,7 @@ def test_a_script_without_torch_is_left_alone(bench):
 def test_a_script_without_modules_is_left_alone(bench):
     ended = recorded(bench, "import torch\nprint(torch.ones(2).sum().item())")
     assert (ended.status, ended.out) == (0, "2.0\n")
-    assert last_line(ended) == "backsight: nothing recorded: saw no call of a model, and no optimizer step"
+    assert last_line(ended) == "backsight: nothing recorded: backsight saw no call of a model and no optimizer step"
     assert not (bench.folder / "run").exists()
 
 
@@ -318,7 +318,7 @@ def test_an_optimizer_that_accumulates_first_is_waited_for(bench):
 
 def test_what_was_called_and_not_trained_is_a_step_that_has_not_ended(bench):
     ended = recorded(bench, "import torch\nmodel = torch.nn.Linear(2, 1)\nmodel(torch.ones(3, 2)).sum()")
-    assert last_line(ended) == "backsight: 1 step, which has not ended, recorded: backsight runs show run"
+    assert last_line(ended) == "backsight: 1 step, which did not end, recorded: backsight runs show run"
 
 
 @pytest.mark.parametrize("gone", ["", "del optimizer"])
@@ -333,7 +333,7 @@ def test_an_optimizer_in_the_place_of_another_is_an_event_of_the_run(bench, gone
 @pytest.mark.parametrize(
     ("rest", "steps"),
     [
-        ("loss = model(torch.randn(16, 4)).sum(); loss.backward()", "7 steps, the last of which has not ended,"),
+        ("loss = model(torch.randn(16, 4)).sum(); loss.backward()", "7 steps, the last of which did not end,"),
         ("with torch.no_grad(): model(torch.randn(16, 4))", "6 steps"),
     ],
     ids=["a step that stops", "evaluation"],
@@ -363,14 +363,14 @@ def test_of_a_recording_that_ended_early_it_is_said_how_much_there_is(bench):
     full += "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n"
     ended = recorded(bench, full + LOOP.replace("range(6)", "range(2000)"))
     held = len(bs.open_run(bench.folder / "run").steps)
-    assert ended.status == 0 and "recording has ended, and the training goes on without it" in ended.err
+    assert ended.status == 0 and "recording stopped; training continues without it" in ended.err
     assert last_line(ended) == f"backsight: only {held} of 2,000 steps recorded: backsight runs show run"
 
 
 def test_of_a_recording_that_is_not_there_any_more_no_steps_are_told(bench):
     lines = "    if step == 3:\n        import shutil, time; time.sleep(0.5); shutil.rmtree('run/rank-00000')\n"
     ended = recorded(bench, LOOP.replace("    loss.backward()\n", f"{lines}    loss.backward()\n"))
-    assert ended.status == 0 and last_line(ended) == "backsight: there is no recording in run any more"
+    assert ended.status == 0 and last_line(ended) == "backsight: there is no recording in run anymore"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(bench):
@@ -400,10 +400,7 @@ def test_several_processes_have_to_be_told_a_folder(bench):
     bench.write("train.py", LOOP)
     ended = bench.observed("--record", "train.py", env={"RANK": "0", "WORLD_SIZE": "2"})
     assert ended.status == 0
-    assert (
-        "not recording: ValueError: each of several processes has to be told the same run: --into runs/NAME"
-        in ended.err
-    )
+    assert "not recording: ValueError: every process must get the same run: --into runs/NAME" in ended.err
 
 
 def test_and_then_each_writes_its_own_part_and_the_first_one_speaks(bench):
@@ -782,7 +779,7 @@ def test_threads_that_each_train_a_model_go_on_and_are_recorded(bench, every):
     kinds, steps = kinds_of(bench)
     models = {name.split(".")[0] for name in kinds}
     assert models >= {"model", "model_2", "model_3", "model_4"} and len(steps) > (10 if every else 0)
-    assert "not recorded any more" not in ended.err
+    assert "no longer recorded" not in ended.err
 
 
 SCRIPTED = """

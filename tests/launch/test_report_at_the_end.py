@@ -80,7 +80,7 @@ def test_without_a_model_there_is_no_report(bench):
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("out.txt", "a report is one HTML file, so its name ends in .html, not 'out.txt'"),
+        ("out.txt", "a report is one HTML file: its name must end in .html, not 'out.txt'"),
         ("nowhere/out.html", "there is no folder for 'nowhere/out.html'"),
     ],
 )

@@ -206,7 +206,7 @@ print(looks)
 """
     ended = observed(bench, source)
     assert ended.out == f"{[None] * 8}\n"
-    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was seen to audit (")
+    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was audited (")
 
 
 def test_outputs_of_an_odd_class_are_left_alone(bench):
@@ -273,9 +273,7 @@ def test_leaks_are_looked_for_when_asked(bench):
     ended = observed(bench, LEAK, "--leaks")
     assert ended.status == 0
     assert said(ended).startswith("warning BS111  kept holds the graphs of more and more steps.")
-    assert "at train.py:14\n  fix: kept.append(loss.item()), which keeps the number and lets the graph go." in said(
-        ended
-    )
+    assert "at train.py:14\n  fix: kept.append(loss.item()), which keeps the number and drops the graph." in said(ended)
     assert "BS111" not in observed(bench, LEAK).err
 
 
@@ -301,9 +299,7 @@ for step in range(8):
     assert [code for code in ("BS110", "BS111") if code in alone.err] == ["BS110"]
     assert [code for code in ("BS110", "BS111") if code in longer.err] == ["BS111"]
     for ended in (alone, longer):
-        assert "at train.py:7\n  fix: Cut it at the beginning of each step: average = average.detach().\n" in said(
-            ended
-        )
+        assert "at train.py:7\n  fix: Detach it at the start of each step: average = average.detach().\n" in said(ended)
 
 
 LOST = LOOP.replace("range(5)", "range(9)").replace(
@@ -317,9 +313,9 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     found = said(observed(bench, f"def main():\n{body}\nmain()\n" if inside else LOST))
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
-        "  The weights are NaN since step 7.\n"
-        "  The audits of the first steps saw none in what their losses are made of.\n"
-        "  fix: Run it again: backsight run --nonfinite train.py. It names the line where the first NaN is born.\n"
+        "  The weights have been NaN since step 7.\n"
+        "  The audits of the first steps found no NaN in their losses.\n"
+        "  fix: Run it again: backsight run --nonfinite train.py. It names the line that produces the first NaN.\n"
     )
 
 

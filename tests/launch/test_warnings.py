@@ -19,7 +19,7 @@ def test_a_warning_is_explained_below_it(bench):
     assert (ended.status, ended.out) == (plain.status, plain.out) == (0, "None\n")
     warned, _, said = ended.err.partition("\nbacksight explains\n")
     assert warned == plain.err
-    assert "warning BS216  hidden.grad is None: hidden is the result of a computation" in said
+    assert "warning BS216  hidden.grad is None: hidden is a non-leaf tensor" in said
     assert "nothing found" not in said
 
 
@@ -48,7 +48,7 @@ def test_the_program_s_own_way_to_show_warnings_is_kept(bench):
 def test_an_error_that_follows_from_a_warning_refers_to_it(bench):
     bench.write("train.py", SOURCE.replace("print(hidden.grad)", "print(hidden.grad.norm())"))
     said = bench.observed("train.py").err
-    assert said.count("hidden is the result of a computation") == 1
+    assert said.count("hidden is a non-leaf tensor") == 1
     assert "error BS213  hidden.grad is None: the warning BS216 above says why, and what to do." in said
     said = bench.observed("train.py", flags=("-W", "ignore")).err
-    assert "error BS213  hidden.grad is None: hidden is the result of a computation" in said
+    assert "error BS213  hidden.grad is None: hidden is a non-leaf tensor" in said

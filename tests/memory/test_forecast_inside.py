@@ -235,7 +235,7 @@ class Opaque(nn.Module):
 def test_an_operator_of_somebody_else_is_not_run_and_the_forecast_has_a_bound():
     large = forecast(Opaque(64), torch.randn(16, 64), device="cpu", variants=False)
     note = next(each for each in large.notes if "backsight_tests::opaque" in each)
-    assert "is not known. If each copies its arguments and results once, the peak is" in note
+    assert "is unknown. If each copies its arguments and results once, the peak is" in note
     assert note in " ".join(str(large).split())
     small = forecast(Opaque(1), torch.randn(16, 64), device="cpu", variants=False)
     assert small.notes == (), "what it could take is below the peak, which is elsewhere"
@@ -245,7 +245,7 @@ def test_beside_a_profiler_nothing_can_be_tried_and_the_forecast_says_so():
     model, x = Squared(nn.LSTM(8, 8)), torch.randn(5, 2, 8)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         foretold = forecast(model, x, device="cpu", variants=False)
-    assert any("it takes PyTorch's profiler to see that, and one runs already" in note for note in foretold.notes)
+    assert any("measuring it needs PyTorch's profiler, which is already running" in note for note in foretold.notes)
     assert foretold.peak < forecast(model, x, device="cpu", variants=False).peak
 
 

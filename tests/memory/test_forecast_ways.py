@@ -226,7 +226,7 @@ def test_a_forecast_for_a_device_says_whether_it_fits_and_what_is_reserved():
 
 
 def test_without_a_device_it_asks_for_its_size():
-    with pytest.raises(ValueError, match="Into how much memory"):
+    with pytest.raises(ValueError, match="How much memory is there"):
         forecast(*mlp()).fits()
 
 

@@ -85,7 +85,7 @@ def test_an_exception_of_a_function_has_the_peak_noted():
         bs.measure_memory(step)
     if sys.version_info >= (3, 11):
         (note,) = raised.value.__notes__
-        assert note.startswith("The memory until then, as backsight measured it: peak ")
+        assert note.startswith("Memory until then, as measured by backsight: peak ")
         assert "391 KB of shape (100000,)" in note
 
 
@@ -134,7 +134,7 @@ def test_a_compiled_model_is_not_compiled_anew():
 def test_before_the_end_there_is_nothing_to_read():
     with bs.measure_memory() as measured:
         assert repr(measured) == str(measured) == "<memory of a step that has not ended>"
-        with pytest.raises(RuntimeError, match=r"nothing is measured yet: the `with` of measure_memory\(\) has to end"):
+        with pytest.raises(RuntimeError, match=r"nothing is measured yet: the `with` of measure_memory\(\) must end"):
             measured.peak
     assert measured.peak >= 0
 
@@ -152,14 +152,14 @@ def test_a_profiler_that_runs_is_refused():
 
 
 def test_fake_tensors_are_refused():
-    with FakeTensorMode(), pytest.raises(RuntimeError, match=r"backsight.forecast\(\) tells what they would take"):
+    with FakeTensorMode(), pytest.raises(RuntimeError, match=r"backsight.forecast\(\) predicts what they would take"):
         bs.measure_memory(lambda: None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3,), "takes a function that makes a step, or for a `with` a torch.nn.Module .* not int"),
+        ((3,), "takes a function that does a step, or for a `with` a torch.nn.Module .* not int"),
         ((torch.ones(1),), "not Tensor"),
         (({"a": 3},), r"model\['a'\] must be a torch.nn.Module under a name, not int"),
         ((nn.Linear(1, 1), nn.Linear(1, 1)), "optimizer must be a torch.optim.Optimizer, not Linear"),
@@ -171,7 +171,7 @@ def test_what_is_no_model_no_step_and_no_optimizer_is_refused(arguments, message
 
 
 def test_two_models_are_refused():
-    with pytest.raises(TypeError, match="given two models; several go into one dict"):
+    with pytest.raises(TypeError, match="got two models; pass several as one dict"):
         bs.measure_memory(nn.Linear(1, 1), model=nn.Linear(1, 1))
 
 
@@ -179,7 +179,7 @@ def test_one_measurement_is_of_one_step():
     measuring = bs.measure_memory()
     with measuring:
         pass
-    with pytest.raises(RuntimeError, match="has been made"), measuring:
+    with pytest.raises(RuntimeError, match="is finished"), measuring:
         pass
 
 

@@ -51,7 +51,7 @@ def test_what_ended_with_an_exception_says_so():
 @pytest.mark.parametrize(
     ("place", "value", "says"),
     [
-        ("version", 9, "its version is 9, and this backsight reads 1"),
+        ("version", 9, "its version is 9, but this backsight reads 1"),
         ("block", [0], "block has 1 entries, which does not fit the rest"),
         ("blocks", [], "block holds int"),
         ("spans", [["sideways", 0, 0, 0, 0]], "spans[0][0] has to be one of forward, backward, recomputation"),

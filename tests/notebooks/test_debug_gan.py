@@ -16,7 +16,7 @@ SHOWS = {
     "losses": [],
     "first": [
         "PyTorch says: Trying to backward through the graph a second time.",
-        "error BS201  d_loss.backward() has freed the part of the graph behind fake, which g_loss.backward() needs",
+        "error BS201  d_loss.backward() freed the part of the graph behind fake, which g_loss.backward() needs",
         "fix: Compute d_loss from fake.detach()",
     ],
     "first-drawn": [SVG, ">freed<", "6 operations", "generator.layers", "discriminator.layers"],
@@ -27,7 +27,7 @@ SHOWS = {
     "third": [
         "no error",
         "warning BS102  g_optimizer holds parameters that are detached from this loss.",
-        "Their result ends at `generator(noise, label).detach()`",
+        "Their path to the loss ends at `generator(noise, label).detach()`",
     ],
     "third-leaves": ["discriminator.layers.0.weight     stepped by d_optimizer"],
     "fourth": ["note BS106  generator.layers.0.weight and 5 more stand in 2 optimizers."],

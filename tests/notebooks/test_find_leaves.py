@@ -24,7 +24,7 @@ SHOWS = {
         "AddBackward0 #1 <- DivBackward0 #2 <- delta (overwritten)",
     ],
     "overwritten-drawn": [SVG, "its variable was overwritten", "on the path"],
-    "overwritten-audit": ["BS107", "In[9]:7", "optimizer still updates it, unseen"],
+    "overwritten-audit": ["BS107", "In[9]:7", "optimizer still updates it"],
     "second-step": [
         "PyTorch says: Trying to backward through the graph a second time",
         "BS201",

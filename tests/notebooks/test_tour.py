@@ -100,7 +100,7 @@ SHOWS = {
     "higher-order-drawn": [SVG, ">gradient<"],
     "hessian": ["walked:         tensor([-8., 12.])", "Hessian times v: tensor([-8., 12.])"],
     "nan": ["loss 2.0 and no NaN in sight", "x.grad tensor([0.2500,    nan])"],
-    "nan-walk": ["SqrtBackward0 #2 made a gradient that is not finite", "in        2  [1, 0]"],
+    "nan-walk": ["SqrtBackward0 #2 produced a gradient that is not finite", "in        2  [1, 0]"],
     "nan-fixed": ["stopped: never", "tensor([0.2500, 0.0000])"],
     "transformer": [SVG, "blocks.0…5 × 6", "self_attn"],
     "transformer-walk": ["NativeLayerNorm is the first in blocks.3", "347 of 347 steps, 75 of 75 leaves reached"],

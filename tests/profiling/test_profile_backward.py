@@ -58,7 +58,7 @@ def test_a_leaf_without_a_variable_is_named_as_in_the_snapshot():
 
 
 def test_what_is_no_tensor_is_refused():
-    with pytest.raises(TypeError, match=r"profile_backward\(\) takes the tensor to go back from, not None"):
+    with pytest.raises(TypeError, match=r"profile_backward\(\) takes the tensor to run backward from, not None"):
         bs.profile_backward(None)
 
 

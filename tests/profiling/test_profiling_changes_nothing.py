@@ -134,7 +134,7 @@ def test_an_interrupt_in_a_forward_leaves_the_modules_right():
 
 def test_one_profile_at_a_time():
     with bs.profile() as p:
-        with pytest.raises(bs.ProfilingError, match="only one can at a time"):
+        with pytest.raises(bs.ProfilingError, match="only one can run at a time"):
             bs.profile().__enter__()
         refused = []
 
@@ -157,7 +157,7 @@ def test_one_profile_at_a_time():
 
 def test_pytorchs_profiler_is_not_ended_by_ours():
     with torch.profiler.profile() as theirs:
-        with pytest.raises(bs.ProfilingError, match="a profiler of PyTorch runs already"):
+        with pytest.raises(bs.ProfilingError, match="PyTorch's profiler is already running"):
             bs.profile().__enter__()
         torch.ones(2).exp()
     assert any(event.name == "aten::exp" for event in theirs.events())
@@ -167,7 +167,7 @@ def test_pytorchs_profiler_is_not_ended_by_ours():
 
 
 def test_a_profiler_that_was_started_in_the_block_is_told_of():
-    told = "was another one started or stopped inside of the block"
+    told = "was another one started or stopped inside the block"
     with pytest.raises(bs.ProfilingError, match=told), bs.profile(), torch.profiler.profile():
         Net()(batch()).backward()
     with bs.profile() as p:

@@ -29,19 +29,19 @@ def only(found):
 
 @pytest.mark.parametrize("model", [None, "model", [nn.Linear(1, 1)], {}, {"a": 3}, {3: nn.Linear(1, 1)}])
 def test_what_is_no_model_is_refused(run, model):
-    with pytest.raises(TypeError, match=r"model.* has to be a torch\.nn\.Module"):
+    with pytest.raises(TypeError, match=r"model.* must be a torch\.nn\.Module"):
         bs.record(model, run=run)
     assert not run.exists()
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", [], [None], {"a": 3}])
 def test_what_is_no_optimizer_is_refused(net, run, optimizer):
-    with pytest.raises(TypeError, match=r"optimizer has to be a torch\.optim\.Optimizer"):
+    with pytest.raises(TypeError, match=r"optimizer must be a torch\.optim\.Optimizer"):
         bs.record(net, optimizer, run)
 
 
 def test_a_tap_that_there_is_not_is_refused(net, run):
-    with pytest.raises(ValueError, match="no tap 'gradient'; the taps are input, output, weight, grad, state"):
+    with pytest.raises(ValueError, match="no tap 'gradient'; choose from input, output, weight, grad, state"):
         bs.record(net, run=run, taps=("gradient",))
 
 
@@ -50,19 +50,19 @@ def test_a_tap_that_there_is_not_is_refused(net, run):
     [
         (
             {"calls": 0},
-            "calls must be a whole number of at least 1, not 0: leave it out for 256; "
+            "calls must be a whole number of at least 1, not 0: omit it for 256; "
             'taps=("weight", "grad", "state") records no calls.',
         ),
         ({"calls": 2.5}, "calls must be a whole number of at least 1, not 2.5: "),
-        ({"queue": -1}, "queue must be a whole number of at least 1, not -1: leave it out for 512 steps."),
+        ({"queue": -1}, "queue must be a whole number of at least 1, not -1: omit it for 512 steps."),
         ({"queue": None}, "queue must be a whole number of at least 1, not None: "),
-        ({"run": ""}, "run must be the path of a folder, not '': name a folder such as 'runs/first', or leave it out"),
+        ({"run": ""}, "run must be the path of a folder, not '': name a folder such as 'runs/first', or omit it"),
         ({"run": 3}, "run must be the path of a folder, not 3: "),
-        ({"every": None}, 'every must be a whole number, "auto" or a function of the step, not None: leave it out'),
-        ({"every": 0}, "every must be a whole number of at least 1, not 0: leave it out to record every step"),
+        ({"every": None}, 'every must be a whole number, "auto" or a function of the step, not None: omit it'),
+        ({"every": 0}, "every must be a whole number of at least 1, not 0: omit it to record every step"),
         ({"first": -1}, "first must be a whole number of at least 0, not -1: "),
         ({"first": True}, "first must be a whole number of at least 0, not True: "),
-        ({"taps": None}, "taps must be names of taps, not None: leave it out for input, output, weight, grad, state."),
+        ({"taps": None}, "taps must be names of taps, not None: omit it for input, output, weight, grad, state."),
         ({"config": ""}, "config must be a dict, not '': write config={'lr': 0.1}."),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),
@@ -120,7 +120,7 @@ def test_names_are_data(run, name):
 
 def test_a_run_that_exists_is_not_written_over(net, run):
     bs.record(net, run=run).close()
-    with pytest.warns(bs.RecordingWarning, match="There is a run in") as found:
+    with pytest.warns(bs.RecordingWarning, match="There is already a run in") as found:
         rec = bs.record(net, run=run)
     assert rec.run == run.with_name("run-2")
     assert str(rec.run) in only(found)
@@ -139,7 +139,7 @@ def test_where_nothing_can_be_written_the_training_goes_on(net, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on") as found:
+    with pytest.warns(bs.RecordingWarning, match="not recording; training continues") as found:
         rec = bs.record(net, optimizer, file / "run")
         train(net, optimizer, 2)
         rec.mark(epoch=1)
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_training(run, in_a_p
         """
     )
     assert said.stdout == "trained 100\n"
-    assert said.stderr.count("RecordingWarning: backsight: recording has ended, and the training goes on") == 1
+    assert said.stderr.count("RecordingWarning: backsight: recording stopped; training continues") == 1
     recorded = bs.open_run(run).steps
     assert 0 < len(recorded) < 100
     assert recorded.tolist() == list(range(len(recorded)))
@@ -235,9 +235,7 @@ def test_a_tap_that_fails_is_taken_off_and_the_others_stay(net, run, monkeypatch
 
     monkeypatch.setattr(Page, "note", note)
     rec = bs.record(net, optimizer, run)
-    with pytest.warns(
-        bs.RecordingWarning, match="input, output is not recorded any more: MemoryError: no room"
-    ) as found:
+    with pytest.warns(bs.RecordingWarning, match="input, output is no longer recorded: MemoryError: no room") as found:
         train(net, optimizer, 3)
     rec.close()
     assert len(found) == 1
@@ -247,7 +245,7 @@ def test_a_tap_that_fails_is_taken_off_and_the_others_stay(net, run, monkeypatch
 
 def test_a_variable_that_fails_is_left_out(net, run):
     rec = bs.record(net, run=run, variables={"gone": lambda: 1 / 0, "there": lambda: torch.ones(1)})
-    with pytest.warns(bs.RecordingWarning, match="variable 'gone' is not recorded any more: ZeroDivisionError"):
+    with pytest.warns(bs.RecordingWarning, match="variable 'gone' is no longer recorded: ZeroDivisionError"):
         for _ in range(2):
             net(torch.ones(1, 6))
             rec.step()
@@ -326,7 +324,7 @@ def test_workers_of_a_data_loader_record_nothing(run, start):
 def test_several_processes_have_to_be_told_a_run(net, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="told the same run"):
+    with pytest.raises(ValueError, match="get the same run"):
         bs.record(net)
 
 
@@ -373,7 +371,7 @@ def test_a_folder_without_a_name_that_is_taken_has_a_run_beside_it(net, tmp_path
 
 
 def test_a_path_that_no_file_can_have_records_nothing(net, tmp_path):
-    with pytest.warns(bs.RecordingWarning, match="nothing is recorded, and the training goes on: .*embedded null"):
+    with pytest.warns(bs.RecordingWarning, match="not recording; training continues: .*embedded null"):
         rec = bs.record(net, run=tmp_path / "a\0b")
     assert rec.closed
 
@@ -387,7 +385,7 @@ def test_a_folder_that_goes_in_the_midst_of_the_training_is_said_and_what_was_mo
         rec.step()
     rec.flush()
     run.rename(elsewhere) if moved else shutil.rmtree(run)
-    with pytest.warns(bs.RecordingWarning, match="is not there any more: it was deleted, .* or moved") as found:
+    with pytest.warns(bs.RecordingWarning, match="is gone: it was deleted .* or it was moved") as found:
         for _ in range(3):
             net(torch.ones(1, 6)).sum().backward()
             rec.step()
@@ -398,7 +396,7 @@ def test_a_folder_that_goes_in_the_midst_of_the_training_is_said_and_what_was_mo
         held = bs.open_run(elsewhere)
         assert held.steps.tolist() == [0, 1, 2] and held.events[-2].event == "broke off"
         assert listed(held).state == "broke off"
-        assert " tensors, after which the recording broke off" in str(held.audit())
+        assert " tensors, after which the recording stopped" in str(held.audit())
 
 
 def test_a_program_that_goes_elsewhere_takes_no_folder_away(net, tmp_path, monkeypatch, recwarn):
@@ -436,7 +434,7 @@ def test_a_recorder_that_was_closed_is_not_used_again_in_silence(tmp_path):
     model = nn.Linear(2, 1)
     with bs.record(model, run=tmp_path / "run") as rec:
         pass
-    with pytest.raises(RuntimeError, match=r"has been closed, and .* is complete"):
+    with pytest.raises(RuntimeError, match=r"is closed and .* is complete"):
         rec.arm()
-    with pytest.raises(RuntimeError, match="has been closed"), rec:
+    with pytest.raises(RuntimeError, match="is closed"), rec:
         pass

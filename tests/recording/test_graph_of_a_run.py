@@ -257,7 +257,7 @@ def test_a_failure_costs_the_graph_alone_and_is_told_once(net, run, monkeypatch)
         raise RuntimeError("no walk today")
 
     monkeypatch.setattr(tap, "capture", fails)
-    with pytest.warns(RecordingWarning, match="graph is not recorded any more: RuntimeError: no walk today") as said:
+    with pytest.warns(RecordingWarning, match="graph is no longer recorded: RuntimeError: no walk today") as said:
         run_ = recorded(net, run, 4)
     assert len(said) == 1
     assert run_.graph is None

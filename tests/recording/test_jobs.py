@@ -137,7 +137,7 @@ def test_a_rank_does_not_write_into_what_an_earlier_job_has_begun_and_never_fini
 def test_of_two_jobs_that_begin_at_once_one_has_the_run(run, monkeypatch):
     monkeypatch.setattr(places, "_refuse_others", lambda *_: None)  # as if neither had seen the other's rank
     RunWriter(run, rank=0, world=2, job="a").close()
-    with pytest.raises(RunExists, match=r"Another job \(a\) has written into .*, and this is rank 1 of b\. Choose"):
+    with pytest.raises(RunExists, match=r"Another job \(a\) wrote into .*, but this is rank 1 of b\. Choose"):
         RunWriter(run, rank=1, world=2, job="b")
     RunWriter(run, rank=1, world=2, job="a").close()
     assert bs.open_run(run).ranks == (0, 1)
@@ -164,6 +164,6 @@ def test_ranks_of_two_jobs_in_one_run_are_not_merged(run, monkeypatch):
     manifest.write_bytes(lines.sealed({**lines.opened(manifest.read_bytes()[:-1]), "job": "torchrun another"}))
     assert json.loads(manifest.read_bytes())["job"] == "torchrun another"
     held = bs.open_run(run)
-    with pytest.warns(RunWarning, match="Rank 1 was written by another job than rank 0"):
+    with pytest.warns(RunWarning, match="Rank 1 was written by a different job than rank 0"):
         found = held.frame(tensor="weight", kind="weight", as_="numpy")
     assert held.ranks == (0,) and found["count"].tolist() == [2] and found["ranks"].tolist() == [1]

@@ -96,8 +96,8 @@ def test_a_metric_leaves_no_trace_in_autograd_or_in_the_calls(constant, run):
     [
         ("text", "this is of type str"),
         ({"deep": {"deeper": 1}}, "this is of type dict"),
-        ({"text": ["a"]}, "this list holds str"),
-        ({1: 2.0}, "by strings, not by int"),
+        ({"text": ["a"]}, "not a list of str"),
+        ({1: 2.0}, "with strings, not int"),
         (None, "this is of type NoneType"),
         (list(range(1000)), "at most 64 numbers"),
         (torch.ones(3, 3), "at most 64 numbers"),

@@ -120,7 +120,7 @@ def test_at_the_end_of_a_program_a_recording_that_fails_to_close_does_not_keep_o
     said = done.stderr.splitlines()
     assert len(said) == 3
     assert all(
-        line.startswith("backsight: a recording was not closed, what was flushed is safe: ValueError") for line in said
+        line.startswith("backsight: a recording was not closed; what was flushed is safe: ValueError") for line in said
     )
     assert all(names_of(tmp_path / name) for name in "abc")
 

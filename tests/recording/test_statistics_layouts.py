@@ -123,7 +123,7 @@ def released():
     [
         (lambda: torch.empty(3, device="meta"), "is on the meta device"),
         (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8), "is quantized"),
-        (lambda: torch.nn.LazyLinear(3).weight, "is not initialised yet"),
+        (lambda: torch.nn.LazyLinear(3).weight, "is not initialized yet"),
         (lambda: FakeTensorMode().from_tensor(torch.ones(3)), "is a FakeTensor, which keeps"),
         (released, "has had its memory released"),
     ],

@@ -30,7 +30,7 @@ def train(model, optimizer, steps=3, *, width=6, loss=lambda out: out.square().m
 
 
 def rows(path, **query):
-    """Return what a run holds as dicts, one a row."""
+    """Return what a run holds as dicts, one per row."""
     columns = bs.open_run(path).frame(as_="numpy", **query)
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 

@@ -97,8 +97,8 @@ def test_any_flipped_bit_is_seen(path, graph):
 @pytest.mark.parametrize(
     ("held", "says"),
     [
-        ({"graph": {}}, "does not say of which step it is"),
-        ({"step": -1, "graph": {}}, "does not say of which step it is"),
+        ({"graph": {}}, "does not say which step it is from"),
+        ({"step": -1, "graph": {}}, "does not say which step it is from"),
         ({"step": 0, "graph": {}}, r"is damaged: version is missing\."),
         ({"step": 0}, "has to be an object or a list, and is NoneType"),
         ({"step": 0, "graph": {"version": 1, "types": [["x", "op", None]] * 3}}, "type is missing"),

@@ -72,7 +72,7 @@ def test_by_rank_each_has_rows_of_its_own(tmp_path: Path) -> None:
 
 
 def test_an_ending_that_is_not_known(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"exported to \.csv, \.jsonl, \.parquet; 'out\.xlsx' ends in '\.xlsx'"):
+    with pytest.raises(ValueError, match=r"exported to \.csv, \.jsonl, \.parquet, but 'out\.xlsx' ends in '\.xlsx'"):
         run.export(tmp_path / "out.xlsx")
 
 

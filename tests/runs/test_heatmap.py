@@ -198,5 +198,5 @@ def test_what_is_not_there_is_said(path: Path) -> None:
         run.heatmap("nrm")
     with pytest.raises(NotInRun, match="no tensors of kind 'state'"):
         run.heatmap("norm", "state")
-    with pytest.raises(ValueError, match="at least 1, and it is 0"):
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         run.heatmap("norm", columns=0)

@@ -24,7 +24,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 def test_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with pytest.raises(NotARun, match="was not written by a recording"):
+    with pytest.raises(NotARun, match="is not a recording"):
         open_run(tmp_path / "photos")
 
 
@@ -52,7 +52,7 @@ def test_a_foreign_folder_that_looks_like_one(tmp_path: Path) -> None:
 def test_a_later_format(path: Path) -> None:
     write(path, 1)
     make_newer(path)
-    with pytest.raises(NewerRun, match=r"format 99, and this backsight reads up to 1\. Upgrade it"):
+    with pytest.raises(NewerRun, match=r"format 99, but this backsight reads up to 1\. Upgrade it"):
         open_run(path)
 
 

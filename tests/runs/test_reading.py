@@ -78,7 +78,7 @@ def test_frames_of_several_libraries_agree(run) -> None:
     assert list(plain) == arrow.column_names == list(pandas.columns)
     for name in ("step", "tensor", "mean", "dtype"):
         assert plain[name].tolist() == arrow[name].to_pylist() == pandas[name].tolist()
-    with pytest.raises(ValueError, match="as_ has to be"):
+    with pytest.raises(ValueError, match="as_ must be"):
         run.frame(as_="excel")
 
 
@@ -164,9 +164,9 @@ def test_what_is_beside_the_rows(run) -> None:
     [
         (lambda run: run.frame(tensor="fc.wieght"), r"no tensor 'fc\.wieght'\. Close to it: fc\.weight"),
         (lambda run: run.frame(kind="state"), r"no tensors of kind 'state'; it has grad, output, weight"),
-        (lambda run: run.frame(stat="median"), r"no statistic 'median'\. There are absmax, count"),
+        (lambda run: run.frame(stat="median"), r"no statistic 'median'\. Choose from absmax, count"),
         (lambda run: run.frame(rank=3), r"no rank 3; it has 0"),
-        (lambda run: run.series("fc.weight", "mean"), r"recorded as grad, weight\. Say which: kind='weight'"),
+        (lambda run: run.series("fc.weight", "mean"), r"recorded as grad, weight\. Choose one: kind='weight'"),
     ],
 )
 def test_what_is_not_there_is_said_with_what_is(run, ask, text: str) -> None:
@@ -175,7 +175,7 @@ def test_what_is_not_there_is_said_with_what_is(run, ask, text: str) -> None:
 
 
 def test_steps_count_from_zero(run) -> None:
-    with pytest.raises(ValueError, match="from 0 on"):
+    with pytest.raises(ValueError, match="from 0 up"):
         run.frame(steps=slice(-5, None))
 
 
@@ -307,10 +307,10 @@ def test_a_column_is_called_as_it_was_asked_for(run) -> None:
 @pytest.mark.parametrize(
     ("tensor", "stat", "kind", "said"),
     [
-        ("fc.weight", "grad_foo", None, r"There is no statistic 'foo'\. There are absmax, "),
-        ("fc.weight", "foo", None, r"There is no statistic 'foo'\. There are absmax, "),
-        ("fc.weight", "mean", None, r"recorded as grad, weight\. Say which: kind='"),
-        ("fc.output", "grad_norm", None, r"'fc\.output' was not recorded as that kind, but as output\."),
+        ("fc.weight", "grad_foo", None, r"There is no statistic 'foo'\. Choose from absmax, "),
+        ("fc.weight", "foo", None, r"There is no statistic 'foo'\. Choose from absmax, "),
+        ("fc.weight", "mean", None, r"recorded as grad, weight\. Choose one: kind='"),
+        ("fc.output", "grad_norm", None, r"'fc\.output' was recorded as output\, not as that kind."),
         ("fc.wieght", "grad_norm", None, r"no tensor 'fc\.wieght'\. Close to it: fc\.weight\."),
     ],
 )

@@ -115,7 +115,7 @@ def test_several_steps_at_once_are_the_same_as_one_after_the_other(tmp_path: Pat
 def test_impossible_steps_are_refused(path: Path, step: object) -> None:
     with RunWriter(path) as writer:
         writer.tensor("a", "weight")
-        with pytest.raises(ValueError, match="a step is a number from 0 on"):
+        with pytest.raises(ValueError, match="a step must be a number from 0 up"):
             writer.append(step, [0, 0], rows_of(0, 2))
 
 
@@ -164,12 +164,12 @@ def test_calls_order_histograms_and_metrics_come_back(path: Path) -> None:
     ("bad", "text"),
     [
         (lambda writer: writer.append(0, [0], np.zeros(1)), "flat array of STATISTICS"),
-        (lambda writer: writer.append(0, [0, 0], np.zeros(1, STATISTICS)), "one a row"),
+        (lambda writer: writer.append(0, [0, 0], np.zeros(1, STATISTICS)), "one per row"),
         (lambda writer: writer.append(0, [5], np.zeros(1, STATISTICS)), "has not given"),
-        (lambda writer: writer.append(-1, [0], np.zeros(1, STATISTICS)), "from 0 on"),
-        (lambda writer: writer.append(0, [0], np.zeros(1, STATISTICS), histograms=[[1, 2]]), "histograms has to be"),
+        (lambda writer: writer.append(-1, [0], np.zeros(1, STATISTICS)), "from 0 up"),
+        (lambda writer: writer.append(0, [0], np.zeros(1, STATISTICS), histograms=[[1, 2]]), "histograms must be"),
         (lambda writer: writer.values(0, 3, [0], [1.0]), "not a number that"),
-        (lambda writer: writer.metric("x", merge="average"), "merge has to be one of"),
+        (lambda writer: writer.metric("x", merge="average"), "merge must be one of"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(path: Path, bad: object, text: str) -> None:
@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(path: Path, bad: object, t
 
 def test_a_run_is_never_written_over(path: Path) -> None:
     write(path, 2)
-    with pytest.raises(RunExists, match=r"There is a run in .* already.* Choose another name, or remove the folder"):
+    with pytest.raises(RunExists, match=r"There is already a run in .*.* Choose another name, or remove the folder"):
         RunWriter(path)
     assert wrong_numbers(open_run(path)) == 0
 
@@ -197,7 +197,7 @@ def test_ranks_of_another_launch_do_not_join(path: Path) -> None:
 def test_a_folder_with_other_things_is_not_written_into(path: Path) -> None:
     path.mkdir()
     (path / "thesis.tex").write_text("x")
-    with pytest.raises(NotARun, match=r"thesis\.tex.* Give the run a folder of its own"):
+    with pytest.raises(NotARun, match=r"thesis\.tex.* Use a separate folder for the run"):
         RunWriter(path)
     assert [found.name for found in path.iterdir()] == ["thesis.tex"]
 
@@ -223,7 +223,7 @@ def test_a_folder_without_permission_says_so(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     out, err = program(code, tmp_path / "run").communicate(timeout=60)
     assert b"cannot be written to" in out, err.decode()
-    assert b"Permission denied. Choose a folder that this process may write to" in out
+    assert b"Permission denied. Choose a writable folder" in out
 
 
 def test_a_full_disk_is_said_and_costs_nothing_that_was_flushed(path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_flushed(path: Path) -> N
             except RunNotWritable as error:
                 refused.append(str(error))
         writer.close()
-        assert refused[0].count("File too large. What was written before is safe; make room") == 1, refused[0]
+        assert refused[0].count("File too large. What was written before is safe; free some space") == 1, refused[0]
         assert writer.lost_rows == 3 * len(refused)
         print(*flushed)
     """
@@ -264,7 +264,7 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_flushed(path: Path) -> N
 def test_a_folder_that_was_deleted_is_not_called_safe(path: Path) -> None:
     with RunWriter(path) as writer:
         shutil.rmtree(path)
-        with pytest.raises(RunNotWritable, match="is not there any more: it was deleted"):
+        with pytest.raises(RunNotWritable, match="is gone: it was deleted"):
             writer.tensor("t", "weight")
 
 
@@ -329,7 +329,7 @@ def test_a_process_that_was_forked_off_does_not_write(path: Path) -> None:
             try:
                 writer.flush()
             except RunNotWritable as error:
-                assert "forked off it" in str(error)
+                assert "a fork of it" in str(error)
                 writer.close()
                 os._exit(7)
             os._exit(0)
@@ -345,7 +345,7 @@ def test_a_process_that_was_forked_off_does_not_write(path: Path) -> None:
 def test_a_closed_writer_says_so(path: Path) -> None:
     writer = write(path, 1)
     writer.close()
-    with pytest.raises(RunNotWritable, match="has been closed"):
+    with pytest.raises(RunNotWritable, match="was closed"):
         writer.mark(0, late=True)
 
 

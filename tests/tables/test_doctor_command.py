@@ -68,7 +68,7 @@ def test_what_is_broken_is_told_with_the_reason_and_the_exit_status_says_so(pack
     assert rows(said)["there"].startswith("there 1.2.3")
     assert "broken_here  broken  0.4" in said
     assert said.endswith(
-        "\ninstalled, and cannot be imported:\n"
+        "\ninstalled, but import fails:\n"
         "  broken_here: OSError: libfoo.so.1: no such file\n"
         "  pip install --force-reinstall broken-here\n"
     )

@@ -75,12 +75,12 @@ def test_checkpointing_is_of_the_modules_that_are_named_or_of_all_blocks_that_re
     assert main(["forecast", "training_program:make", "--checkpoint", "layers.0", "layers.1"]) == 0
     assert "checkpointed, ordinary" in capsys.readouterr().out
     assert main(["forecast", "training_program:make", "--checkpoint"]) == 2
-    assert "Net repeats no block that could be checkpointed." in capsys.readouterr().err
+    assert "Net has no repeated block to checkpoint." in capsys.readouterr().err
 
 
 def test_a_function_that_trains_by_itself_is_forecast_as_it_is(capsys):
     assert main(["forecast", "training_program:step"]) == 0
-    assert "as the step makes its optimizer itself" in " ".join(capsys.readouterr().out.split())
+    assert "because the step creates its own optimizer" in " ".join(capsys.readouterr().out.split())
 
 
 def test_options_change_the_step(capsys):
@@ -97,11 +97,11 @@ def test_a_piped_answer_ends_no_line_with_spaces(capsys):
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("training_program", "names no function. Write module:function"),
+        ("training_program", "does not name a function. Write module:function"),
         ("training_program:mae", "There is no mae in training_program. Is it make?"),
         ("not_a_module_here:make", "There is no module not_a_module_here here"),
         ("trainings.py:make", "There is no file trainings.py."),
-        ("training_program:Net", "The function returned a model"),
+        ("training_program:Net", "The function only returned a model"),
         ("training_program:reading", f"at `print(loss.item())`, training_program.py:{LINE}"),
     ],
 )

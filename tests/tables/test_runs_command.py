@@ -112,7 +112,7 @@ def test_what_is_wrong_is_marked_and_said(command: Command, runs: Path) -> None:
     assert line_of(said, "has not moved in 11 recorded steps").endswith(
         ": dead.0.weight, dead.0.bias, unused.weight, unused.bias"
     )
-    assert said.splitlines()[-2:] == ["next: what it means, and the fixes:", "  backsight runs audit runs/first"]
+    assert said.splitlines()[-2:] == ["next: what it means and how to fix it:", "  backsight runs audit runs/first"]
 
 
 def test_frozen_weights_are_not_said_to_be_stuck(command: Command, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_is_not_finite_is_told_with_its_beginning(command: Command, tmp_pat
             optimizer.step()
     said = command("show", "run").stdout
     assert line_of(said, "not finite first").startswith("not finite first: input x at step 3: 8 NaN")
-    assert line_of(said, "next:") == "next: the step where it began:"
+    assert line_of(said, "next:") == "next: the step where it started:"
     assert said.splitlines()[-1] == "  backsight runs show run --step 3 --kind input,output,weight,grad"
     assert line_of(said, "last  Linear").startswith("✗")
     assert "output" in line_of(said, "not finite since step 3: ")

@@ -114,7 +114,7 @@ def test_several_runs_are_laid_side_by_side(runs, capsys, monkeypatch):
 def test_options_of_one_run_are_refused_for_several(runs, capsys):
     with pytest.raises(SystemExit):
         main(["runs", "show", str(runs / "slow"), str(runs / "fast"), "--step", "3"])
-    assert "are about one recording" in capsys.readouterr().err
+    assert "work with one recording only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

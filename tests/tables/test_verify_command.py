@@ -197,8 +197,8 @@ def test_plain_data(capsys):
         (["program_of_mine.py"], "It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
         (["program_of_mine:los"], "There is no los in program_of_mine. Is it loss?"),
         (["programs.py:loss"], "There is no file programs.py."),
-        (["program_of_mine.py:number"], "number is a int, and cannot be called."),
-        (["program_of_mine.py:Sized"], "Sized is a class, and making one without arguments raises"),
+        (["program_of_mine.py:number"], "number is a int and is not callable."),
+        (["program_of_mine.py:Sized"], "Sized is a class, and creating one without arguments raises"),
         (["program_of_mine.py:Sized"], "def case(): return Sized(...), torch.randn(4, 3)"),
         (["program_of_mine.py:misshapen"], "misshapen raises RuntimeError with made-up inputs (x 4×3): shape '[7, 7]'"),
         (["program_of_mine.py:misshapen"], "Give the shapes of its inputs, --shape 4,3 for each; or write a function"),
@@ -263,7 +263,7 @@ def test_of_a_shape_that_was_made_up_nobody_is_accused(tmp_path, capsys):
     assert main(["verify", str(file)]) == 2
     assert capsys.readouterr().err.startswith(
         "backsight: Scaled may be right: tested with made-up inputs (x 4×3, weight 4×3): Scaled.backward returns a "
-        "gradient of the wrong shape for `weight`. It has the shape 3, and `weight` the shape 4×3. Give the shapes of "
+        "gradient of the wrong shape for `weight`. It has shape 3, but `weight` has shape 4×3. Give the shapes of "
     )
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "3"]) == 0
     assert main(["verify", str(file), "--shape", "4,3", "--shape", "4,3"]) == 1

@@ -153,7 +153,7 @@ _PLACES = [path for path in _places(_WHOLE) if path]
 @pytest.mark.parametrize(
     ("place", "value", "says"),
     [
-        ("version", 2, "its version is 2, and this backsight reads 1"),
+        ("version", 2, "its version is 2, but this backsight reads 1"),
         ("version", None, "version has to be int, and is NoneType"),
         ("type", [0, 1, 2], "inputs_of has 6 entries, which does not fit the rest"),
         ("inputs", [9] * 6, "inputs holds int '9', and has to hold numbers below 6"),

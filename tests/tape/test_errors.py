@@ -126,7 +126,7 @@ def test_a_tensor_made_under_inference_mode(asked_under):
         tensor = torch.ones(2) * 2
     with asked_under():
         said = said_of(tensor)
-    fix = "It was made under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
+    fix = "It was created under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
     assert said == no_graph("a float32 tensor of shape 2", fix)
 
 

@@ -122,7 +122,7 @@ def test_a_transpose_that_is_missing_in_full() -> None:
         "\n"
         "error BS405  The manual backward of Linear returns the gradient of `weight` transposed.\n"
         "  Transposed it is right. It has the shape 3×2, and `weight` has 2×3.\n"
-        "  fix: Exchange the factors, or transpose the result. weight_grad = grad_out.T @ x."
+        "  fix: Swap the factors, or transpose the result. weight_grad = grad_out.T @ x."
     )
 
 
@@ -170,7 +170,7 @@ Wrong = Callable[[torch.nn.Linear, torch.Tensor, torch.Tensor], dict[str, torch.
         ),
         (
             lambda l, x, g: {"weight_grad": torch.outer(g[-1], x[-1])},
-            "BS406  Linear returns the gradient of the last sample alone for `weight`.",
+            "BS406  Linear returns only the gradient of the last sample for `weight`.",
         ),
         (
             lambda l, x, g: {"weight_grad": torch.ones_like(g).T @ x},
@@ -190,7 +190,7 @@ Wrong = Callable[[torch.nn.Linear, torch.Tensor, torch.Tensor], dict[str, torch.
         ),
         (
             lambda l, x, g: {"input_grad": g @ l.weight * 1.001 + 0.0005},
-            "BS400  Linear returns a gradient for `input` that is right to",
+            "BS400  Linear returns a gradient for `input` that is only right to",
         ),
         (
             lambda l, x, g: {"input_grad": (g @ l.weight).index_fill(1, torch.tensor([2]), 7)},
@@ -359,11 +359,11 @@ def test_the_modules_of_pytorch_are_right_and_every_fault_in_them_is_found() -> 
     ("arguments", "error", "message"),
     [
         ({}, TypeError, "give what you computed: weight_grad=, bias_grad=, input_grad=, or grads={name: gradient}."),
-        ({"weight_grad": "x"}, TypeError, "weight_grad has to be a tensor or an array, not a str."),
+        ({"weight_grad": "x"}, TypeError, "weight_grad must be a tensor or an array, not a str."),
         (
             {"grads": {"wieght": torch.ones(2, 3)}},
             ValueError,
-            "there is no wieght_grad: what has a gradient here is weight_grad, bias_grad.",
+            "there is no wieght_grad: gradients exist for weight_grad, bias_grad.",
         ),
     ],
 )
@@ -375,28 +375,28 @@ def test_what_is_given_has_to_make_sense(arguments: dict[str, object], error: ty
 
 def test_a_name_that_several_have() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    with pytest.raises(ValueError, match=r"^weight_grad may be that of several: 0.weight_grad, 1.weight_grad\. Give"):
+    with pytest.raises(ValueError, match=r"^weight_grad is ambiguous: 0.weight_grad, 1.weight_grad\. Pass"):
         check(model, torch.ones(2, 3), torch.ones(2, 3), weight_grad=torch.ones(3, 3))
 
 
 def test_a_grad_out_of_another_shape() -> None:
     layer, x, g = linear()
     with pytest.raises(
-        ValueError, match=r"^grad_out is a float32 tensor of shape 2×8, and the layer returns a float64"
+        ValueError, match=r"^grad_out is a float32 tensor of shape 2×8, but the layer returns a float64"
     ):
         check(layer, x, g.T, bias_grad=g.sum(0))
 
 
 def test_a_layer_that_is_random() -> None:
     layer = nn.Sequential(nn.Linear(3, 2), nn.Dropout())
-    with pytest.raises(ValueError, match=r"^the layer is random .* Call layer\.eval\(\) before\.$"):
+    with pytest.raises(ValueError, match=r"^the layer is random .* Call layer\.eval\(\) first\.$"):
         check(layer, torch.ones(4, 3), torch.ones(4, 2), bias_grad=torch.ones(2))
     layer.eval()
     check(layer, torch.ones(4, 3), torch.ones(4, 2), bias_grad=4 * torch.ones(2))
 
 
 def test_what_is_no_module() -> None:
-    with pytest.raises(TypeError, match=r"^the layer has to be a torch\.nn\.Module, not a function\.$"):
+    with pytest.raises(TypeError, match=r"^the layer must be a torch\.nn\.Module, not a function\.$"):
         check(lambda x: x, torch.ones(2), torch.ones(2), input_grad=torch.ones(2))
 
 

@@ -53,7 +53,7 @@ def test_seed_and_time_reach_both_tests_and_are_the_functions_own_where_they_are
     bs.testing.assert_gradients_right(lambda x: wave(x), x, second_order=True, seed=7)
     assert seeds == [7, 7]
     bs.testing.assert_gradients_right(wave, x, torch.tensor(2.0), second_order=True)
-    with pytest.raises(TypeError, match=r"^verify\(seed=\.\.\.\) is an option of verify, and a parameter"):
+    with pytest.raises(TypeError, match=r"^verify\(seed=\.\.\.\) is an option of verify and also a parameter"):
         bs.testing.assert_gradients_right(wave, x, seed=3)
     with pytest.raises(AssertionError, match="nothing could be tested"):
         bs.testing.assert_gradients_right(wave, x, seconds=0.0)

@@ -37,7 +37,7 @@ def test_the_polynomial_without_brackets() -> None:
         "  gradient arrives, none may leave.\n"
         "  grad_output * a + b is not grad_output * (a + b): with 2 inside the brackets every entry is right. A test\n"
         "  with loss = out.sum() cannot see it, since grad_output is 1 there.\n"
-        "  fix: Put the sum in brackets: `grad_output * (6 * input + 2)`."
+        "  fix: Put the sum in parentheses: `grad_output * (6 * input + 2)`."
     )
 
 
@@ -263,7 +263,7 @@ def test_of_several_outputs_the_wrong_one_is_named() -> None:
     assert (
         finding.title == "Both.backward returns the gradient of `b` that arrives through output 1 with the wrong sign."
     )
-    assert finding.fix == "Negate the part that arrives through output 1, and no other."
+    assert finding.fix == "Negate the part that arrives through output 1and no other."
 
 
 class Weighted(Function):
@@ -407,4 +407,4 @@ def test_inputs_of_the_same_seed_are_not_their_own_grad_output(seed):
     torch.manual_seed(seed)
     x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     (found,) = bs.verify(Normalized.apply, x, seed=seed).findings
-    assert "As it was called it is right" not in str(found)
+    assert "As called, it is right" not in str(found)

@@ -47,18 +47,18 @@ def index(x: torch.Tensor) -> torch.Tensor:
         ),
         (
             (lambda i: torch.ones(3)[i], torch.arange(3)),
-            "verify() called lambda with an int64 tensor of shape 3, and no parameter that requires a gradient took "
-            "part: there is nothing to differentiate with respect to. Pass a floating-point tensor.",
+            "verify() called lambda with an int64 tensor of shape 3, and used no parameter that requires grad: "
+            "there is nothing to differentiate with respect to. Pass a floating-point tensor.",
         ),
         (
             (lambda: None,),
-            "verify() called lambda with no tensor, and no parameter that requires a gradient took part: there is "
-            "nothing to differentiate with respect to. Pass a floating-point tensor.",
+            "verify() called lambda with no tensor, and used no parameter that requires grad: there is nothing to "
+            "differentiate with respect to. Pass a floating-point tensor.",
         ),
         (
             (nn.Identity(), normal(3)),
-            "verify() called Identity, and nothing that it ran has a backward: it hands its input on unchanged, does "
-            "not use it, detaches it, or computes under torch.no_grad().",
+            "verify() called Identity, and nothing it ran has a backward: it returns its input unchanged, does not "
+            "use it, detaches it, or computes under torch.no_grad().",
         ),
     ],
     ids=["integer output", "integers", "integer input", "no input", "identity"],
@@ -182,9 +182,7 @@ def test_right_operations_at_kinks_and_singular_points(function: Any, x: torch.T
 def test_a_wrong_one_is_found_at_its_kink() -> None:
     (finding,) = bs.verify(wrong.BadReLU, torch.tensor([0.0, 0.0, 1.0, -1.0])).findings
     assert finding.code == "BS401"
-    assert finding.evidence[-1] == (
-        "Tested at a point nearby: at these values themselves forward has a kink or is singular."
-    )
+    assert finding.evidence[-1] == ("Tested at a nearby point: at these values, forward has a kink or is singular.")
 
 
 def test_a_kink_is_tested_nearby_and_the_report_says_so() -> None:
@@ -242,7 +240,7 @@ def test_sparse_inputs_and_inputs_without_elements_are_skipped_with_the_reason()
     why = [each.why for each in bs.verify(torch.sin, torch.ones(0, 3)).skipped]
     assert why == ["its inputs hold no elements"]
     why = [each.why for each in bs.verify(lambda x: x.to_sparse().to_dense(), torch.eye(3)).skipped]
-    assert why == ["an input is sparse_coo, which has no directions to move in"]
+    assert why == ["an input is sparse_coo, which has no directions to perturb"]
 
 
 def test_a_backward_that_raises_what_it_wants() -> None:
@@ -281,7 +279,7 @@ def test_when_the_time_is_over_the_rest_is_skipped_and_functions_of_the_user_com
 
     report = bs.verify(model, normal(2), seconds=1000)
     assert [each.code for each in report] == ["BS404"]
-    assert {each.why for each in report.skipped} == {"the 1000 s given to verify were over; give it more with seconds="}
+    assert {each.why for each in report.skipped} == {"verify ran out of its 1000 s; allow more with seconds="}
     assert 50 < len(report.checked) < 250
     assert len(report.checked) + len(report.skipped) == 301
 
@@ -290,13 +288,13 @@ def test_a_wrong_gradient_is_told_also_when_the_time_is_over_before_it_is_explai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def explained(case: Any) -> Any:
-        raise OutOfTime("the 60 s given to verify were over; give it more with seconds=")
+        raise OutOfTime("verify ran out of its 60 s; allow more with seconds=")
 
     monkeypatch.setattr("backsight.verification.check.certain", explained)
     (finding,) = bs.verify(wrong.Square, torch.ones(3)).findings
     assert (finding.code, finding.title) == ("BS400", "Square.backward returns a wrong gradient for `x`.")
     assert finding.evidence[0].endswith(
-        "How it is wrong was not looked into: the 60 s given to verify were over; give it more with seconds=."
+        "How it is wrong was not determined: verify ran out of its 60 s; allow more with seconds=."
     )
 
 

@@ -202,7 +202,7 @@ WRONG: list[tuple[type[Function], tuple[torch.Tensor, ...], tuple[str, str, str]
         (
             "error",
             "BS416",
-            "Shared.backward has `weight` as a factor too many in the gradient of `weight`, where the other inputs "
+            "Shared.backward has an extra factor `weight` in the gradient of `weight`, where the other inputs "
             "need a gradient too.",
         ),
     ),
@@ -246,7 +246,7 @@ def test_what_is_right_as_it_was_called_and_wrong_otherwise(
     assert [(each.severity, each.code, each.title) for each in report] == [expected]
     assert not report.ok
     assert report.findings[0].evidence[0] == (
-        "As it was called it is right. A test that calls it in one way alone does not see this."
+        "As called, it is right. A test that calls it in only one way does not see this."
     )
 
 
@@ -378,7 +378,7 @@ def test_what_would_take_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     report = bs.verify(OneSample, normal(4, 3))
     assert report.ok
     assert [each.how for each in report.checked] == [
-        "float64; in other circumstances: not in all of them, which would take too long"
+        "float64; under other conditions: not in all of them, which would take too long"
     ]
 
 

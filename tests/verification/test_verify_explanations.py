@@ -53,15 +53,15 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS405",
         (wrong.Unconjugated, c, c * 2j),
         "Unconjugated.backward lacks a conjugate in the gradient of `x`.",
-        "It is right with the conjugate of `w` in the place of `w`.",
+        "It is right with the conjugate of `w` instead of `w`.",
         "Multiply by w.conj().",
     ),
     (
         "BS406",
         (wrong.FirstRowBias, normal(3, 4), normal(4)),
         "FirstRowBias.backward lacks the sum over broadcast dimension 0 in the gradient of `bias`.",
-        "`bias` (4) is broadcast to the output (3×4): each entry is used 3 times. Backward hands on the gradient of "
-        "the first of 3 copies alone.",
+        "`bias` (4) is broadcast to the output (3×4): each entry is used 3 times. Backward passes on the gradient "
+        "of only the first of 3 copies.",
         "Sum over dimension 0: `.sum(0)`.",
     ),
     (
@@ -69,7 +69,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (wrong.MeanBias, normal(3, 4), normal(4)),
         "MeanBias.backward lacks the sum over broadcast dimension 0 in the gradient of `bias`.",
         "`bias` (4) is broadcast to the output (3×4): each entry is used 3 times. Backward returns the mean over "
-        "them, and must return the sum.",
+        "them but must return the sum.",
         "Sum over dimension 0: `.sum(0)`.",
     ),
     (
@@ -84,14 +84,14 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS406",
         (misbehaving.Unsummed, normal(5, 3), normal(5)),
         "Unsummed.backward lacks a sum in the gradient of `scale`.",
-        "It has the shape 5×3, and `scale` the shape 5.",
+        "It has shape 5×3, but `scale` has shape 5.",
         "Sum it over the dimensions along which `scale` is repeated in forward.",
     ),
     (
         "BS407",
         (wrong.Swapped, x, y),
         "Swapped.backward returns the gradients of `a` and `b` in the wrong order.",
-        "The gradient returned for `a` is the right one for `b`, and the other way round.",
+        "The gradient returned for `a` is the right one for `b`, and vice versa.",
         "Return them in the order of forward's arguments: a, b.",
     ),
     (
@@ -99,7 +99,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (wrong.WrongMask, torch.tensor([-2.0, -0.5, 0.5, 2.0, 3.0])),
         "WrongMask.backward returns the gradient of `x` with zeros in the wrong places.",
         "It stops the gradient at 1 of 5 entries, where forward does change with `x` (it is -2 there).",
-        "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
+        "Compute the mask in backward with the same comparison as in forward: same tensor, bound and direction.",
     ),
     (
         "BS408",
@@ -112,8 +112,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS409",
         (wrong.Nothing, x, y),
         "Nothing.backward returns None for `weight`, which needs a gradient.",
-        "forward depends on `weight`: the right gradient reaches 1.191. As it is, `weight` never learns, and nothing "
-        "says so.",
+        "forward depends on `weight`: the right gradient reaches 1.191. As it is, `weight` silently never learns.",
         "Return grad_output times the derivative of forward with respect to `weight`; None is only for arguments that "
         "ctx.needs_input_grad does not ask for.",
     ),
@@ -121,7 +120,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS409",
         (wrong.Zeros, torch.ones(3)),
         "Zeros.backward returns zeros for `x`, which needs a gradient.",
-        "forward depends on `x`: the right gradient reaches 1.893. As it is, `x` never learns, and nothing says so.",
+        "forward depends on `x`: the right gradient reaches 1.893. As it is, `x` silently never learns.",
         "Return grad_output times the derivative of forward with respect to `x`; None is only for arguments that "
         "ctx.needs_input_grad does not ask for.",
     ),
@@ -129,40 +128,40 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS409",
         (wrong.Total, x, [x, y]),
         "Total.apply gets `more` in a container, where autograd does not see it.",
-        "forward depends on it, but no gradient will ever arrive: Function.apply looks for tensors among its direct "
-        "arguments alone.",
-        "Pass each tensor as an argument of its own, as in apply(*tensors), and return a gradient for each.",
+        "forward depends on it, but no gradient will ever arrive: Function.apply looks for tensors only among its "
+        "direct arguments.",
+        "Pass each tensor as a separate argument, as in apply(*tensors), and return a gradient for each.",
     ),
     (
         "BS410",
         (misbehaving.Mutating, x),
-        "Mutating.backward changes grad_output in place.",
-        "grad_output holds other values after the call. Where the output is used twice, or a hook keeps it, another "
-        "part of the graph gets the changed values.",
-        "Compute with new tensors: `grad_output * x` instead of `grad_output.mul_(x)`; clone it first where it is "
-        "indexed into.",
+        "Mutating.backward modifies grad_output in place.",
+        "grad_output has different values after the call. If the output is used twice, or a hook keeps it, another "
+        "part of the graph gets the modified values.",
+        "Compute with new tensors: `grad_output * x` instead of `grad_output.mul_(x)`; clone it before assigning to "
+        "a part of it.",
     ),
     (
         "BS411",
         (misbehaving.Noisy, torch.zeros(3)),
         "Noisy.backward is not deterministic.",
-        "Random numbers that belong to the derivative must be drawn in forward and saved: drawn again in backward they "
-        "are others.",
+        "Random numbers that belong to the derivative must be drawn in forward and saved: drawing again in backward "
+        "gives different ones.",
         "Draw them in forward and save them with ctx.save_for_backward.",
     ),
     (
         "BS412",
         (misbehaving.ChangingSaved, x),
-        "ChangingSaved.backward changes a tensor that forward saved.",
-        "retain_graph=True, or a second loss over the same forward, would compute with the changed values.",
-        "Compute with new tensors: no in-place operation on what comes out of ctx.",
+        "ChangingSaved.backward modifies a tensor that forward saved.",
+        "retain_graph=True, or a second loss over the same forward, would compute with the modified values.",
+        "Compute with new tensors: no in-place operation on tensors from ctx.",
     ),
     (
         "BS412",
         (misbehaving.Dirty, x),
-        "Dirty.forward changes its argument `x` in place and does not tell autograd.",
-        "Whoever saved the tensor before, this Function included, computes with the changed values in backward, and "
-        "the gradient of what came before is wrong.",
+        "Dirty.forward modifies its argument `x` in place without telling autograd.",
+        "Any operation that saved this tensor before, including this Function, uses the modified values in "
+        "backward, so gradients are wrong.",
         "Call ctx.mark_dirty(x) and return it, or compute with a copy.",
     ),
     (
@@ -177,7 +176,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (misbehaving.Raising, x, y),
         "Raising.backward returns 1 gradients for 2 arguments.",
         "RuntimeError: function RaisingBackward returned an incorrect number of gradients (expected 2, got 1)",
-        "Return one for each argument of forward, None for those that need none.",
+        "Return one for each argument of forward; None for those that need no gradient.",
     ),
     (
         "BS415",
@@ -193,15 +192,15 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (wrong.Sigmoid, x),
         "Sigmoid.backward lacks the factor (1 - output) in the gradient of `x`.",
         "Every entry that it returns for `x` would be right if it were multiplied by (1 - output).",
-        "Multiply the derivatives of all steps of forward, from its output back to this input: the chain rule.",
+        "Apply the chain rule: multiply the derivatives of all steps of forward, from its output back to this input.",
     ),
     (
         "BS416",
         (wrong.Layer, normal(6, 4), normal(3, 4)),
         "Layer.backward leaves out the derivative of the last step, tanh, for `x`.",
-        "With grad_output * (1 - output**2) in the place of grad_output every entry is right: that is the derivative "
+        "With grad_output * (1 - output**2) instead of grad_output every entry is right: that is the derivative "
         "of tanh, in terms of its output.",
-        "Begin backward with `grad_output = grad_output * (1 - output**2)`, output being what forward returned.",
+        "Start backward with `grad_output = grad_output * (1 - output**2)`, output being what forward returned.",
     ),
     (
         "BS404",
@@ -215,8 +214,8 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (misbehaving.Saturated, normal(5, 5)),
         "Saturated.backward is not linear in grad_output.",
         "",
-        "Return grad_output times the derivative of forward, which does not depend on it. To clip or "
-        "normalise gradients, use a hook, so that the Function itself stays right.",
+        "Return grad_output times the derivative of forward, which does not depend on it. To clip or normalize "
+        "gradients, use a hook, so the Function itself stays right.",
     ),
     (
         "BS417",
@@ -224,7 +223,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "Rounding.backward returns grad_output itself for `x`, on which forward does not depend.",
         "Around these values the output does not change with `x` (a rounding, a comparison, a detached value): the "
         "derivative is 0.",
-        'If it is meant, say so: put `@backsight.surrogate("straight-through")` on the Function. '
+        'If this is intended, declare it: put `@backsight.surrogate("straight-through")` on the Function. '
         "Otherwise return zeros.",
     ),
     (
@@ -232,7 +231,8 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         (wrong.Norm, torch.tensor([[0.0, 0.0], [1.0, 2.0]])),
         "Norm.backward returns NaN for `x`, where forward is finite.",
         "2 of 4 entries are NaN; the first is where `x` is 0, and 0 is right there.",
-        "Treat these values apart before dividing: 0 / 0 stays NaN under a later torch.where, so replace the divisor, "
+        "Handle these values separately before dividing: 0 / 0 stays NaN under a later torch.where, so replace the "
+        "divisor, "
         "as in x / norm.clamp_min(1e-12).",
     ),
 ]
@@ -280,7 +280,7 @@ def test_a_gradient_of_one_entry_is_not_a_constant_times_the_right_one_by_defaul
             return 3 * grad_output**2
 
     (finding,) = bs.verify(Squared, torch.tensor(2.0)).findings
-    assert finding.title.endswith("has grad_output as a factor too many in the gradient of `x`.")
+    assert finding.title.endswith("has an extra factor grad_output in the gradient of `x`.")
 
 
 def test_brackets_are_only_proposed_where_they_help() -> None:
@@ -294,7 +294,7 @@ def test_brackets_are_only_proposed_where_they_help() -> None:
             return grad_output * 3 + 1
 
     (finding,) = bs.verify(Surplus, normal(4)).findings
-    assert (finding.code, finding.fix) == ("BS402", "Leave the added term out.")
+    assert (finding.code, finding.fix) == ("BS402", "Remove the added term.")
 
 
 def test_a_backward_that_runs_only_once_is_explained_all_the_same() -> None:

@@ -34,10 +34,10 @@ def test_a_term_outside_of_the_product() -> None:
     assert said(loss) == (
         "backsight: 1 of 2 nodes has a wrong backward: Poly "
         "error BS402 The backward of Poly adds 2 that is not multiplied by grad_output. "
-        "For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0, since where no gradient "
-        "arrives, none may leave. "
-        "fix: If it belongs to the derivative: put the sum in brackets: `grad_output * (6 * input + 2)`. If it does "
-        "not, leave it out."
+        "For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0: without an incoming "
+        "gradient there is no outgoing gradient. "
+        "fix: If it belongs to the derivative: put the sum in brackets: `grad_output * (6 * input + 2)`. If not, "
+        "remove it."
     )
     (finding,) = bs.verify_graph(loss)
     assert (finding.operation, finding.input) == ("Poly", "input")
@@ -66,16 +66,19 @@ def found(loss: torch.Tensor) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (misbehaving.Mutating, ("error", "BS410", "The backward of Mutating changes grad_output in place.")),
+        (misbehaving.Mutating, ("error", "BS410", "The backward of Mutating modifies grad_output in place.")),
         (misbehaving.Noisy, ("error", "BS411", "The backward of Noisy is not deterministic.")),
         (
             misbehaving.ChangingSaved,
-            ("error", "BS412", "The backward of ChangingSaved changes a tensor that forward saved: `ctx.derivative`."),
+            ("error", "BS412", "The backward of ChangingSaved modifies a tensor that forward saved: `ctx.derivative`."),
         ),
         (misbehaving.Squares, ("error", "BS418", "The backward of Squares is not linear in grad.")),
         (misbehaving.Clipped, ("error", "BS418", "The backward of Clipped is not linear in grad_output.")),
         (misbehaving.Normalises, ("error", "BS418", "The backward of Normalises is not linear in grad.")),
-        (misbehaving.WrongShape, ("error", "BS406", "The backward of WrongShape returns what autograd refuses.")),
+        (
+            misbehaving.WrongShape,
+            ("error", "BS406", ("The backward of WrongShape returns something that autograd refuses.")),
+        ),
         (
             misbehaving.Single,
             ("warning", "BS413", "The backward of Single computes the gradient of `x` in float32, forward in float64."),
@@ -102,7 +105,7 @@ def test_a_saved_tensor_that_is_changed_is_put_back_so_that_backward_does_not_ra
     x = x_of(4)
     loss = Cosine.apply(x).sum()
     (finding,) = bs.verify_graph(loss)
-    assert finding.title == "The backward of Cosine changes a tensor that forward saved: `saved_tensors[0]`."
+    assert finding.title == "The backward of Cosine modifies a tensor that forward saved: `saved_tensors[0]`."
     loss.backward()
     torch.testing.assert_close(x.grad, x.detach().cos())
 
@@ -117,7 +120,7 @@ def test_how_a_backward_that_is_not_linear_grows() -> None:
 def test_a_gradient_that_is_missing() -> None:
     x, w = x_of(4), x_of(4)
     assert found(misbehaving.Raising.apply(x, w).sum()) == [
-        ("error", "BS406", "The backward of Raising returns what autograd refuses.")
+        ("error", "BS406", "The backward of Raising returns something that autograd refuses.")
     ]
     assert found(wrong.Nothing.apply(x, w).sum()) == [
         ("warning", "BS409", "The backward of Nothing returns None for `weight`, which needs a gradient.")

@@ -141,7 +141,7 @@ def test_what_was_modified_in_place_says_so() -> None:
     with torch.no_grad():
         y.mul_(2)
     (skipped,) = bs.verify_graph(loss).skipped
-    assert skipped.why == "what it saved was modified in place since: backward() will raise"
+    assert skipped.why == "what it saved was modified in place afterwards: backward() will raise"
 
 
 def test_a_backward_that_raises_is_reported_and_the_others_tested() -> None:
@@ -166,7 +166,7 @@ def test_tensors_without_values_or_shapes_are_left_alone() -> None:
     nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged, requires_grad=True)
     report = bs.verify_graph(nested.sin().values().sum())
     assert [each.name for each in report.skipped] == ["Sin"]
-    assert report.skipped[0].why == "its outputs have no shape or dtype for which gradients can be made up"
+    assert report.skipped[0].why == "its outputs have no shape or dtype for which gradients can be generated"
 
 
 def test_what_has_no_graph_is_refused() -> None:

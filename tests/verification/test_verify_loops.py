@@ -50,7 +50,7 @@ def last_alone(g: torch.Tensor, x: torch.Tensor, a: torch.Tensor) -> Any:
 
 
 CASES = [
-    (1, "taken from its own run of the loop, and not from the one before"),
+    (1, "taken from its own run of the loop, not from the previous one"),
     (-1, "taken from two runs before, and not from one"),
 ]
 

@@ -31,7 +31,7 @@ def test_the_example_of_pytorch_58509_is_explained() -> None:
         "\n"
         "error BS420  The second derivative of Intermediate is silently wrong: autograd cannot see through ctx.t.\n"
         "  second_order_functions.py:17  ctx.t = t\n"
-        "  ctx.t is made in forward, which autograd does not record: when backward is differentiated, it is a "
+        "  ctx.t is computed in forward, which autograd does not record: when backward is differentiated, it is a "
         "constant.\n"
         "  With respect to x, along a random direction, it is # by differences of the gradient and 0 by double\n"
         "  backward.\n"
@@ -146,7 +146,7 @@ def test_what_says_itself_that_it_has_no_second_derivative_is_not_wrong() -> Non
     report = bs.verify_second_order(functions.Once.apply, x_of(3))
     assert str(report) == (
         "backsight: nothing could be tested\n"
-        "not tested: Once (it is marked @once_differentiable: a second derivative raises, instead of being wrong)"
+        "not tested: Once (it is marked @once_differentiable: a second derivative raises instead of being wrong)"
     )
 
 

@@ -68,14 +68,14 @@ FACTORS: list[tuple[Any, tuple[Any, ...], str]] = [
     (
         made(lambda x: x.var(-1), lambda g, x: g[:, None] * 2 * (x - x.mean(-1, keepdim=True)) / x.shape[-1]),
         (normal(4, 5),),
-        "The factor is (n - 1)/n, where n = 5 is the number of entries along dimension 1 of the input; that holds at "
-        "other sizes, too.",
+        "The factor is (n - 1)/n, where n = 5 is the number of entries along dimension 1 of the input; this also "
+        "holds for other sizes.",
     ),
     (
         made(pairs, lambda g, x: g * 4 * (x.shape[0] * x - x.sum())),
         (normal(6),),
-        "The factor is n(n - 1)/2, where n = 6 is the number of entries along dimension 0 of the input; that holds at "
-        "other sizes, too.",
+        "The factor is n(n - 1)/2, where n = 6 is the number of entries along dimension 0 of the input; this also "
+        "holds for other sizes.",
     ),
     (
         made(lambda x: x.exp().mean((1, 2)), lambda g, x: g[:, None, None] * x.exp() / x.numel()),
@@ -85,10 +85,10 @@ FACTORS: list[tuple[Any, tuple[Any, ...], str]] = [
     (
         made(lambda x: x.sin() + x.std(-1, keepdim=True), lambda g, x: g * x.cos() + spread(g, x)),
         (normal(4, 6),),
-        "The factor is (n - 1)/n, where n = 6 is the number of entries along dimension 1 of the input; that holds at "
-        "other sizes, too.",
+        "The factor is (n - 1)/n, where n = 6 is the number of entries along dimension 1 of the input; this also "
+        "holds for other sizes.",
     ),
-    (GroupNorm, (normal(3, 6, 4), 2), "The factor is 1/n, where n = 2 is `groups`; that holds with other values, too."),
+    (GroupNorm, (normal(3, 6, 4), 2), "The factor is 1/n, where n = 2 is `groups`; this also holds for other values."),
 ]
 
 

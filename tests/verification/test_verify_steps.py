@@ -290,7 +290,7 @@ def test_an_argument_of_one_entry_is_named_as_a_factor() -> None:
     (finding,) = bs.verify(Width, normal(3).double(), torch.tensor(1.7)).findings
     assert (finding.code, finding.title) == (
         "BS416",
-        "Width.backward has `width` as a factor too many in the gradient of `width`.",
+        "Width.backward has an extra factor `width` in the gradient of `width`.",
     )
 
 

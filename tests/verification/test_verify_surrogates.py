@@ -105,7 +105,7 @@ def test_what_is_something_else_than_declared_is_a_warning(kind: str) -> None:
     function = bs.surrogate(kind)(made(torch.sin, lambda x, g: g * x))
     report = bs.verify(function, x)
     assert [(each.code, each.severity) for each in report] == [("BS417", "warning")]
-    assert report.findings[0].title == f"Made.backward returns a gradient for `x` that is declared {kind}, and is not."
+    assert report.findings[0].title == f"Made.backward returns a gradient for `x` that is declared {kind} but is not."
 
 
 def test_a_declaration_excuses_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""One part of a gradient has a power of a tensor as a factor too many: a norm, a deviation."""
+"""One part of a gradient has an extra factor a power of a tensor: a norm, a deviation."""
 
 from __future__ import annotations
 

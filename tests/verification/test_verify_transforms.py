@@ -158,4 +158,4 @@ def test_a_checkpoint_that_cannot_run_again_is_not_right() -> None:
 
     report = bs.verify(lambda x: checkpoint(once, x, use_reentrant=True).exp(), torch.randn(3))
     assert [each.name for each in report.checked] == ["exp"] and not report.ok
-    assert report.skipped[0].why == "run again, it raises RuntimeError: once only"
+    assert report.skipped[0].why == "rerun, it raises RuntimeError: once only"

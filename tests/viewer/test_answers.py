@@ -174,12 +174,12 @@ def test_every_answer_is_json_without_nan(library):
         ("heatmap", {"kind": "grad"}, "stat is missing"),
         ("heatmap", {"kind": "grad", "stat": "nrm"}, "no statistic 'nrm'"),
         ("heatmap", {"kind": "grads", "stat": "l2"}, "no tensors of kind 'grads'"),
-        ("heatmap", {"kind": "grad", "stat": "l2", "columns": "9999999"}, "columns has to be from 1 to 4000"),
-        ("heatmap", {"kind": "grad", "stat": "l2", "first": "x"}, "first has to be a whole number, and it is 'x'"),
+        ("heatmap", {"kind": "grad", "stat": "l2", "columns": "9999999"}, "columns must be from 1 to 4000"),
+        ("heatmap", {"kind": "grad", "stat": "l2", "first": "x"}, "first must be a whole number, not 'x'"),
         ("heatmap", {"kind": "grad", "stat": "l2", "rank": "7"}, "no rank 7"),
         ("lines", {"kind": "grad", "tensor": "head.weigth"}, "Close to it: head.bias, head.weight"),
         ("related", {"kind": "grad", "tensor": "nothing"}, "no tensor 'nothing'"),
-        ("lines", {"kind": "grad", "tensor": "x" * 70_000}, "tensor has 70000 characters; 65536 are the most"),
+        ("lines", {"kind": "grad", "tensor": "x" * 70_000}, "tensor has 70000 characters; the maximum is 65536"),
     ],
 )
 def test_a_question_that_cannot_be_answered_says_why(library, question, given, says):

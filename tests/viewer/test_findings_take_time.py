@@ -108,5 +108,5 @@ def test_the_page_shows_the_progress(look, slow, library):
     page.get_by_text("looked through 3 of 9 tensors, 40 steps").wait_for()
     assert page.locator("progress").evaluate("(bar) => bar.value / bar.max") == pytest.approx(1 / 3)
     slow.go_on.set()
-    page.get_by_text("Nothing was found").wait_for()
+    page.get_by_text("Nothing found").wait_for()
     library._searches.clear()

@@ -129,7 +129,7 @@ def test_too_much_is_not_drawn(tmp_path):
     library = trained(tmp_path, Deep(250))
     folded = library.ask("run", "graph", {"fold": "0"})
     everything = ",".join(map(str, folded["groups"]))
-    with pytest.raises(BadQuestion, match="more than 500 boxes would be shown: close some"):
+    with pytest.raises(BadQuestion, match="this would show more than 500 boxes: close some"):
         library.ask("run", "graph", {"fold": "0", "open": everything})
 
 
@@ -139,7 +139,7 @@ def test_odd_questions_get_an_answer_or_a_reason(tmp_path, given):
     try:
         assert library.ask("run", "graph", given)["here"] == []
     except BadQuestion as error:
-        assert str(error) in ("open has to be numbers between commas.", "fold has to be from 0 to 1, and it is 2.")
+        assert str(error) in ("open must be comma-separated numbers.", "fold must be from 0 to 1, not 2.")
 
 
 def test_a_graph_with_no_modules_at_all_is_drawn(tmp_path):

@@ -193,7 +193,7 @@ def test_the_picture_may_be_larger_and_smaller(look):
     page.get_by_role("button", name="larger").click()
     larger = page.locator(".pane svg").evaluate("(s) => s.getBoundingClientRect().width")
     assert larger > 1.2 * width
-    page.get_by_role("button", name="as at first").click()
+    page.get_by_role("button", name="reset").click()
     assert page.locator(".pane svg").evaluate("(s) => s.getBoundingClientRect().width") == width
 
 
@@ -251,7 +251,7 @@ def test_a_run_without_a_graph_says_why(look, runs, tmp_path, browser):
         page.goto(server.url)
         for name, says in (
             ("bare", "recorded without it"),
-            ("large", "It was left out: it has more than 20,000 nodes."),
+            ("large", "It was omitted: it has more than 20,000 nodes."),
         ):
             page.goto(f"http://127.0.0.1:{server.port}/#/{name}/graph")
             page.get_by_text(says).wait_for()

@@ -81,5 +81,5 @@ def test_exact_zeros_are_grey_in_a_heatmap(tmp_path):
     marks = axes.images[1].get_array()
     assert marks[0, :, :3].tolist() == [[0.66, 0.69, 0.73]] * 4
     assert marks[1, :, 3].max() == 0
-    assert "exact zeros in grey" in axes.get_title()
+    assert "exact zeros in gray" in axes.get_title()
     assert axes.images[0].get_array().mask.tolist() == [[True] * 4, [False] * 4]

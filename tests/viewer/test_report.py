@@ -36,7 +36,7 @@ def test_a_report_shows_heatmap_findings_and_tensors_from_disk(html, visit):
 def test_a_report_says_what_it_does_not_hold(html, visit):
     page = visit(html)
     page.get_by_label("statistic").select_option("min")
-    page.get_by_text("This report does not hold that; open the run with `backsight view`.").wait_for()
+    page.get_by_text("This report does not contain that; open the run with `backsight view`.").wait_for()
 
 
 def test_a_hostile_run_makes_a_harmless_report(runs, visit):
@@ -66,7 +66,7 @@ def test_a_report_of_a_large_run_keeps_to_its_size(tmp_path):
 
 
 def test_a_report_has_to_be_html(runs, tmp_path):
-    with pytest.raises(ValueError, match=r"ends in \.html; this was asked for: .*run\.pdf"):
+    with pytest.raises(ValueError, match=r"ends in \.html, not .*run\.pdf"):
         bs.open_run(runs / "first").to_report(tmp_path / "run.pdf")
 
 
@@ -84,7 +84,7 @@ def test_a_notebook_shows_a_run_in_a_frame_of_its_own(runs, visit):
     frame.get_by_role("link", name="About").click()
     frame.get_by_text("60 recorded").wait_for()
     assert page.locator("iframe").get_attribute("sandbox") == "allow-scripts"
-    assert "shows itself in a notebook" in repr(shown)
+    assert "displays in a notebook" in repr(shown)
 
 
 def test_the_newest_of_a_folder_is_shown(runs):
@@ -96,5 +96,5 @@ def test_what_cannot_be_shown_is_said(tmp_path, runs):
         view(tmp_path)
     with pytest.raises(bs.RunError, match="There is no run at"):
         view(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="at least 100, and it is 5"):
+    with pytest.raises(ValueError, match="at least 100 pixels, not 5"):
         view(runs / "first", height=5)

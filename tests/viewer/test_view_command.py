@@ -52,12 +52,12 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path, capsys):
 
 def test_a_port_that_is_taken_is_an_error(runs, server, capsys):
     assert status(runs, "--port", server.port) == 2
-    assert f"Port {server.port} cannot be had: Address already in use." in capsys.readouterr().err
+    assert f"Port {server.port} is not available: Address already in use." in capsys.readouterr().err
 
 
 def test_a_port_is_a_number(runs, capsys):
     assert status(runs, "--port", "99999") == 2
-    assert "a port is a number from 0 to 65535, not '99999'" in capsys.readouterr().err
+    assert "a port must be a number from 0 to 65535, not '99999'" in capsys.readouterr().err
 
 
 def test_a_report_is_written_instead(runs, tmp_path, capsys):

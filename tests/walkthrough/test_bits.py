@@ -158,7 +158,7 @@ def test_accumulate_adds_to_grad_as_backward_does():
     w = bs.walk((x * 3).sum()).run()
     w.accumulate()
     assert x.grad.tolist() == [10, 10]
-    with pytest.raises(bs.WalkError, match=r"have been added to \.grad already"):
+    with pytest.raises(bs.WalkError, match=r"were already added to \.grad"):
         w.accumulate()
 
 

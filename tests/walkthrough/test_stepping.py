@@ -56,7 +56,7 @@ def test_until_a_place_that_has_been_passed_says_so():
     x = torch.randn(3, requires_grad=True)
     w = bs.walk(x.sin().exp().sum())
     w.until("Exp")
-    with pytest.raises(bs.WalkError, match="the walk has passed 'Exp': it stands at step 2"):
+    with pytest.raises(bs.WalkError, match="the walk has already passed 'Exp': it is at step 2"):
         w.until("Exp")
 
 
@@ -70,7 +70,7 @@ def test_run_stops_where_the_first_nan_is_made():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     w = bs.walk((x.sqrt() * x).sum().exp())
     w.run(nonfinite=True)
-    assert w.stopped.startswith("SqrtBackward0") and w.stopped.endswith("made a gradient that is not finite")
+    assert w.stopped.startswith("SqrtBackward0") and w.stopped.endswith("produced a gradient that is not finite")
     assert w.steps[-1].node.op == "Sqrt"
     assert not w.run().stopped and w.done
 

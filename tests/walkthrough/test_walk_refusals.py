@@ -22,9 +22,7 @@ def test_nothing_at_all():
 
 
 def test_a_root_that_is_no_scalar():
-    with pytest.raises(
-        bs.WalkError, match=r"a float32 tensor of shape 3 has no gradient to begin with: only a scalar has"
-    ):
+    with pytest.raises(bs.WalkError, match=r"a float32 tensor of shape 3 has no implicit gradient: only a scalar has"):
         bs.walk(x * 2)
     assert bs.walk(x * 2, gradient=torch.ones(3)).run().grad(x).tolist() == [2, 2, 2]
 
@@ -43,15 +41,15 @@ def test_gradients_that_do_not_fit():
         bs.WalkError, match="the gradient is a float32 tensor of shape 2, but its root is a float32 tensor"
     ):
         bs.walk(x * 2, gradient=torch.ones(2))
-    with pytest.raises(bs.WalkError, match="2 gradients were given for 1 roots"):
+    with pytest.raises(bs.WalkError, match="2 gradients for 1 roots"):
         bs.walk(x * 2, gradient=[torch.ones(3), torch.ones(3)])
-    with pytest.raises(bs.WalkError, match="cannot begin with a gradient of dtype"):
+    with pytest.raises(bs.WalkError, match="cannot start with a gradient of dtype"):
         bs.walk(x * 2, gradient=torch.ones(3, dtype=torch.complex64))
 
 
 def test_a_gradient_edge_needs_a_gradient():
     edge = torch.autograd.graph.get_gradient_edge(x * 2)
-    with pytest.raises(bs.WalkError, match="a GradientEdge says nothing of its shape"):
+    with pytest.raises(bs.WalkError, match="a GradientEdge has no known shape"):
         bs.walk(edge)
     assert bs.walk(edge, gradient=torch.ones(3)).run().grad(x).tolist() == [2, 2, 2]
 
@@ -61,7 +59,7 @@ def test_a_freed_graph():
     loss.backward()
     x.grad = None
     with pytest.raises(
-        bs.WalkError, match=r"the graph has been freed: a backward has released what SinBackward0 #1 saved"
+        bs.WalkError, match=r"the graph is already freed: a backward released what SinBackward0 #1 saved"
     ):
         bs.walk(loss)
 
@@ -79,7 +77,7 @@ def test_questions_too_early_or_in_the_wrong_place():
     w = bs.walk(y.sum())
     with pytest.raises(bs.WalkError, match=r"the walk is not over"):
         w.accumulate()
-    with pytest.raises(bs.WalkError, match="SinBackward0 #1 is no leaf"):
+    with pytest.raises(bs.WalkError, match="SinBackward0 #1 is not a leaf"):
         w.grad(y)
     assert w.grad(x) is None
 

@@ -51,7 +51,7 @@ def test_a_model_is_told_by_module():
 def test_a_stop_is_told():
     x = torch.tensor([0.0], requires_grad=True)
     text = bs.walk(x.sqrt().sum()).run(nonfinite=True).text(width=80)
-    assert "stopped: SqrtBackward0 #1 made a gradient that is not finite" in text
+    assert "stopped: SqrtBackward0 #1 produced a gradient that is not finite" in text
     assert "next: x" in text
 
 

@@ -34,13 +34,13 @@ def drifting(
     return Finding(
         "BS139",
         "warning" if trained else "note",
-        f"{name} is frozen, but not its running statistics.",
+        f"{name} is frozen, but its running statistics are not.",
         (
-            f"Its parameters are frozen, at step {since:,} or before, and it is in training mode: each forward pass "
-            f"moves the mean and variance of {kinds}, which it is evaluated with.",
-            *((shown(turning[0], "turns training mode on for all of it."),) if len(turning) == 1 else ()),
+            f"Its parameters have been frozen since step {since:,} or earlier, but it is in training mode: each "
+            f"forward pass updates the mean and variance of {kinds}, which evaluation uses.",
+            *((shown(turning[0], "turns on training mode for the whole model."),) if len(turning) == 1 else ()),
         ),
-        f"Call {name}.eval() after each train(), for as long as it is frozen.",
+        f"Call {name}.eval() after each train() while it is frozen.",
         source=str(turning[0]) if len(turning) == 1 else None,
         since=since,
     )

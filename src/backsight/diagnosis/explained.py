@@ -28,7 +28,7 @@ def explained_error(error: BaseException) -> Finding | None:
         return _told(first, entry, other)
     finding = _explained(failure_of(first), entry)
     if of_error(first, "__traceback__") is None:
-        said = "The exception has no traceback, so this rests on its text alone."
+        said = "The exception has no traceback, so this is based on its message alone."
         return replace(finding, evidence=(*finding.evidence, said), exact=False)
     return finding
 
@@ -38,7 +38,7 @@ def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
     finding = _explained(Failure(error, message_of(error), (), ()), entry)
     place = other.place
     raised = (shown(place, f"raised the error, {other.where}."),) if place else ()
-    said = f"(Read from the text of the error: it was raised {other.where}, whose variables cannot be seen from here.)"
+    said = f"(Read from the error message: it was raised {other.where}, whose variables are not visible from here.)"
     source = str(place) if place else None
     return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
 
@@ -75,7 +75,7 @@ def explained_within(raised: Within) -> Finding:
 def unknown(error: BaseException) -> Finding:
     """Return what is to be said of an exception that is not known."""
     name = type.__dict__["__qualname__"].__get__(type(error))
-    return Finding(UNKNOWN, "note", f"This {name} is none of the autograd errors that backsight can explain.")
+    return Finding(UNKNOWN, "note", f"This {name} is not one of the autograd errors that backsight explains.")
 
 
 def culprit(error: BaseException) -> tuple[BaseException, Known] | None:
@@ -152,7 +152,7 @@ def _explained(failure: Failure, entry: Known) -> Finding:
             entry.code,
             "error",
             "".join(each for each in failure.message.partition("\n")[0][:200] if each.isprintable()),
-            (f"backsight could not look closer: {type(ours).__name__} in {where(ours)}.",),
+            (f"backsight could not analyze it further: {type(ours).__name__} in {where(ours)}.",),
             source=failure.source,
             exact=False,
         )

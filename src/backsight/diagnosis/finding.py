@@ -50,7 +50,7 @@ class Report:
         from backsight.drawing import Pin, draw
 
         if self.graph is None:
-            raise ValueError("this report is not about a graph: only what backsight.audit(loss) returned can be drawn.")
+            raise ValueError("this report is not about a graph: only the result of backsight.audit(loss) can be drawn.")
         pins = [Pin(f.nodes, f"{f.code}: {f.title}") for f in self.findings if f.nodes]
         return draw(self.graph, file, **{"pins": pins, **look})
 

@@ -29,13 +29,13 @@ def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) ->
     return Finding(
         "BS140",
         "warning",
-        f"What {model} is given {'grows' if grows else 'shrinks'}: it is {factor:.3g} times as "
+        f"The input of {model} {'grows' if grows else 'shrinks'}: it is {factor:.3g} times as "
         f"{'large' if grows else 'small'} at step {last:,} as at step {first:,}.",
         (
-            f"Its inputs are {steps} (the root of their mean square).",
-            shown(found[0], "changes what is stored in place, again each time that it is read.", "read"),
+            f"The RMS of its inputs is {steps}.",
+            shown(found[0], "modifies stored data in place each time it is read.", "read"),
         ),
-        "Compute something new there, as x = (x - mean) / std does; or change a copy of what is stored.",
+        "Create a new tensor there, as x = (x - mean) / std does. Or modify a copy of the stored data.",
         source=str(found[0]),
         exact=False,
         since=first,

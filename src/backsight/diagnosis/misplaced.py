@@ -59,8 +59,8 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     return Finding(
         "BS124",
         "warning",
-        "The gradients are clipped after the step, so that the clipping limits nothing.",
-        (shown(level.place, "uses the gradients as they are."), shown(place, "clips them once they are used.")),
+        "The gradients are clipped after the step, so clipping has no effect.",
+        (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
         f"Move line {place.line} between backward() and `{level.place.text}`.",
         source=str(place),
     )
@@ -88,10 +88,10 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     return Finding(
         "BS127",
         "warning",
-        f"Of {text} batches that are accumulated for a step, only the last counts: the gradients are zeroed for each.",
+        f"Of {text} accumulated batches, only the last counts: the gradients are zeroed for each batch.",
         (
-            shown(zeroing[0], "throws away what the batch before has left."),
-            shown(body.place(guard), "takes a step only now and then."),
+            shown(zeroing[0], "throws away the gradients of the previous batch."),
+            shown(body.place(guard), "steps only once every few batches."),
         ),
         f"Move `{zeroing[0].text}` into that condition, below `{level.place.text}`.",
         source=str(zeroing[0]),
@@ -118,10 +118,10 @@ def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | 
     return Finding(
         "BS124",
         "warning",
-        "The gradients are clipped while they are still multiplied by the scale of the loss.",
+        "The gradients are clipped while they are still multiplied by the loss scale.",
         (
-            shown(clipping, f"clips gradients that are {scale:,.0f} times as large as those of the loss."),
-            shown(level.place, "divides them by the scale only now."),
+            shown(clipping, f"clips gradients that are {scale:,.0f} times too large."),
+            shown(level.place, "divides them by the scale only later."),
         ),
         f"Call {name}.unscale_({optimizer}) before line {clipping.line}.",
         source=str(clipping),

@@ -157,15 +157,15 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
     name, other = names
     place = found.place if found.how == "rebinds" else found.outermost
     if found.how == "rebinds":
-        says = "binds the name to a new tensor: nothing is written into the parameter."
-        fix = f"Write into the parameter, under torch.no_grad(), by lerp_ or copy_, so that {name} follows {other}."
+        says = "rebinds the name to a new tensor: nothing is written into the parameter."
+        fix = f"Write into the parameter under torch.no_grad(), with lerp_ or copy_, so that {name} follows {other}."
     else:
-        says = f"would write {other} into it, and has not run."
+        says = f"would write {other} into it, but never ran."
         function = getattr(found.body.node, "name", "")
-        fix = f"Look at the condition under which line {place.line} runs, and at what it counts."
+        fix = f"Check the condition for line {place.line}, and what it counts."
         if function and not _callers(found, function):
-            fix = f"Call {function}() after the step of the optimizer: no call of it stands in this file."
-    title = f"{name} never changes, though it is to follow {other}."
+            fix = f"Call {function}() after the optimizer step: this file never calls it."
+    title = f"{name} never changes, although it should follow {other}."
     return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
 
 
@@ -175,9 +175,9 @@ def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) ->
     return Finding(
         "BS138",
         "warning",
-        f"{name} never changes: it is blended into {other}, and not {other} into it.",
+        f"{name} never changes: it is blended into {other}, not {other} into it.",
         (_so_far(since, steps), shown(place, f"writes into {other}, which is trained; nothing writes into {name}.")),
-        f"Exchange the two in line {place.line}, so that {name} becomes the average.",
+        f"Swap the two in line {place.line}, so that {name} becomes the average.",
         source=str(place),
         since=since,
     )
@@ -185,6 +185,6 @@ def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) ->
 
 def _so_far(since: int, steps: int) -> str:
     return (
-        f"No optimizer trains it, and its parameters are bit-identical since step {since:,}, for "
+        f"No optimizer trains it, and its parameters have been bit-identical since step {since:,}, for "
         f"{counted(steps, 'step')}."
     )

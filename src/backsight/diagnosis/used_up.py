@@ -132,13 +132,13 @@ def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> 
     return Finding(
         "BS137",
         "warning",
-        f"{name} is used up after the first pass: the later ones train nothing.",
+        f"{name} is exhausted after the first epoch: later epochs train nothing.",
         (
-            *((shown(made, f"makes it: a {kind}, which can be gone through once."),) if made != around else ()),
-            shown(around, "runs the loop over it again, without making it anew."),
-            shown(gone.loop, "goes through it in the first pass, and finds nothing in it from then on."),
+            *((shown(made, f"creates it: a {kind}, which can be iterated only once."),) if made != around else ()),
+            shown(around, "runs the loop over it again without recreating it."),
+            shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),
         ),
-        f"Make it inside of the loop at line {around.line}; or keep what it yields: {name} = list({name}).",
+        f"Create it inside the loop at line {around.line}. Or store what it yields: {name} = list({name}).",
         source=str(source),
         since=since,
     )

@@ -70,26 +70,24 @@ def nothing_arrives(
     fix, source = "", None
     if held and not any(p.requires_grad for p in held):
         evidence.append(f"All of its parameters are frozen: {_names(held)} have requires_grad=False.")
-        fix = "Call requires_grad_(True) on what should be trained, before the forward pass."
+        fix = "Call requires_grad_(True) on what you want to train, before the forward pass."
     elif reached:
         zeroing = _zeroing(frame)
         if zeroing is not None:
-            evidence.append(
-                "The loss depends on its parameters, and after backward() their gradients are zeroed again."
-            )
+            evidence.append("The loss depends on its parameters, but their gradients are zeroed after backward().")
             evidence.append(shown(zeroing, "zeroes the gradients between backward() and step()."))
             source = str(zeroing)
             fix = f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step()."
         else:
-            evidence.append("The loss depends on its parameters, but when it steps their gradients are zeros, or gone.")
-            fix = "Look for what zeroes them: a factor of 0, units that are all dead, zero_grad() after backward()."
+            evidence.append("The loss depends on its parameters, but their gradients are zero or None when it steps.")
+            fix = "Find what zeroes them: a factor of 0, dead units, or zero_grad() after backward()."
     elif cut is not None:
         evidence += cut.evidence
         source, fix = cut.source, cut.fix.partition(" if they should learn")[0] + "."
     elif copied is not None and (place := where(copied)) is not None:
-        evidence.append("The loss is computed with copies that are leaves of their own, and the gradient ends there.")
+        evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
         evidence.append(shown(place, ends(copied)))
-        source, fix = str(place), f"{undoing(copied)}, so that the copies lead back to what they were made of."
+        source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
     elif others:
         evidence.append(
             f"It holds {_names(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
@@ -97,28 +95,28 @@ def nothing_arrives(
         places = constructions(frame, optimizer, name)
         made = places[0] if len(places) == 1 else None
         if made is not None:
-            evidence.append(shown(made, "gives it the parameters of something else than what is trained."))
+            evidence.append(shown(made, "passes it the parameters of something other than the trained model."))
             source = str(made)
         model = _owner(others)
-        fix = f"Make {name} after the last change of {model}, with {model}.parameters()."
+        fix = f"Create {name} after the last change of {model}, with {model}.parameters()."
     elif not backwards:
         evidence.append("No backward() was run.")
-        fix = f"Call loss.backward() before {name}.step(); with a closure, inside of it, before it returns the loss."
+        fix = f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss."
         closure = _closure(frame)
         if closure is not None:
-            evidence.append(shown(closure, "is called for each step, and never runs backward()."))
+            evidence.append(shown(closure, "is called for each step but never runs backward()."))
             source = str(closure)
     else:
         evidence.append(f"No path leads from any loss to {_names(held)}.")
         fix = (
-            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
-            "is dropped."
+            "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
+            "result."
         )
     return Finding(
         "BS115",
         "warning",
         f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
-        (f"None has come since step {since:,}.", *evidence),
+        (f"There has been none since step {since:,}.", *evidence),
         fix,
         source=source,
         since=since,
@@ -142,12 +140,12 @@ def untrained_mode(
     place, inside = (aside or found)[0] if found else (None, "")
     evidence: list[Fact] = [f"{kinds}: {' and '.join(dict.fromkeys(map(_in_evaluation, modal)))}."]
     if place is not None:
-        says = "turns evaluation mode on, and training mode is not turned on again."
+        says = "turns on evaluation mode; training mode is never turned on again."
         evidence.append(shown(place, says, None if len(found) == 1 else "read"))
     return Finding(
         "BS116",
         "warning",
-        f"{name} is trained in evaluation mode since step {since:,}.",
+        f"{name} has been trained in evaluation mode since step {since:,}.",
         tuple(evidence),
         f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
         source=str(place) if place is not None else None,
@@ -158,25 +156,25 @@ def untrained_mode(
 
 def _in_evaluation(kind: type) -> str:
     normalizes = issubclass(kind, BATCH_NORMS)
-    return "the running statistics are used, and learn nothing" if normalizes else "nothing is dropped"
+    return "running statistics are used but not updated" if normalizes else "dropout is off"
 
 
 def faded(optimizer: torch.optim.Optimizer, peak: float, rate: float, since: int, frame: FrameType) -> Finding:
-    """Return the finding that the learning rate has decayed to nothing."""
+    """Return the finding that the learning rate has decayed to 0."""
     name = named(optimizer, "the optimizer")
     of = schedules_of(optimizer)
     kind = type(of[0]).__name__ if of else "the schedule"
     steps = _steps_of(of[0], frame) if of else []
-    evidence: list[Fact] = [f"It was {peak:.3g} and is {rate:.3g}: since step {since:,} no step moves anything."]
+    evidence: list[Fact] = [f"It was {peak:.3g} and is now {rate:.3g}: since step {since:,} no step moves anything."]
     if len(steps) == 1:
         evidence.append(shown(steps[0], f"steps the {kind}."))
     return Finding(
         "BS118",
         "warning",
-        f"The learning rate of {name} has decayed to nothing.",
+        f"The learning rate of {name} has decayed to 0.",
         tuple(evidence),
-        f"Make {kind} last as long as the training: it counts its own steps, so where it is meant per epoch, call "
-        "its step() after each epoch, not after each batch.",
+        f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
+        "after each epoch, not after each batch.",
         source=str(steps[0]) if len(steps) == 1 else None,
         since=since,
     )
@@ -193,17 +191,17 @@ def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, 
     kind, name, called = type(schedule).__name__, named(optimizer, "the optimizer"), named(schedule, "")
     steps = _steps_of(schedule, frame)
     made = constructions(frame, optimizer, name)
-    evidence: list[Fact] = [f"It has made no step since step {since:,}, and {kind} goes on for it."]
+    evidence: list[Fact] = [f"It has not stepped since step {since:,}, but {kind} still schedules it."]
     if len(steps) == 1:
-        evidence.append(shown(steps[0], "steps the schedule of the old one."))
+        evidence.append(shown(steps[0], "steps the scheduler of the old one."))
     if made:
-        evidence.append(shown(made[-1], f"makes the new {name.split('.')[-1]}."))
+        evidence.append(shown(made[-1], f"creates the new {name.split('.')[-1]}."))
     return Finding(
         "BS128",
         "warning",
-        f"{called or kind} drives an optimizer that {name} has replaced: no schedule reaches {name}.",
+        f"{called or kind} drives an optimizer that {name} replaced: {name} has no scheduler.",
         tuple(evidence),
-        f"Make a new {kind} where {name} is made, for the new one; or add the parameters to the old one, with "
+        f"Create a new {kind} where {name} is created. Or add the parameters to the old optimizer with "
         "add_param_group.",
         source=str(made[-1]) if made else None,
         since=since,
@@ -249,14 +247,14 @@ def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) ->
     return Finding(
         "BS135",
         "warning",
-        f"The weight decay of {name} makes the weights vanish.",
+        f"The weight decay of {name} shrinks the weights to 0.",
         (
             *((shown(given[0], "sets it."),) if len(given) == 1 else ()),
-            f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step takes {share:.1%} of every "
-            f"weight away: in {counted(half, 'step')} it is half as large, unless the gradient holds it up.",
+            f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step shrinks every weight by "
+            f"{share:.1%}: after {counted(half, 'step')} it is half as large, unless the gradient opposes it.",
         ),
-        "Usual are 1e-4 to 1e-2 for SGD, and up to 0.1 for AdamW. Look whether the value was meant for something else, "
-        "such as the decay of the learning rate.",
+        "Usual values are 1e-4 to 1e-2 for SGD and up to 0.1 for AdamW. Check whether the value was meant for "
+        "something else, such as the decay of the learning rate.",
         source=str(given[0]) if len(given) == 1 else None,
         since=since,
     )
@@ -290,16 +288,16 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
     made = next(iter(constructions(frame, optimizer, name)), None)
     evidence: list[Fact] = [
         f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
-        f"step{'s' * (round(each) != 1)}: momentum and averages begin at zero each time."
+        f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time."
     ]
     if made is not None:
         evidence.append(shown(made, "runs each time."))
     return Finding(
         "BS119",
         "warning" if each < 3 else "note",
-        f"{name} is made again and again, and forgets its state.",
+        f"{name} is recreated again and again and loses its state.",
         tuple(evidence),
-        f"Make {name} once, before the loop.",
+        f"Create {name} once, before the loop.",
         source=str(made) if made is not None else None,
         since=since,
     )
@@ -323,7 +321,7 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
             "warning",
             f"{name}.requires_grad = {wanted} sets an attribute of the module, and "
             f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
-            () if place is None else (shown(place, "sets it; a module hands it on to none of its parameters."),),
+            () if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
             f"Call {name}.requires_grad_({wanted}), which sets it for each of them.",
             source=str(place) if place is not None else None,
             since=since,
@@ -354,9 +352,9 @@ def left_frozen(
         return Finding(
             "BS129",
             "warning",
-            f"{name} no longer trains {_names(frozen)}: {'it is' if len(frozen) == 1 else 'they are'} frozen for good.",
-            (shown(place, "turns requires_grad off, and nothing turns it on again."),),
-            "Turn it on again after the backward for which it was turned off, with requires_grad_(True).",
+            f"{name} no longer trains {_names(frozen)}: {'it is' if len(frozen) == 1 else 'they are'} never unfrozen.",
+            (shown(place, "sets requires_grad to False; nothing sets it back to True."),),
+            "Call requires_grad_(True) again after the backward that needed it off.",
             source=str(place),
             since=since,
         )
@@ -392,13 +390,13 @@ _WHY = {
     "data": ".data has no gradient",
     "no_grad": "it runs with gradients disabled",
     "inference": "it runs in inference mode",
-    "integer": "its result is of integers or truth values, which have no gradient",
-    "not differentiable": "it has no gradient",
-    "derivative": "without create_graph=True, what it returns has no graph",
-    "item": "a number of Python has no gradient",
-    "numpy": "an array has no gradient",
-    "rewrapped": "it makes a new tensor of the values alone",
-    "frozen": "nothing that it is given requires a gradient",
+    "integer": "it returns integers or booleans, which have no gradient",
+    "not differentiable": "it is not differentiable",
+    "derivative": "without create_graph=True, its result has no graph",
+    "item": "a Python number has no gradient",
+    "numpy": "a NumPy array has no gradient",
+    "rewrapped": "it creates a new tensor from the values alone",
+    "frozen": "none of its inputs requires grad",
 }
 
 
@@ -418,7 +416,7 @@ def where(cut: Severed) -> Place | None:
 def undoing(cut: Severed) -> str:
     """Say what takes a cut back."""
     if cut.by in ("detach", "data") and _stores(cut):
-        return "Recompute it in each step, and not from what is stored without its graph"
+        return "Recompute it in each step instead of using the stored, detached result"
     off = disabled_by(cut)
     if off is not None and off.is_decorator:
         return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
@@ -427,11 +425,11 @@ def undoing(cut: Severed) -> str:
     if cut.by in ("no_grad", "inference"):
         return "Compute it with gradients enabled, outside of torch.no_grad()"
     if cut.by == "derivative":
-        return "Give autograd.grad create_graph=True"
+        return "Pass create_graph=True to autograd.grad"
     if cut.by in ("detach", "data"):
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by == "integer" or cut.by == "not differentiable":
-        return f"Use something that is differentiable in place of {cut.op}"
+        return f"Use something differentiable instead of {cut.op}"
     return f"Compute it with tensors, without {cut.op}"
 
 

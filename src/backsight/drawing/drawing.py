@@ -95,7 +95,7 @@ class Drawing:
                 path.write_bytes(data)
                 return path
         known = ", ".join(_WRITERS)
-        raise ValueError(f"{path.name!r} does not say which format to write: its name must end in one of {known}.")
+        raise ValueError(f"{path.name!r} does not say which format to write: the name must end in one of {known}.")
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow:auto">{self.svg()}</div>'  # one that is too wide for a cell is scrolled, not cut

@@ -12,7 +12,7 @@ Status = Literal["trained", "untrained", "frozen", "overwritten", "unknown"]
 STATUSES: dict[Status, str] = {
     "trained": "in an optimizer",
     "untrained": "in no optimizer",
-    "frozen": "frozen: needs no gradient any more",
+    "frozen": "frozen: no longer requires grad",
     "overwritten": "its variable was overwritten",
     "unknown": "leaf",
 }

@@ -36,7 +36,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme | None =
     top = MARGIN + words.above
     height = top + page.height + words.below + MARGIN
     left = (width - page.width) / 2
-    said = f"{scene.title}: {scene.summary}. What is computed first stands at the top."
+    said = f"{scene.title}: {scene.summary}. Computation runs from top to bottom."
     style = f"<style>{css(theme)}</style>" if theme is not None else ""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="bs" role="img" aria-label="{escape(said)}" '

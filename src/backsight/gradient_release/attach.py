@@ -82,7 +82,7 @@ def release(
     name = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     evidence = Evidence(name, known=True) if is_of_torch(optimizer) else probe(optimizer, make, trust)
     if ddp is not None and process_group is not None:
-        raise ValueError("ddp= averages gradients already; leave process_group= out.")
+        raise ValueError("ddp= already averages gradients; remove process_group=.")
     if process_group is not None:
         average = GroupAverage(process_group, parameters)
         return Release(optimizer, size, evidence, lambda _: average)
@@ -100,9 +100,9 @@ def _refuse(optimizer: torch.optim.Optimizer) -> None:
         raise TypeError(f"release() takes an optimizer, not an object of type {type(optimizer).__name__}.")
     kind = type(optimizer).__name__
     if not own_hook_tables(optimizer):
-        raise NotReleasable(f"{kind} wraps another optimizer: release that one, for instance `wrapper.optimizer`.")
+        raise NotReleasable(f"{kind} wraps another optimizer: release that one, for example `wrapper.optimizer`.")
     if any(isinstance(getattr(hook, "__self__", None), Release) for hook in step_hooks(optimizer)):
-        raise NotReleasable(f"This {kind} is released already: call remove() on its release first.")
+        raise NotReleasable(f"This {kind} is already released: call remove() on its release first.")
     if _needs_closure(type(optimizer)):
         raise NotReleasable(
             f"{kind} evaluates the loss several times within a step, through a closure: every gradient is needed more "
@@ -111,7 +111,7 @@ def _refuse(optimizer: torch.optim.Optimizer) -> None:
     own_step = vars(optimizer).get("step")
     if own_step is not None and not counts_for_a_scheduler(own_step):
         raise NotReleasable(
-            f"The `step` of this {kind} was replaced by another one, which steps inside of backward would not call."
+            f"The `step` of this {kind} was replaced by another one, which steps inside backward would not call."
         )
     if any(group.get("differentiable") for group in optimizer.param_groups):
         raise NotReleasable(f"{kind}(differentiable=True) keeps the graph through its step: no gradient can be freed.")
@@ -137,7 +137,7 @@ def _refuse_duplicates(optimizer: torch.optim.Optimizer, parameters: Sequence[to
     if twice:
         raise NotReleasable(
             f"This {type(optimizer).__name__} holds {twice} of its parameters more than once (tied weights?), and "
-            "steps them as often in each step. Give it each one once: `list(dict.fromkeys(parameters))`."
+            "steps them that many times in each step. Pass each parameter once: `list(dict.fromkeys(parameters))`."
         )
 
 
@@ -151,7 +151,7 @@ def _refuse_other_owners(optimizer: torch.optim.Optimizer, parameters: Sequence[
         kind, shared = other
         raise NotReleasable(
             f"Another optimizer, {kind}, holds {shared} of the {len(parameters)} parameters: it would find their "
-            "gradients gone. Give each parameter to one optimizer; if the other is an old one, delete it and its "
+            "gradients gone. Pass each parameter to one optimizer. If the other one is old, delete it and its "
             "schedulers, and call remove() on its release."
         )
 

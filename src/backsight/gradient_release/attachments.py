@@ -74,7 +74,7 @@ class Attachments:
         """Return what the program calls a parameter, by its `id`."""
         if key not in self._names:
             self._names = parameter_names(self._optimizer)
-        return self._names.get(key, "a parameter that the optimizer does not hold any more")
+        return self._names.get(key, "a parameter that the optimizer no longer holds")
 
     def changed(self) -> bool:
         """Whether parameters were added, or unfrozen, since they were looked at."""

@@ -66,9 +66,10 @@ class SetSince:
             if name not in self._told and value != was and value == value:
                 self._told.add(name)
                 warnings.warn(
-                    f"{kind.__name__}.{name} was set to {value!r} since release() looked into its step, where it was "
-                    f"{was!r}. Steps that use another value were not looked at. If it decides whether parameters are "
-                    "stepped by themselves, set it before release(): release.remove(), and release the optimizer anew.",
+                    f"{kind.__name__}.{name} was set to {value!r} after release() checked its step, when it was "
+                    f"{was!r}. Steps with another value were not checked. If it decides whether parameters are "
+                    "stepped separately, set it before release(): call release.remove() and release the optimizer "
+                    "again.",
                     ReleaseWarning,
                     stacklevel=2,
                 )

@@ -33,11 +33,11 @@ def bucket_bytes(bucket: int | float | str, total: int) -> float:
         TypeError: if it is neither a number nor a text.
     """
     if isinstance(bucket, bool) or not isinstance(bucket, (int, float, str)):
-        raise TypeError(f"bucket is a number of bytes or a text such as '16MB', not {type(bucket).__name__}.")
+        raise TypeError(f"bucket must be a number of bytes or text such as '16MB', not {type(bucket).__name__}.")
     if isinstance(bucket, str):
         return _read(bucket, total)
     if math.isnan(bucket) or bucket < 0:
-        raise ValueError(f"bucket is a number of bytes, 0 or more, not {bucket}.")
+        raise ValueError(f"bucket must be a number of bytes, 0 or more, not {bucket}.")
     return bucket
 
 
@@ -46,5 +46,5 @@ def _read(text: str, total: int) -> float:
         return min(max(total // 16, SMALLEST), DEFAULT)
     found = _SIZE.fullmatch(text)
     if found is None or found[2].lower() not in _UNITS:
-        raise ValueError(f"bucket={text!r} is no size; write '16MB', '512KB', 'auto', or a number of bytes.")
+        raise ValueError(f"bucket={text!r} is not a size; write '16MB', '512KB', 'auto', or a number of bytes.")
     return int(float(found[1]) * _UNITS[found[2].lower()])

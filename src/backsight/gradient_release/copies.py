@@ -79,8 +79,8 @@ class Copies:
             optimizer = self._made(weights)
         except Exception as failure:
             raise NotReleasable(
-                f"{type(self.original).__name__} cannot be probed: one like it could not be made from its defaults "
-                f"({type(failure).__name__}: {failure}). Pass make=, a function that makes one for other groups: "
+                f"{type(self.original).__name__} cannot be probed: backsight could not create one from its defaults "
+                f"({type(failure).__name__}: {failure}). Pass make=, a function that creates one for other groups: "
                 f"release(optimizer, make=lambda groups: {type(self.original).__name__}(groups, ...))."
             ) from failure
         hand_on(self.original, optimizer)

@@ -50,8 +50,8 @@ class DdpBuckets:
             model.register_comm_hook(self, lambda state, bucket: state.average(bucket))
         except RuntimeError as error:
             raise NotReleasable(
-                "This DistributedDataParallel has a communication hook already, and takes no second one, in which "
-                "release would step what was averaged. Leave the hook, or mixed_precision, out."
+                "This DistributedDataParallel already has a communication hook and accepts no second one, which "
+                "release needs to step averaged gradients. Remove the hook or mixed_precision."
             ) from error
 
     def average(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
@@ -104,7 +104,7 @@ _BUCKETS: weakref.WeakKeyDictionary[Any, DdpBuckets] = weakref.WeakKeyDictionary
 def expect_ddp(model: object) -> None:
     """Refuse what is given for a DistributedDataParallel and is none."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        raise TypeError(f"ddp is the DistributedDataParallel around the model, not a {type(model).__name__}.")
+        raise TypeError(f"ddp must be the DistributedDataParallel around the model, not a {type(model).__name__}.")
 
 
 class OverDdp(Averaging):
@@ -200,7 +200,7 @@ class GroupAverage(Averaging):
 
     def __init__(self, group: distributed.ProcessGroup, parameters: Sequence[torch.Tensor]):
         if any(is_sharded(each) for each in parameters):
-            raise NotReleasable("FSDP2 reduces the gradients of sharded parameters itself: leave process_group out.")
+            raise NotReleasable("FSDP2 reduces the gradients of sharded parameters itself: remove process_group.")
         self._group = group
         self._world = distributed.get_world_size(group)
         self._done: set[int] = set()
@@ -210,8 +210,8 @@ class GroupAverage(Averaging):
             known = [zlib.crc32(each.detach().cpu().reshape(-1).view(torch.uint8).numpy().data) for each in parameters]
         if not self._same([len(known), *known]):
             raise NotReleasable(
-                "The weights are not the same on all ranks, and averaged gradients would not bring them together. "
-                "Before, load one checkpoint, or: for p in model.parameters(): torch.distributed.broadcast(p.data, 0)"
+                "The weights differ between ranks, and averaged gradients would not make them equal. First load one "
+                "checkpoint on all ranks, or: for p in model.parameters(): torch.distributed.broadcast(p.data, 0)"
             )
 
     def average(self, parameters: Sequence[torch.Tensor]) -> None:
@@ -225,8 +225,8 @@ class GroupAverage(Averaging):
         places = [self._places.get(id(each), -1) for each in parameters]
         if not self._same([len(places), *places]):
             raise ReleaseError(
-                "The ranks come with the gradients of different parameters, and cannot average them: one rank did not "
-                "use a parameter that another did, or used them in another order. Use each parameter on each rank "
+                "The ranks have gradients of different parameters and cannot average them: one rank did not use a "
+                "parameter that another did, or used them in a different order. Use each parameter on each rank "
                 "(`loss + 0 * unused.sum()`), or DistributedDataParallel(find_unused_parameters=True) and ddp=."
             )
         with torch.no_grad():
@@ -253,6 +253,6 @@ def _by_type(gradients: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
     groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
     for gradient in gradients:
         if gradient.is_sparse:
-            raise ReleaseError("Sparse gradients are not averaged over a process group: use sparse=False.")
+            raise ReleaseError("Release cannot average sparse gradients over a process group: use sparse=False.")
         groups.setdefault((gradient.device, gradient.dtype), []).append(gradient)
     return list(groups.values())

@@ -37,7 +37,7 @@ class Evidence:
         if self.known:
             return f"{self.optimizer} is one of torch.optim, compared bit for bit in the tests of backsight"
         if self.insisted:
-            return f"{self.optimizer} was insisted on with trust=True. Without it: {self.insisted}"
+            return f"{self.optimizer} was accepted because of trust=True. Without it: {self.insisted}"
         made = ", ".join(self.made_with) or "no argument but the parameters"
         return (
             f"{self.optimizer} was probed: {self.steps} steps of {self.parameters} small parameters, made with {made}, "

@@ -41,8 +41,8 @@ def refuse_compiled() -> NoReturn:
     """
     raise NotReleasable(
         "backward() or optimizer.step() runs inside a function compiled by torch.compile, which traces the hooks of "
-        "release, and compiles each partial step anew. Compile the model, or its blocks (`block.compile()`), and leave "
-        "backward() and optimizer.step() outside of the compiled function."
+        "release and recompiles for each partial step. Compile the model or its blocks (`block.compile()`), and keep "
+        "backward() and optimizer.step() outside the compiled function."
     )
 
 
@@ -65,9 +65,9 @@ def refuse_ddp(parameters: Sequence[torch.Tensor], ddp: object = None) -> None:
 def warn_of_waiting(names: str) -> None:
     """Say that gradients are not released, because the memory of their parameters has other holders."""
     warnings.warn(
-        f"The gradients of {names} wait for optimizer.step(), which is exact and saves less: another tensor that is "
-        "alive in backward (detach(), .data, a view, a NumPy array) shares the memory of the parameter, and might "
-        "read or change it meanwhile.",
+        f"The gradients of {names} wait for optimizer.step(), which is exact but saves less: another live tensor "
+        "(detach(), .data, a view, a NumPy array) shares the memory of the parameter and might read or modify it "
+        "during backward.",
         ReleaseWarning,
         stacklevel=levels_to_program(),
     )
@@ -79,8 +79,8 @@ def warn_of_compiled(parameters: Sequence[torch.Tensor], bucket: float) -> None:
     most = max((sum(ours.get(id(leaf), 0) for leaf in leaves_of(node)) for node in compiled_backwards()), default=0)
     if most > max(bucket, 2 * max(ours.values(), default=0)):  # twice: a layer's weight and bias come together
         warnings.warn(
-            f"One compiled backward returns {size(most)} of gradients at once, so that releasing them saves next to "
-            "nothing; the weights are right all the same. Compile the model's blocks instead of the whole model: "
+            f"One compiled backward returns {size(most)} of gradients at once, so releasing them saves almost "
+            "nothing; the weights are still right. Compile the model's blocks instead of the whole model: "
             "`for block in model.blocks: block.compile()`.",
             ReleaseWarning,
             stacklevel=2,

@@ -69,8 +69,8 @@ class MidStep:
         replaced = [slot for slot, gradient in there if gradient is not slot.placeholder]
         if replaced:
             raise AlreadyStepped(
-                f"{replaced[0].name()} has a new gradient, and was already stepped inside of the backward pass. "
-                "Keep gradients that you mean to change within `with release.accumulate():`."
+                f"{replaced[0].name()} has a new gradient but was already stepped inside the backward pass. To change "
+                "gradients, keep them with `with release.accumulate():`."
             )
         for number, (before, group) in enumerate(zip(self._settings, groups, strict=False)):
             self._refuse_settings(f"group {number}", before, group, stepped)
@@ -78,16 +78,16 @@ class MidStep:
         moved = [slot for slot, each in ledger.stepped if self._has_changed(slot, each)]
         if moved:
             raise AlreadyStepped(
-                f"{_named(moved)} changed between backward() and optimizer.step(), after having taken this step inside "
-                f"of backward. Change weights before backward() or after step(), {_KEEP}"
+                f"{_named(moved)} changed between backward() and optimizer.step(), after it was stepped inside "
+                f"backward. Change weights before backward() or after step(), {_KEEP}"
             )
         taken = [slot for slot, each in ledger.stepped if each.grad is None]
         if taken and not ledger.passing:
             ledger.passing = True
             raise AlreadyStepped(
-                f"The gradients of {_named(taken)} were taken away between backward() and optimizer.step(), as if to "
-                "skip this step, which they have already taken inside of backward. Freeze parameters before backward() "
-                f"(requires_grad_(False)), {_KEEP} To go on as it is, call optimizer.step() once more."
+                f"The gradients of {_named(taken)} were removed between backward() and optimizer.step(), as if to "
+                "skip this step, which was already taken inside backward. Freeze parameters before backward() "
+                f"(requires_grad_(False)), {_KEEP} To continue, call optimizer.step() once more."
             )
 
     def _has_changed(self, slot: Slot, parameter: torch.Tensor) -> bool:
@@ -105,7 +105,7 @@ class MidStep:
             was = "" if isinstance(holder.get(key), torch.Tensor) else f", from {before.get(key)} to {now.get(key)},"
             raise AlreadyStepped(
                 f"{key!r} of {where} changed{was} between backward() and optimizer.step(), after "
-                f"{_named(stepped)} had taken this step inside of backward. Set it before backward(), {_KEEP}"
+                f"{_named(stepped)} took this step inside backward. Set it before backward(), {_KEEP}"
             )
 
 

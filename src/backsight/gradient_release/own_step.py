@@ -69,8 +69,8 @@ class OwnStep:
         """Say that a state is stored which belongs to no step."""
         if self._stepping.ledger.stepped:
             warnings.warn(
-                f"state_dict() in the middle of a step: {listed(self._stepping.stepped, 3)} have taken it inside of "
-                "backward, and the others have not. Store model and optimizer after optimizer.step().",
+                f"state_dict() in the middle of a step: {listed(self._stepping.stepped, 3)} took it inside backward, "
+                "and the others did not. Save model and optimizer after optimizer.step().",
                 ReleaseWarning,
                 stacklevel=4,
             )
@@ -146,9 +146,9 @@ class OwnStep:
         if given and self._stepping.ledger.stepped:
             raise AlreadyStepped(
                 f"{type(self._stepping.optimizer).__name__}.step() is called with {' and '.join(given)}, and "
-                f"{listed(self._stepping.stepped, 3)} took this step inside of backward, without it. Keep the "
-                "gradients of such a step: run its backward within `with release.accumulate():`. Or have the optimizer "
-                "read it from an attribute that is set before backward()."
+                f"{listed(self._stepping.stepped, 3)} took this step inside backward without it. Keep the "
+                "gradients of such a step: run its backward within `with release.accumulate():`. Or make the "
+                "optimizer read it from an attribute that you set before backward()."
             )
 
     def _expect(self, closure: Callable[[], Any], args: Any, kwargs: Any) -> tuple[Any, Any] | None:
@@ -157,13 +157,13 @@ class OwnStep:
         kind, trusted = type(stepping.optimizer).__name__, stepping.partial.trusted
         if stepping.clipping is not None and not trusted:
             raise ReleaseError(
-                f"release.clip() has no part in {kind}.step(closure), which may call its closure several times: clip "
-                "inside of the closure."
+                f"release.clip() does not work with {kind}.step(closure), which may call its closure several times: "
+                "clip inside the closure."
             )
         if stepping.ledger.stepped:
             raise AlreadyStepped(
-                f"optimizer.step(closure) runs a backward of its own, and {listed(stepping.stepped, 3)} took this step "
-                "in the one before it. Call the closure only, or backward and step() without it."
+                f"optimizer.step(closure) runs its own backward, but {listed(stepping.stepped, 3)} already took this "
+                "step in the previous one. Call only the closure, or backward and step() without it."
             )
         if not trusted:
             stepping.ledger.idle = True  # it may call its closure at any time, and several times
@@ -184,8 +184,8 @@ class OwnStep:
         again = next((each for each in left if type(each.grad) is Placeholder), None)
         if again is not None:
             raise AlreadyStepped(
-                "optimizer.step() came a second time for the same gradient of "
-                f"{stepping.attachments.name(id(again))}, which was used for the step before, and freed. Call "
+                "optimizer.step() ran a second time for the same gradient of "
+                f"{stepping.attachments.name(id(again))}, which was used for the previous step and freed. Call "
                 "zero_grad() after each optimizer.step()."
             )
         if stepping.clipping is not None:

@@ -190,7 +190,7 @@ def _same_tensor(first: Any, second: Any) -> bool:
 
 def _coupled(optimizer: torch.optim.Optimizer, key: Any) -> str:
     return (
-        f"{type(optimizer).__name__} computes its {key!r} from the gradients of all parameters together, so that they "
-        "cannot be stepped a few at a time. Some of them have been stepped with a value of their own: load the last "
-        "checkpoint, and train with this optimizer without release()."
+        f"{type(optimizer).__name__} computes its {key!r} from the gradients of all parameters together, so they "
+        "cannot be stepped a few at a time. Some were already stepped with a different value: load the last "
+        "checkpoint and train with this optimizer without release()."
     )

@@ -151,8 +151,8 @@ def _honour(gone: Any, factor: Any) -> None:
         raise GradientGone(_too_late_for(gone, f"multiply it by {number:.6g}", f"* {number:.6g}"))
     if number != 1.0:
         raise GradientGone(
-            f"{_told(gone)} It is too late to scale it by {number:.3g}, as clip_grad_norm_ does after "
-            "backward. Call release.clip(max_norm) once instead, before the training; it clips exactly."
+            f"{_told(gone)} It is too late to scale it by {number:.3g}, as clip_grad_norm_ does after backward. Call "
+            "release.clip(max_norm) once before training instead; it clips exactly."
         )
 
 
@@ -204,8 +204,8 @@ def _zero_each(func: Any, args: Any, kwargs: Any) -> None:
 
 def _unscale(func: Any, args: Any, kwargs: Any) -> None:
     raise GradientGone(
-        f"{_told(_first(args))} GradScaler would divide it by the scale now, when the step has already been made with "
-        "the scaled gradient. bfloat16 needs no scaler; for float16 call release.clip(max_norm) before the training."
+        f"{_told(_first(args))} GradScaler would divide it by the scale now, but the step already used the scaled "
+        "gradient. bfloat16 needs no scaler; for float16, call release.clip(max_norm) before training."
     )
 
 
@@ -239,7 +239,7 @@ _ANSWERS: dict[Any, Callable[[Any, Any, Any], Any]] = {
 
 
 def _told(gone: Any) -> str:
-    return f"The gradient of {_name(gone)} was used for a step inside of the backward pass, and freed."
+    return f"The gradient of {_name(gone)} was used for a step inside the backward pass and freed."
 
 
 def _name(gone: Any) -> str:

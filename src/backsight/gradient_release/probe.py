@@ -74,8 +74,9 @@ def _tried(name: str, optimizer: torch.optim.Optimizer, make: Make | None) -> Ev
             return Evidence(name, False, layout, STEPS, len(copies.flat), even.buckets, copies.made_with, str(proof))
         differing = found
     raise NotReleasable(
-        f"{type(optimizer).__name__} does not step each parameter by itself. Released steps of small parameters were "
-        f"compared to those of the ordinary loop: {differing}. Train without release(), or insist: release(optimizer, "
+        f"{type(optimizer).__name__} does not step each parameter separately. Released steps of small parameters "
+        f"differ from those of the ordinary loop: {differing}. Train without release(), or override this with "
+        "release(optimizer, "
         "trust=True)."
     )
 

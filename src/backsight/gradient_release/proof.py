@@ -77,14 +77,14 @@ def prove(optimizer: torch.optim.Optimizer, make: Make | None) -> Proof:
         if type(optimizer).__module__.startswith(TRUSTED_KERNELS):
             return Proof(0, 0, 0, kernels=True)
         raise NotReleasable(
-            f"{type(optimizer).__name__} cannot be shown to step each parameter by itself: {unseen} If you know that "
-            "it does, insist: release(optimizer, trust=True)."
+            f"{type(optimizer).__name__} cannot be shown to step each parameter separately: {unseen} If you know that "
+            "it does, override this with release(optimizer, trust=True)."
         ) from unseen
     return Proof(len(followed.steps), tried.runs, followed.counted)
 
 
-INSIST = "If you know that it steps each parameter by itself, insist: release(optimizer, trust=True)."
-_WITHOUT_FOREACH = "If it computes parameters of one shape together, make it with foreach=False. "
+INSIST = "If you know that it steps each parameter separately, override this with release(optimizer, trust=True)."
+_WITHOUT_FOREACH = "If it computes parameters of one shape together, create it with foreach=False. "
 
 
 def takes_foreach(optimizer: torch.optim.Optimizer) -> bool:
@@ -152,9 +152,10 @@ class _Followed:
             if None in given.factors:
                 first = str(own).partition("\n")[0].rstrip(":")
                 raise NotReleasable(
-                    f"{self._name} cannot leave out a parameter that has no gradient, at {line_of_failure(own)} "
-                    f"({type(own).__name__}: {first}), and in optimizer.step() those have none that were stepped "
-                    "inside of backward. Have its step skip them, `if p.grad is None: continue`, or train without "
+                    f"{self._name} cannot skip a parameter without a gradient, at {line_of_failure(own)} "
+                    f"({type(own).__name__}: {first}), but in optimizer.step(), parameters stepped "
+                    "inside backward have none. Make its step skip them, `if p.grad is None: continue`, or train "
+                    "without "
                     "release()."
                 ) from own
             raise NotReleasable(
@@ -168,7 +169,7 @@ class _Followed:
         moved = [name for name in after if name in before and not same(before[name], after[name])]
         if moved:
             raise NotReleasable(
-                f"{self._name} changes {moved[0]} in each step, which is not its own: a step that is taken in parts "
+                f"{self._name} changes {moved[0]} in each step, which does not belong to it: a step taken in parts "
                 "would change it several times. Keep it in the optimizer (`self`), or train without release()."
             )
 
@@ -257,8 +258,8 @@ class _Tried:
                 if gradient is None and not found.untouched(number, self._before):
                     raise coupled(
                         self._name,
-                        "its step changes a parameter that has no gradient, or its state, as one has that was stepped "
-                        "inside of backward",
+                        "its step changes a parameter that has no gradient, or its state; parameters stepped inside "
+                        "backward have none",
                         self._changing(number),
                     )
                 own, shared = changed(self._expected, found)
@@ -348,7 +349,7 @@ def judge(
     if flow.drawn is not None or flow.drew():
         raise coupled(
             name,
-            "its step draws random numbers, and which ones a parameter gets hangs on the order of all",
+            "its step draws random numbers, and which ones a parameter gets depends on the order of all",
             flow.drawn,
         )
 
@@ -357,7 +358,7 @@ def coupled(name: str, what: str, line: Line | None, before: str = "", do: str =
     """Return the refusal of an optimizer whose parameters hang on one another."""
     at = "" if line is None or not line.number else f", at {line}"
     return NotReleasable(
-        f"{name} does not step each parameter by itself: {what}{at}{before}. Release steps a parameter before the "
+        f"{name} does not step each parameter separately: {what}{at}{before}. Release steps a parameter before the "
         f"gradients of the others exist, so the result would differ. {do}{' ' if do else ''}Otherwise train without "
-        "release(), or insist: release(optimizer, trust=True)."
+        "release(), or override this with release(optimizer, trust=True)."
     )

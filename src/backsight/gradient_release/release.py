@@ -119,7 +119,7 @@ class Release:
             NotReleasable: if the optimizer has no momentum to which gradients can be added.
         """
         if into not in (None, "momentum"):
-            raise ValueError(f"accumulate(into={into!r}): it is 'momentum', or left out.")
+            raise ValueError(f"accumulate(into={into!r}): it must be 'momentum' or omitted.")
         if into and self._removed:
             raise ReleaseError("This release was removed: gradients are kept, as in the ordinary loop.")
         with self._stepping.accumulation(into_momentum=into is not None):

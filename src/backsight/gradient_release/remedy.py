@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from backsight.gradient_release.arrival import Slot
     from backsight.gradient_release.ledger import Ledger
 
-_ACCUMULATE = "run every backward but the last of a step within `with release.accumulate():`"
+_ACCUMULATE = "run every backward of a step except the last within `with release.accumulate():`"
 _NOT_REENTRANT = "Use checkpoint(..., use_reentrant=False), which gives each parameter one gradient."
 _FREEZE = (
-    "If this loss is that of another model which goes through this one, as a generator's through its discriminator, "
+    "If this is the loss of another model that passes through this one, like a generator through its discriminator, "
     "freeze this one meanwhile: model.requires_grad_(False) before that forward, and True after its backward."
 )
 
@@ -26,20 +26,20 @@ _FREEZE = (
 def second_gradient(slot: Slot) -> str:
     """Say that a parameter gets a second gradient after it was stepped with the first."""
     ledger, name = slot.ledger, slot.name()
-    what = f"A second gradient came for {name}, which has already been stepped with the first one. "
+    what = f"{name} received a second gradient after it was stepped with the first one. "
     if slot.number != ledger.number:
         if _another_optimizer(slot):
             return f"{what}{_FREEZE} If not, call zero_grad() after each optimizer.step()."
         return f"{what}Its optimizer.step() is done: call zero_grad() after each optimizer.step()."
     if _under_reentrant_checkpoint(ledger):
-        return f"{what}Both came in one backward pass, in which reentrant checkpoints run others. {_NOT_REENTRANT}"
+        return f"{what}Both arrived in one backward pass, in which reentrant checkpoints run others. {_NOT_REENTRANT}"
     return what + _for_another_backward(ledger)
 
 
 def used_too_early(name: str, ledger: Ledger) -> str:
     """Say that a parameter is used for a further forward before its optimizer's step."""
     return (
-        f"{name} is used in another forward before optimizer.step(), after it took this step inside of backward: "
+        f"{name} is used in another forward before optimizer.step(), after it took this step inside backward: "
         f"{taken_by(ledger)} took it, and the others did not. {_for_another_backward(ledger)} To evaluate, call "
         "optimizer.step() first."
     )
@@ -49,14 +49,14 @@ def read_too_early(name: str, ledger: Ledger) -> str:
     """Say that a parameter is read between backward and step."""
     return (
         f"{name} is read between backward() and optimizer.step(), where the ordinary loop has old weights. Here "
-        f"{taken_by(ledger)} took this step inside of backward, and the others did not. Read, evaluate, average and "
-        "store a model after optimizer.step()."
+        f"{taken_by(ledger)} took this step inside backward, and the others did not. Read, evaluate, average and save "
+        "a model after optimizer.step()."
     )
 
 
 def read_in_backward(name: str, ledger: Ledger) -> str:
     """Say that a parameter is read inside of backward after it was stepped there."""
-    what = f"{name} is read inside of the backward pass, which has already stepped it"
+    what = f"{name} is read inside the backward pass, which already stepped it"
     if _under_reentrant_checkpoint(ledger):
         return f"{what}: a reentrant checkpoint runs its forward again. {_NOT_REENTRANT}"
     return (
@@ -72,7 +72,7 @@ def thrown_away(slots: Sequence[Slot]) -> str:
     """Say that gradients were zeroed without a step."""
     return (
         f"zero_grad() came before optimizer.step(), but {listed([slot.name() for slot in slots], 3)} took this step "
-        "inside of backward: it cannot be skipped any more, and is taken in part. Decide before backward(), or run it "
+        "inside backward: it can no longer be skipped and is partly taken. Decide before backward(), or run it "
         "within `with release.accumulate():`. To complete the step, call optimizer.step() instead of zero_grad()."
     )
 
@@ -87,12 +87,12 @@ def _for_another_backward(ledger: Ledger) -> str:
     if ledger.passing:
         return (
             "An earlier backward was interrupted: optimizer.step() ends its step as it is; release.stepped names the "
-            "parameters that have taken it."
+            "parameters that took it."
         )
     if ledger.thrown_away:
         return (
-            "Since then its gradient was zeroed, without optimizer.step(): the gradients of that backward were not "
-            f"wanted. {_FREEZE} To leave a step out, decide before backward()."
+            "Since then its gradient was zeroed without optimizer.step(), so that backward was not meant to train it. "
+            f"{_FREEZE} To skip a step, decide before backward()."
         )
     return f"For several losses, call backward() once on their sum, or {_ACCUMULATE}. {_FREEZE}"
 

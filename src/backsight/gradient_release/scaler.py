@@ -32,10 +32,10 @@ def refuse_undeclared(release: Clipped) -> None:
     """
     if release.clipping is None and any(_used_scalers()):
         raise ReleaseError(
-            "A GradScaler is in use: gradients stay scaled until it has looked at all of them for an overflow, and "
-            "release would not wait for it. No weight was moved. Call release.clip(max_norm) before the training, or "
-            "release.clip(math.inf) if nothing is to be clipped: gradients then wait for scaler.step(optimizer). "
-            "bfloat16 needs no scaler; delete one that is left over from another training."
+            "A GradScaler is in use: gradients stay scaled until it has checked all of them for overflow, and "
+            "release would not wait for it. No weight was moved. Call release.clip(max_norm) before training, or "
+            "release.clip(math.inf) to clip nothing: gradients then wait for scaler.step(optimizer). "
+            "bfloat16 needs no scaler; delete one that is left over from another run."
         )
 
 

@@ -220,7 +220,7 @@ class Stepping:
         """
         if self.ledger.stepped:
             raise ReleaseError(
-                f"remove() in the middle of a step: {listed(self.stepped, 3)} took it inside of the backward pass, and "
+                f"remove() in the middle of a step: {listed(self.stepped, 3)} took it inside the backward pass, and "
                 "the others did not. Call optimizer.step() first."
             )
         self.ledger.close()

@@ -20,7 +20,7 @@ from backsight.integrations.observing import Observing, guarded
 # The two names of the package have classes of their own; a program uses one of them, and has imported it by now.
 _pytorch: Any = needed("pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch")
 
-_HOW = "Give it to backsight instead: Backsight(release=True, clip=...), which clips by the norm of all gradients."
+_HOW = "Let backsight clip instead: Backsight(release=True, clip=...), which clips by the norm of all gradients."
 
 
 class Backsight(Observing, _pytorch.Callback):  # type: ignore[misc]  # which may not be installed where types are checked
@@ -90,21 +90,22 @@ def _refuse(trainer: Any, pl_module: Any) -> None:
     if trainer.accumulate_grad_batches != 1:
         raise NotReleasable(
             f"Trainer(accumulate_grad_batches={trainer.accumulate_grad_batches}) keeps all gradients until the last "
-            "batch, so that nothing is released. Leave it out, or leave release=True out."
+            "batch, so nothing can be released. Remove it, or remove release=True."
         )
     if trainer.gradient_clip_val:
         raise NotReleasable(
-            f"Trainer(gradient_clip_val={trainer.gradient_clip_val}) scales gradients after backward, which has used "
-            f"them. {_HOW}"
+            f"Trainer(gradient_clip_val={trainer.gradient_clip_val}) scales gradients after backward, when release "
+            f"has already used them. {_HOW}"
         )
     if kind.configure_gradient_clipping is not _pytorch.LightningModule.configure_gradient_clipping:
         raise NotReleasable(
-            f"{kind.__name__}.configure_gradient_clipping changes gradients after backward, which has used them. {_HOW}"
+            f"{kind.__name__}.configure_gradient_clipping changes gradients after backward, when release has already "
+            f"used them. {_HOW}"
         )
     if getattr(trainer.precision_plugin, "scaler", None) is not None:
         raise NotReleasable(
-            "Trainer(precision='16-mixed') scales the loss, and unscales gradients after backward, which has used them "
-            "by then. precision='bf16-mixed' does not scale."
+            "Trainer(precision='16-mixed') scales the loss and unscales gradients after backward, when release has "
+            "already used them. precision='bf16-mixed' does not scale."
         )
     if trainer.world_size > 1 and _ddp(trainer) is None and not are_sharded(trainer.optimizers):
         raise NotReleasable(

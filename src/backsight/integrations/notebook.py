@@ -71,7 +71,7 @@ class Explaining:
 
                 self._steps = FirstSteps(None if level == "exact" else level)  # type: ignore[arg-type]
         except Exception as failure:  # explanations go on without what it would know
-            print(inert(f"backsight: nothing is watched: {type(failure).__name__}"), file=sys.stderr)
+            print(inert(f"backsight: not watching: {type(failure).__name__}"), file=sys.stderr)
 
     def _level(self) -> str:
         """Return how closely is watched: as was asked, and not each call if its frames could not be kept from sight."""

@@ -73,14 +73,14 @@ class Observing:
 
         super().__init__()
         if clip is not None and release is False:
-            raise ValueError("clip= is the norm to which release clips: add release=True, or let the host clip.")
+            raise ValueError("clip= is the norm that release clips to: add release=True, or let the host clip.")
         if mirror and not record:
-            raise ValueError("mirror= shows what is recorded: leave record=False out.")
+            raise ValueError("mirror= shows the recording: remove record=False.")
         # Here, and not when the host begins: what is told in a line then, is an error of whoever wrote this.
         folder_of(run)
         Schedule(every)
         if watch is not None and watch not in LEVELS:
-            raise ValueError(f'watch= expects "calls", "lines" or "exact", not {watch!r}: leave it out if unsure.')
+            raise ValueError(f'watch= expects "calls", "lines" or "exact", not {watch!r}: omit it if unsure.')
         self.run, self.every, self.quiet = run, every, quiet
         self.recorder: Recorder | None = None
         self.releases: tuple[Release, ...] = ()
@@ -226,7 +226,7 @@ class Observing:
     def _give_up(self, failure: Exception) -> None:
         """Tell of a failure of ours, and leave nothing but release, on which the training relies by now."""
         self._gave_up = True
-        failed("not observing the training any more", failure)
+        failed("no longer observing the training", failure)
         steps, held, mirror = self._steps, self._explaining, self._mirror
         self._steps = self._explaining = self._mirror = None
         ends: list[Callable[[], object]] = []

@@ -23,7 +23,7 @@ TITLE = "backsight explains"
 
 _FIXTURE = "no_leaked_graphs"
 _WIDEST = 110
-_MORE = "(`pytest --backsight` runs such a test again, under a watch that sees what happens.)"
+_MORE = "(`pytest --backsight` reruns such a test under a watch that sees what happens.)"
 _WATCHED = "`backsight run -m pytest {}` watches its first run."
 
 
@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("backsight").addoption(
         "--backsight",
         action="store_true",
-        help="run a test that an autograd error has failed once more, under an exact watch, and explain what that saw",
+        help="rerun a test that failed with an autograd error, under an exact watch, and explain what it saw",
     )
 
 
@@ -99,10 +99,10 @@ def _again(
     try:
         told = second_run(item, nextitem, TITLE, begin, took)
     except NotRun as reason:
-        return TITLE, f"{text}\n(Not run again: {reason}. {_WATCHED.format(item.nodeid)})"
+        return TITLE, f"{text}\n(Not rerun: {reason}. {_WATCHED.format(item.nodeid)})"
     if told:
-        return f"{TITLE}, run again under its watch", told
-    return TITLE, f"{text}\n(Run again under a watch, the test did not fail so: this is from the first run.)"
+        return f"{TITLE}, rerun under its watch", told
+    return TITLE, f"{text}\n(Under the watch, the test did not fail this way: this explanation is from the first run.)"
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -165,7 +165,7 @@ def _leaked(before: LiveGraphs | None) -> str:
     if not held:
         return ""
     leaked = LiveGraphs(tuple(held), sum(each.bytes for each in held))
-    return f"autograd graphs are still alive that were made in this test:\n{leaked}"
+    return f"autograd graphs from this test are still alive:\n{leaked}"
 
 
 def _failed(failure: Exception) -> str:

@@ -88,9 +88,9 @@ def second_run(
 def _refuse() -> None:
     """Raise NotRun where a fork of this process could not run the test as this process did."""
     if sys.platform != "linux":  # the libraries of macOS do not survive a fork
-        raise NotRun("that takes a fork of this process, and forks are safe on Linux only")
+        raise NotRun("a rerun forks this process, and forks are only safe on Linux")
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        raise NotRun("CUDA is in use, which a fork of this process could not use")
+        raise NotRun("CUDA is in use, and a fork of this process could not use it")
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             raise NotRun(f"a fork of this process would lack its thread {thread.name}")

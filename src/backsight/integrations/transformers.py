@@ -76,18 +76,19 @@ def _refuse(args: Any, ddp: Any) -> None:
     """Refuse what the Trainer would do with gradients that are gone by then."""
     if args.max_grad_norm:
         raise NotReleasable(
-            f"TrainingArguments(max_grad_norm={args.max_grad_norm}) scales gradients after backward, which has used "
-            f"them. Let release do it: max_grad_norm=0 and Backsight(release=True, clip={args.max_grad_norm})."
+            f"TrainingArguments(max_grad_norm={args.max_grad_norm}) scales gradients after backward, when release has "
+            "already used them. Let release do it: max_grad_norm=0 and Backsight(release=True, "
+            f"clip={args.max_grad_norm})."
         )
     if args.gradient_accumulation_steps != 1:
         raise NotReleasable(
             f"TrainingArguments(gradient_accumulation_steps={args.gradient_accumulation_steps}) keeps all gradients "
-            "until the last batch, so that nothing is released. Leave it out, or leave release=True out."
+            "until the last batch, so nothing can be released. Remove it, or remove release=True."
         )
     if args.fp16:
         raise NotReleasable(
-            "TrainingArguments(fp16=True) scales the loss, and unscales gradients after backward, which has used them "
-            "by then. bf16=True does not scale."
+            "TrainingArguments(fp16=True) scales the loss and unscales gradients after backward, when release has "
+            "already used them. bf16=True does not scale."
         )
     if args.world_size > 1 and ddp is None:
         raise NotReleasable(

@@ -25,7 +25,7 @@ from backsight.tracing.steps import parameters
 _MANY = 32
 """Births that did no harm after which they are forgotten, so that others are noted: only so many are kept."""
 
-_DATA_FIX = "Look at where this data comes from: drop or replace what is not finite before the model gets it."
+_DATA_FIX = "Check where this data comes from: drop or replace non-finite values before they reach the model."
 
 
 class BirthWatch:
@@ -70,13 +70,13 @@ class BirthWatch:
         if spoilt:
             self._say(_harm(spoilt, self._steps))
         elif self._is_lost():
-            self._say(f"The loss was not finite in step {self._steps}, though the gradients were.")
+            self._say(f"The loss was not finite in step {self._steps}, but the gradients were.")
         elif len(self._watch.nonfinite) > _MANY:
             self._watch.forget_births()
 
     def _at_the_end(self) -> None:
         if self._is_lost() and not self._may_be_scaled():
-            self._say("The last loss was not finite; no optimizer step was made with its gradients.")
+            self._say("The last loss was not finite; no optimizer step used its gradients.")
 
     def _is_lost(self) -> bool:
         """Whether the last backward began from a loss that was not finite."""
@@ -102,8 +102,8 @@ class BirthWatch:
                 BIRTH,
                 "error",
                 "The inputs already contained NaN or infinity: no operation on finite values produced it.",
-                (harm, "It came with the data, with a mask of -inf, or with weights that were loaded."),
-                "Look at the data of this step, at the weights before the first one, and at what a mask leaves over.",
+                (harm, "They came from the data, from a mask of -inf, or from loaded weights."),
+                "Check the data of this step, the weights before the first step, and whether a mask covers everything.",
             )
         self._tell(finding)
 
@@ -153,6 +153,6 @@ def _described(tensor: torch.Tensor, number: int, module: torch.nn.Module) -> st
     nans, infs = int(tensor.isnan().sum()), int(tensor.isinf().sum())
     parts = [f"{count:,} {noun}" for count, noun in ((nans, "NaN"), (infs, "infinite")) if count]
     return (
-        f"{what}, which {type(module).__name__} is given, holds {' and '.join(parts)} of "
+        f"{what}, an input of {type(module).__name__}, holds {' and '.join(parts)} of "
         f"{counted(tensor.numel(), 'value')} (shape {shaped(tensor.shape)})."
     )

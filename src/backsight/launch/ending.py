@@ -87,11 +87,11 @@ def _told(lost: list[Any], singular: Sequence[Singular], audited: bool, since: i
         "warning",
         f"{name}{more} {'hold' if more or not lost else 'holds'} NaN at the end.",
         (
-            *((f"The weights are NaN since step {since:,}.",) if since else ()),
-            *(("The audits of the first steps saw none in what their losses are made of.",) if audited else ()),
+            *((f"The weights have been NaN since step {since:,}.",) if since else ()),
+            *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),
             *(shown(each.place, f"computes {each.op}, whose gradient is infinite {each.at}.") for each in singular),
         ),
-        f"Run it again: {_command()}. It names the line where the first NaN is born.{_kept_away(singular)}",
+        f"Run it again: {_command()}. It names the line that produces the first NaN.{_kept_away(singular)}",
         source=str(singular[0].place) if len(singular) == 1 else None,
         exact=len(singular) != 1,
         since=since,
@@ -106,9 +106,7 @@ def _kept_away(singular: Sequence[Singular]) -> str:
     clamp = {"at 0": f"{op}(x.clamp(min=1e-12))", "where it divides by 0": "a / b.clamp(min=1e-12)"}.get(
         at, f"{op}(x.clamp(-1 + 1e-6, 1 - 1e-6))"
     )
-    return (
-        f" If it is {op}, keep what goes into it away from there, {clamp}: torch.where around its result is too late."
-    )
+    return f" If it is {op}, keep its input away from there, {clamp}: torch.where around its result is too late."
 
 
 def _command() -> str:

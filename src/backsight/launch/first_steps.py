@@ -394,7 +394,7 @@ class FirstSteps:
             if (finding.code, finding.title) in self.findings or finding.code == _OF_THE_START:
                 continue
             if self._looked > _MOST_STEPS:
-                late = f"Seen first in step {self.steps + 1:,}, and at none of the looks before."
+                late = f"First seen in step {self.steps + 1:,}; earlier audits did not see it."
                 finding = replace(finding, evidence=(*finding.evidence, late))
             self.findings[finding.code, finding.title] = replace(finding, since=self.steps + 1)
 

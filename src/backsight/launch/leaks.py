@@ -41,4 +41,4 @@ class LeakWatch:
             self._leaks.stepped(optimizer)
         except BaseException as failure:
             self._failed = True
-            failed("live graphs are not looked at any more", ours(failure))
+            failed("no longer looking at live graphs", ours(failure))

@@ -88,16 +88,16 @@ class RecordingObserver:
         recorder = self._recording.recorder
         if recorder is None:
             return self._said_of_parts(self._recording.of_parts) or (
-                "backsight: nothing recorded: saw no call of a model, and no optimizer step"
+                "backsight: nothing recorded: backsight saw no call of a model and no optimizer step"
             )
         if not recorder.run.is_dir():
             return None
         steps, non_finite = _read(recorder.run)
         if steps == GONE:
-            return f"backsight: there is no recording in {self._spelt(recorder.run)} any more"
+            return f"backsight: there is no recording in {self._spelt(recorder.run)} anymore"
         what, run = f"backsight: {counted(recorder, steps, adapts=self.every is None)} recorded", recorder.run
         if self._models is not None and (more := self._models.left_out):
-            what += f", without inputs and outputs of {more:,} modules beyond the first that the program calls"
+            what += f", without inputs and outputs of {more:,} modules after the first ones that the program calls"
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"
@@ -137,11 +137,11 @@ def counted(recorder: Recorder, held: int | None = None, *, adapts: bool = False
         text += f" of {recorder.optimizer_steps:,} optimizer steps"
     asides = []
     if not recorder.steps:
-        asides.append("which has not ended")
+        asides.append("which did not end")
     elif last == "step":
-        asides.append("the last of which has not ended")
+        asides.append("the last of which did not end")
     if recorded < steps and adapts:
-        at_the_end = f"1 in {recorder.every:,} at the end, to take {SHARE:.0%} of the time at most"
+        at_the_end = f"1 in {recorder.every:,} at the end, to take at most {SHARE:.0%} of the time"
         asides.append(f"{recorded:,} of them ({at_the_end})")
     elif recorded < steps:
         asides.append(f"1 in {recorder.every:,} of them")

@@ -15,7 +15,7 @@ def summary(run: FirstSteps, notes: int = 0) -> str:
     """
     steps = f"{run.steps:,} optimizer step{'s' * (run.steps != 1)}"
     if not run.audits:
-        return f"backsight: {steps}; no loss was seen to audit (that is done in the first steps of an optimizer)"
+        return f"backsight: {steps}; no loss was audited (backsight audits the first steps of an optimizer)"
     audited = f"{run.audits} losses audited (the last: " if run.audits > 1 else "1 loss audited ("
     aside = f", but {notes} note{'s' * (notes != 1)} (--notes shows {'it' if notes == 1 else 'them'})" if notes else ""
     return f"backsight: {steps}, {audited}{run.looked_at}): nothing found{aside}"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 UNWATCHED = (
-    "backsight: explained from the traceback and the source, as only the beginning of a training is watched.",
-    "  To have every step watched: backsight run --watch exact ...",
+    "backsight: explained from the traceback and the source, because only the first steps were watched.",
+    "  To watch every step: backsight run --watch exact ...",
 )
 
 

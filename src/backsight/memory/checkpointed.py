@@ -59,7 +59,7 @@ def _blocks(model: nn.Module, where: bool | Sequence[str]) -> list[nn.Module]:
         blocks = [block for _, block in repeated_blocks(model)]
         if not blocks:
             raise NotAStep(
-                f"{type(model).__name__} repeats no block that could be checkpointed. Name the modules: "
+                f"{type(model).__name__} has no repeated block to checkpoint. Name the modules: "
                 'checkpointing=["encoder", "decoder"].'
             )
         return blocks

@@ -48,7 +48,7 @@ def memory_of(held: Any) -> StepMemory:
     """
     part = Part.of(held)
     if part.number("version") != VERSION:
-        raise BadDocument(f"its version is {part.number('version')}, and this backsight reads {VERSION}")
+        raise BadDocument(f"its version is {part.number('version')}, but this backsight reads {VERSION}")
     time = part.numbers("time", low=-(2**62), count=range(MOST + 1))
     blocks = tuple(_read_block(k, each, len(time)) for k, each in enumerate(part.parts("blocks")))
     if len(blocks) > MOST:

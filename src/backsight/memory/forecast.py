@@ -32,12 +32,12 @@ LONG = 10_000
 saves seconds, the peaks are the same, and what is reserved differs by up to 2 %."""
 
 _ONE_WAY = (
-    "Other ways are not compared, as the step makes its optimizer itself: "
-    "for that, return (model, batch, optimizer) from the function."
+    "Alternatives are not compared, because the step creates its own optimizer: return (model, batch, optimizer) "
+    "from the function instead."
 )
 _DENSE = (
-    "Clipping keeps factors of gradients, and the forecast keeps the gradients: with release, the step needs this much "
-    "or less."
+    "Clipping with release keeps only factors of gradients, but the forecast keeps the gradients: the step needs "
+    "this much or less."
 )
 
 
@@ -94,7 +94,7 @@ def forecast(
     memory = None if device_memory is None else bytes_of(device_memory)
     place = _device(device, memory)
     if steps < 1:
-        raise ValueError(f"A forecast is of at least one step, and steps is {steps}.")
+        raise ValueError(f"steps must be at least 1, not {steps}.")
     replayed = place == "cuda" if allocator is None else allocator
     with random_state_kept():
         subject = settled(subject)
@@ -161,9 +161,7 @@ def _subject(
             raise NotAStep(f"A forecast of a step of {type(given).__name__} needs a batch: forecast(model, batch).")
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     if not callable(given):
-        raise NotAStep(
-            f"A forecast is of a model or of a function that does a step, and this is a {type(given).__name__}."
-        )
+        raise NotAStep(f"forecast() takes a model or a function that does a step, not a {type(given).__name__}.")
     needed = _needed(given)
     if batch is not None and needed:
         names = ", ".join(needed)
@@ -175,8 +173,8 @@ def _subject(
         return Recipe(given, batch, optimizer, loss, dtype, autocast)
     if needed:
         raise NotAStep(
-            f"A step is called without arguments, and this function needs {', '.join(needed)}. "
-            "Give forecast(lambda: step(...)), or the model and a batch."
+            f"The step is called without arguments, but this function needs {', '.join(needed)}. Use forecast(lambda: "
+            "step(...)), or pass the model and a batch."
         )
     if optimizer is not None or loss is not None:
         raise NotAStep("An optimizer and a loss are for a model and a batch: forecast(model, batch, optimizer).")
@@ -200,7 +198,7 @@ def floating(given: torch.dtype | str | None) -> torch.dtype | None:
         return found
     if given is None:
         return None
-    raise ValueError(f'{given!r} is no floating-point type: torch.bfloat16, or "bfloat16".')
+    raise ValueError(f'{given!r} is not a floating-point dtype: use torch.bfloat16 or "bfloat16".')
 
 
 def _device(given: str | None, memory: int | None) -> str:
@@ -208,7 +206,7 @@ def _device(given: str | None, memory: int | None) -> str:
         return "cuda" if memory is not None or torch.cuda.is_available() else "cpu"
     kind = str(given).partition(":")[0]
     if kind not in ("cuda", "cpu"):
-        raise ValueError(f'A forecast is for "cuda" or "cpu", and not for {given!r}.')
+        raise ValueError(f'A forecast is for "cuda" or "cpu", not {given!r}.')
     return kind
 
 

@@ -99,8 +99,8 @@ def notes(inside: Inside, history: History, doubts: Sequence[Doubt], device: str
     """Yield what is not known of the inside of operators, with a bound."""
     if not inside.possible and device == "cpu":
         yield (
-            "What operators allocate inside of themselves is missing, as it takes PyTorch's profiler to see that, and "
-            "one runs already: most in convolutions and recurrent layers. Forecast outside of it."
+            "Workspace memory inside operators (mostly convolutions and recurrent layers) is missing: measuring it "
+            "needs PyTorch's profiler, which is already running. Forecast outside the profiler."
         )
     workspaces = sum(block.bytes for block, _ in history.alive(history.peak_at) if block.op == "aten::mkldnn_rnn_layer")
     if workspaces and device != "cpu":
@@ -109,7 +109,7 @@ def notes(inside: Inside, history: History, doubts: Sequence[Doubt], device: str
             "peak; of cuDNN's own it is not known, and oneDNN's has more than the gates and states that it needs."
         )
     if any("coalesce" in block.op for block in history.blocks):
-        yield "Sparse gradients are counted as if no row came twice in a batch: the step needs this much or less."
+        yield "Sparse gradients are counted as if no row appeared twice in a batch: the step needs this much or less."
     if inside.possible:
         yield from _doubts(history, doubts)
 
@@ -124,8 +124,8 @@ def _doubts(history: History, doubts: Sequence[Doubt]) -> Iterator[str]:
         named = sorted(worst, key=lambda op: -worst[op])
         ops = ", ".join(named[:_NAMED]) + f" and {len(named) - _NAMED} more" * (len(named) > _NAMED)
         yield (
-            f"What {ops} allocates inside is not known. If each copies its arguments and results once, the peak is "
-            f"{amount(max(worst.values()))}, and else less."
+            f"What {ops} allocates inside is unknown. If each copies its arguments and results once, the peak is "
+            f"{amount(max(worst.values()))}; otherwise it is lower."
         )
 
 

@@ -80,11 +80,11 @@ def measure_memory(
     require("measured memory")
     if isinstance(step, torch.nn.Module) or step is None or isinstance(step, dict):
         if step is not None and model is not None:
-            raise TypeError("measure_memory() was given two models; several go into one dict, by name.")
+            raise TypeError("measure_memory() got two models; pass several as one dict, by name.")
         return Measuring(step if step is not None else model, optimizer, device)
     if not callable(step):
         raise TypeError(
-            "measure_memory() takes a function that makes a step, or for a `with` a torch.nn.Module or a dict of them "
+            "measure_memory() takes a function that does a step, or for a `with` a torch.nn.Module or a dict of them "
             f"by name, not {type(step).__name__}."
         )
     measuring = Measuring(model, optimizer, device)
@@ -93,7 +93,7 @@ def measure_memory(
             step()
     except Exception as failure:
         if hasattr(failure, "add_note") and measuring.measured.ended:  # from Python 3.11
-            failure.add_note(f"The memory until then, as backsight measured it: {measuring.measured.at_peak}.")
+            failure.add_note(f"Memory until then, as measured by backsight: {measuring.measured.at_peak}.")
         raise
     return measured
 
@@ -112,14 +112,14 @@ class Measuring:
 
     def __enter__(self) -> StepMemory:
         if self.measured.ended or hasattr(self, "_profiler"):
-            raise RuntimeError("this measurement has been made; call measure_memory() again for another.")
+            raise RuntimeError("this measurement is finished; call measure_memory() again for another.")
         if is_profiling():
             raise RuntimeError(
-                "a profiler is running, and measure_memory() needs it: measure and profile in steps of their own."
+                "a profiler is running, but measure_memory() needs it: measure and profile in separate steps."
             )
         if fake_mode() is not None:
             raise RuntimeError(
-                "tensors are fake here and take no memory; backsight.forecast() tells what they would take."
+                "tensors are fake here and take no memory; backsight.forecast() predicts what they would take."
             )
         hush_kineto()
         gc.collect()  # garbage that went during the step would count as held before it

@@ -22,9 +22,11 @@ MARGIN = "768MB"
 """What `fits` leaves for what is not known: the CUDA context, about 500 MB, and the workspaces of libraries."""
 
 UNKNOWN = {
-    "cuda": "A forecast: the step was not run. It does not know the CUDA context and the workspaces of cuBLAS and "
-    "cuDNN (some hundred MB), nor which kernels CUDA would choose: the operators are the CPU's.",
-    "cpu": "A forecast: the step was not run; its operators were tried, one by one and small, on tensors of zeros.",
+    "cuda": (
+        "A forecast: the step was not run. It does not include the CUDA context and the workspaces of cuBLAS and "
+        "cuDNN (some hundred MB), and it uses the operators of the CPU, not the kernels that CUDA would choose."
+    ),
+    "cpu": "A forecast: the step did not run; its operators were tried one by one on small tensors of zeros.",
 }
 
 _PIPED = 100
@@ -122,7 +124,7 @@ class Forecast:
         if memory is None:
             memory = self.device_memory
         if memory is None:
-            raise ValueError('Into how much memory? fits("24GB"), or forecast(..., device_memory="24GB").')
+            raise ValueError('How much memory is there? Use fits("24GB"), or forecast(..., device_memory="24GB").')
         return self.variants[0].fits(memory, margin=margin)
 
     def table(self) -> Table:

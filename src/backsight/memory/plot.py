@@ -31,9 +31,7 @@ def plot(memory: StepMemory, path: str | os.PathLike[str] | None, ax: Any) -> An
     try:
         from backsight.memory.picture import Picture
     except ImportError as missing:
-        raise ImportError(
-            "plot() draws with matplotlib: pip install matplotlib (to_html() needs nothing)."
-        ) from missing
+        raise ImportError("plot() needs matplotlib: pip install matplotlib (to_html() needs nothing).") from missing
     if ax is None:
         figure = Picture(figsize=(11, 5.2), dpi=150, layout="constrained", facecolor="white")
         ax = figure.add_subplot()
@@ -117,6 +115,6 @@ def _frame(memory: StepMemory, ax: Any) -> None:
         ax.spines[side].set_visible(False)
     ax.spines["bottom"].set_color(_EDGE)
     ax.tick_params(colors=_FAINT, labelsize=8.5, length=0)
-    what = "forecast" if memory.is_forecast else "measured; measuring makes it slower"
+    what = "forecast" if memory.is_forecast else "measured; measuring slows it down"
     ax.set_xlabel(f"milliseconds ({what})", fontsize=8.5, color=_FAINT)
     ax.set_title(f"Memory of a step on {memory.device}", loc="left", fontsize=11, color=_INK, fontweight="bold", pad=20)

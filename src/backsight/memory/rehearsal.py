@@ -113,7 +113,7 @@ def rehearse(
                 done()
         history = follow.history()
     if not history.blocks:
-        raise NotAStep("The step made no tensor, so that there is nothing to forecast.")
+        raise NotAStep("The step created no tensor, so there is nothing to forecast.")
     return Rehearsal(history, _trained(training) if isinstance(subject, Recipe) else None, tuple(follow.doubts))
 
 
@@ -229,22 +229,23 @@ def _explained() -> Iterator[None]:
         yield
     except NO_VALUES as error:
         raise CannotForecast(
-            f"The step needs the values of tensors, and a forecast has their sizes only: {error.func}{_where(error)}. "
-            "Leave out of the step what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
-            "or give forecast the model, a batch and the optimizer instead of the step."
+            f"The step reads tensor values, but a forecast only knows shapes: {error.func}{_where(error)}. "
+            "Remove what reads values (`.item()`, `if loss > 1`, `nonzero`, masks as indices), "
+            "or pass forecast the model, a batch and the optimizer instead of the step."
         ) from error
     except NOT_FAKE as error:
         raise CannotForecast(
-            f"An operator of the step has no fake form, which tells the sizes of its results: {error}{_where(error)}. "
-            "One of your own gets it by torch.library.register_fake."
+            f"An operator of the step has no fake implementation, which gives the shapes of its results: "
+            f"{error}{_where(error)}. Register one for your own operator with torch.library.register_fake."
         ) from error
     except Exception as error:
         operator = stricter(error)
         if operator is None:
             raise
         raise CannotForecast(
-            f"{operator} takes these tensors, but its fake form, which tells the sizes of its results, refuses them"
-            f"{_where(error)}: {error} Forecast the step with what it asks for, or without this operator."
+            f"{operator} accepts these tensors, but its fake implementation, which gives the shapes of its results, "
+            "refuses "
+            f"them{_where(error)}: {error} Forecast the step with the inputs it asks for, or without this operator."
         ) from error
 
 

@@ -17,10 +17,10 @@ def bytes_of(size: str | int) -> int:
     Raises ValueError for what is not a size, and TypeError for what is neither text nor a whole number.
     """
     if isinstance(size, bool) or not isinstance(size, (str, int)):
-        raise TypeError(f'A size is text such as "24GB", or a number of bytes; this is a {type(size).__name__}.')
+        raise TypeError(f'A size must be text such as "24GB" or a number of bytes, not a {type(size).__name__}.')
     if isinstance(size, int):
         if size < 0:
-            raise ValueError(f"A size is not negative, and this is {size}.")
+            raise ValueError(f"A size must not be negative: {size}.")
         return size
     found = _WRITTEN.fullmatch(size)
     if found is None:

@@ -63,7 +63,7 @@ class StepMemory:
             RuntimeError: if the step has not ended.
         """
         if self._history is None:
-            raise RuntimeError("nothing is measured yet: the `with` of measure_memory() has to end first.")
+            raise RuntimeError("nothing is measured yet: the `with` of measure_memory() must end first.")
         return self._history
 
     @property

@@ -73,8 +73,8 @@ class Recipe:
         if isinstance(self.optimizer, Optimizer):
             if not isinstance(self.model, nn.Module):
                 raise NotAStep(
-                    f"An {type(self.optimizer).__name__} object has parameters, and not those of a model that is built "
-                    "in the forecast. Give its class, or `functools.partial(torch.optim.AdamW, lr=1e-4)`."
+                    f"An {type(self.optimizer).__name__} object already has parameters, not those of the model that "
+                    "the forecast builds. Pass its class, or `functools.partial(torch.optim.AdamW, lr=1e-4)`."
                 )
             copied: Optimizer = imagination.copy(self.optimizer)
             return copied
@@ -88,7 +88,7 @@ class Recipe:
         closure = inspect.signature(type(made).step).parameters.get("closure")
         if closure is not None and closure.default is closure.empty:
             raise NotAStep(
-                f"{type(made).__name__}.step() takes a closure. Give forecast a function that does the step."
+                f"{type(made).__name__}.step() takes a closure. Pass forecast a function that does the step."
             )
         return made
 
@@ -109,13 +109,11 @@ class Script:
         """Call the function to see which of the two it is, and return the script that knows."""
         result = Imagination(mode).copy(self.function)()
         if isinstance(result, nn.Module):
-            raise NotAStep("The function returned a model. Return a batch too: `return model, batch`.")
+            raise NotAStep("The function only returned a model. Return a batch too: `return model, batch`.")
         parts = isinstance(result, Mapping) and isinstance(result.get("model"), nn.Module)
         parts = parts or (isinstance(result, tuple) and len(result) > 0 and isinstance(result[0], nn.Module))
         if not parts and (self.dtype or self.autocast):
-            raise NotAStep(
-                "dtype and autocast are for a model and a batch; a function that does a step says them itself."
-            )
+            raise NotAStep("dtype and autocast need a model and a batch; a function that does a step sets them itself.")
         return replace(self, makes_parts=parts)
 
     def imagine(self, mode: Any) -> Training:
@@ -134,7 +132,7 @@ class Script:
         parts = dict(result) if isinstance(result, Mapping) else dict(zip(names, result, strict=False))
         unknown = sorted(set(parts) - set(names))
         if unknown or "batch" not in parts:
-            said = f"Not known: {', '.join(unknown)}." if unknown else "There is no batch."
+            said = f"Not known: {', '.join(unknown)}." if unknown else "The batch is missing."
             raise NotAStep(f"The parts of a step are model, batch, optimizer and loss. {said}")
         return replace(Recipe(**parts), dtype=self.dtype, autocast=self.autocast)
 
@@ -191,9 +189,8 @@ def loss_in(output: Any) -> torch.Tensor:
     if isinstance(output, (tuple, list)):  # a loss is called with all of it
         loss = f"lambda output, target: {loss}(output[0], target)"
     raise NotAStep(
-        f"The model returned {what}, and a step needs a loss of one element. "
-        f"Give one: forecast(model, (input, target), loss={loss}); "
-        "or let the model or a function that does the step work it out."
+        f"The model returned {what}, but a step needs a scalar loss. Pass one: forecast(model, (input, target), "
+        f"loss={loss}). Or compute it in the model, or in a function that does the step."
     )
 
 

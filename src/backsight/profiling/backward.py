@@ -48,7 +48,7 @@ def profile_backward(
         ProfilingError: if another profile, or a profiler of PyTorch, runs.
     """
     if not issubclass(type(loss), torch.Tensor):
-        raise TypeError(f"profile_backward() takes the tensor to go back from, not {_kind(loss)}.")
+        raise TypeError(f"profile_backward() takes the tensor to run backward from, not {_kind(loss)}.")
     recorded = graph(loss, model=model)
     given: dict[str, Any] = {"retain_graph": retain_graph, "create_graph": create_graph, "inputs": inputs}
     backward: Any = loss.backward  # not typed

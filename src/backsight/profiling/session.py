@@ -39,12 +39,12 @@ class Profiling:
 
     def __enter__(self) -> Profile:
         if self._subjects is None:
-            raise ProfilingError("this profile runs or has ended; make another with backsight.profile().")
+            raise ProfilingError("this profile is running or has ended; create another with backsight.profile().")
         if not _one_at_a_time.acquire(blocking=False):
-            raise ProfilingError("another backsight.profile() runs in this process; only one can at a time.")
+            raise ProfilingError("another backsight.profile() is running in this process; only one can run at a time.")
         try:
             if is_profiling():
-                raise ProfilingError("a profiler of PyTorch runs already, which a second one would end.")
+                raise ProfilingError("PyTorch's profiler is already running, and a second one would end it.")
             hush_kineto()
             self._marks = Marks(self._subjects)
             self._subjects = None
@@ -71,7 +71,7 @@ class Profiling:
         except Exception as failure:
             if error is None:
                 raise ProfilingError(
-                    "PyTorch's profiler has nothing to tell; was another one started or stopped inside of the block?"
+                    "PyTorch's profiler returned nothing; was another one started or stopped inside the block?"
                 ) from failure
             warnings.warn(f"backsight: no profile, {type(failure).__name__}: {failure}", RuntimeWarning, stacklevel=2)
 
@@ -102,9 +102,7 @@ def _added_up(seen: Any, wall: float, made: int, meanings: Any) -> Times:
     trace = trace_of(seen)
     here = next((event for event in trace.events if event.name == _HERE), None)
     if here is None:
-        raise ProfilingError(
-            "PyTorch's profiler tells of another block than this one: another was started inside of it."
-        )
+        raise ProfilingError("PyTorch's profiler reports a different block: another one was started inside this one.")
     trace.events.remove(here)
     attribution = Attribution(trace, Meaning(modules, leaves, {here.thread: made}, earlier))
     outside = max(0.0, wall - attribution.covered[here.thread] * 1e-9)

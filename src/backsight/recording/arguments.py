@@ -34,7 +34,7 @@ def folder_of(value: Any) -> Path | None:
     """
     if value is None:
         return None
-    fix = "name a folder such as 'runs/first', or leave it out for a new one in runs"
+    fix = "name a folder such as 'runs/first', or omit it for a new one in runs"
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"run must be the path of a folder, not {given(value)}: {fix}.")
     if not (path := os.fsdecode(value)):

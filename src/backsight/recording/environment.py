@@ -50,7 +50,7 @@ def new_run(name: str) -> Path:
     """
     moment = began() if rank_and_world()[1] > 1 else time.time()
     if moment is None:
-        raise ValueError("each of several processes has to be told the same run")
+        raise ValueError("every process must get the same run")
     return Path("runs") / f"{time.strftime('%Y-%m-%d-%H-%M-%S', time.localtime(moment))}-{name}"
 
 

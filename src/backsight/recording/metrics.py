@@ -82,7 +82,7 @@ def plain_numbers(value: Any) -> Any:
     """
     if isinstance(value, torch.Tensor):
         if value.is_complex():
-            raise TypeError("a metric says real numbers, and this is a complex tensor")
+            raise TypeError("a metric must return real numbers, not a complex tensor")
         _check_length(value.numel() if value.ndim == 1 else 1 if value.numel() == 1 else LONGEST + 1)
         return value.detach().clone().reshape(-1 if value.ndim == 1 else ())
     if isinstance(value, numbers.Real):
@@ -91,23 +91,23 @@ def plain_numbers(value: Any) -> Any:
         listed = list(value)
         _check_length(len(listed))
         return [_number(each) for each in listed]
-    raise TypeError(f"a metric says numbers or short lists of them, and this is of type {type(value).__name__}")
+    raise TypeError(f"a metric must return numbers or short lists of them, not {type(value).__name__}")
 
 
 def _number(value: Any) -> float:
     if isinstance(value, numbers.Real) or (isinstance(value, torch.Tensor) and value.ndim == 0):
         return float(value)
-    raise TypeError(f"a metric says numbers or short lists of them, and this list holds {type(value).__name__}")
+    raise TypeError(f"a metric must return numbers or short lists of them, not a list of {type(value).__name__}")
 
 
 def _check_length(length: int) -> None:
     if length > LONGEST:
-        raise ValueError(f"a metric says at most {LONGEST} numbers under one name, as a flat list")
+        raise ValueError(f"a metric must return at most {LONGEST} numbers under one name, as a flat list")
 
 
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a metric names what it says by strings, not by {type(name).__name__}")
+        raise TypeError(f"a metric must name its values with strings, not {type(name).__name__}")
     return name
 
 

@@ -174,15 +174,15 @@ def observed(model: Any) -> Observed:
     if issubclass(type(model), torch.nn.Module):
         return Observed({"": weakref.ref(model)})
     if not isinstance(model, Mapping) or not model:
-        raise TypeError(f"model has to be a torch.nn.Module or a dict of them by name, not {type(model).__name__}.")
+        raise TypeError(f"model must be a torch.nn.Module or a dict of them by name, not {type(model).__name__}.")
     for name, each in model.items():
         if not isinstance(name, str) or not name or not issubclass(type(each), torch.nn.Module):
-            raise TypeError(f"model[{name!r}] has to be a torch.nn.Module under a name, not {type(each).__name__}.")
+            raise TypeError(f"model[{name!r}] must be a torch.nn.Module under a name, not {type(each).__name__}.")
         for inner, module in _walk(each, name):
             if inner != name and model.get(inner, module) is not module:
                 raise ValueError(
-                    f"two modules would be recorded as {inner!r}: model[{inner!r}], and one inside of model[{name!r}]. "
-                    "Give one of them another name."
+                    f"two modules would be recorded as {inner!r}: model[{inner!r}] and one inside model[{name!r}]. "
+                    "Rename one of them."
                 )
     return Observed({name: weakref.ref(each) for name, each in model.items()})
 

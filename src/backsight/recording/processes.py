@@ -35,7 +35,7 @@ def _close_all() -> None:
             recording.close()
         except Exception as failure:  # the others are still to be closed, and there is nobody to raise to
             if sys.stderr is not None:
-                text = f"backsight: a recording was not closed, what was flushed is safe: {told(failure)}"
+                text = f"backsight: a recording was not closed; what was flushed is safe: {told(failure)}"
                 print(inert(text), file=sys.stderr)
 
 

@@ -113,7 +113,7 @@ class ProgramRecording:
 
     def _failed(self, failure: Exception) -> None:
         self._closed = True
-        self._voice.say("program", f"nothing more is recorded: {type(failure).__name__}: {failure}")
+        self._voice.say("program", f"recording stopped: {type(failure).__name__}: {failure}")
 
     def _begun(self) -> Recorder:
         if self._is_part and "multiprocessing.util" in sys.modules:  # whose processes end without running atexit

@@ -104,9 +104,9 @@ def record(
         taps=_checked_taps(taps),
         variables=by_name(variables),
         histograms=histograms,
-        calls=whole("calls", calls, 1, 'leave it out for 256; taps=("weight", "grad", "state") records no calls'),
+        calls=whole("calls", calls, 1, 'omit it for 256; taps=("weight", "grad", "state") records no calls'),
         graph=graph,
-        queue=whole("queue", queue, 1, "leave it out for 512 steps"),
+        queue=whole("queue", queue, 1, "omit it for 512 steps"),
         config=configuration(config),
         voice=Voice(),
     )
@@ -155,11 +155,11 @@ def begin(
 
 def _checked_taps(taps: Iterable[str]) -> tuple[str, ...]:
     if not isinstance(taps, Iterable):
-        raise TypeError(f"taps must be names of taps, not {given(taps)}: leave it out for {', '.join(TAPS)}.")
+        raise TypeError(f"taps must be names of taps, not {given(taps)}: omit it for {', '.join(TAPS)}.")
     chosen = (taps,) if isinstance(taps, str) else tuple(taps)
     for tap in chosen:
         if tap not in (*TAPS, *MORE_TAPS):
-            raise ValueError(f"there is no tap {tap!r}; the taps are {', '.join((*TAPS, *MORE_TAPS))}.")
+            raise ValueError(f"there is no tap {tap!r}; choose from {', '.join((*TAPS, *MORE_TAPS))}.")
     return chosen
 
 
@@ -181,7 +181,7 @@ def _writer(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter 
         except (RunExists, NotARun) as taken:
             path, why = _beside(folder, number), why or taken
         except (RunError, OSError, ValueError) as failure:  # a path with a NUL in it is a ValueError
-            voice.say("run", f"nothing is recorded, and the training goes on: {failure}")
+            voice.say("run", f"not recording; training continues: {failure}")
             return None
         else:
             if why is not None:
@@ -200,9 +200,9 @@ def _part(folder: Path, config: Mapping[str, Any], voice: Voice) -> RunWriter | 
         except RunExists:
             continue
         except (RunError, OSError, ValueError) as failure:
-            voice.say("run", f"nothing is recorded in process {os.getpid()}, and it goes on: {failure}")
+            voice.say("run", f"not recording in process {os.getpid()}, which continues: {failure}")
             return None
-    voice.say("run", f"nothing is recorded in process {os.getpid()}: {folder} has {MOST_PARTS} parts already")
+    voice.say("run", f"not recording in process {os.getpid()}: {folder} already has {MOST_PARTS} parts")
     return None
 
 

@@ -35,8 +35,8 @@ from backsight.recording.voice import Voice, told
 from backsight.tape import unseen
 
 BUSY = (
-    "Other threads were in calls of modules all the time, when no hook can be added: inputs and outputs of these steps "
-    "are not whole."
+    "Other threads were always inside module calls, when no hook can be added: inputs and outputs of these steps are "
+    "incomplete."
 )
 
 
@@ -232,7 +232,7 @@ class Recorder:
             ValueError: if there is no such kind.
         """
         if kind not in METRIC_KINDS:
-            raise ValueError(f"there is no kind of tensor {kind!r}; the kinds are {', '.join(METRIC_KINDS)}.")
+            raise ValueError(f"there is no kind of tensor {kind!r}; choose from {', '.join(METRIC_KINDS)}.")
 
         def add(metric: Metric) -> Metric:
             self._notebook.metrics.add(kind, metric)
@@ -353,8 +353,8 @@ class Recorder:
     def _check_open(self) -> None:
         if self._ended:
             raise RuntimeError(
-                f"this recorder has been closed, and {self.run} is complete: record on with another, "
-                "backsight.record(..., run=...)."
+                f"this recorder is closed and {self.run} is complete: start another with backsight.record(..., "
+                "run=...)."
             )
 
     def __repr__(self) -> str:
@@ -549,7 +549,7 @@ class Recorder:
         try:
             return self._pace(self.steps)
         except Exception as failure:  # the user's function, in the middle of the user's training
-            self._voice.say("schedule", f"every(step) failed, and nothing is recorded any more: {told(ours(failure))}")
+            self._voice.say("schedule", f"every(step) failed; recording stopped: {told(ours(failure))}")
             self._armed = False
             return False
 
@@ -576,7 +576,7 @@ class Recorder:
             self._sink.event("calls left out", step=self.steps, of=name, recorded=self._notebook.calls)
 
     def _failed(self, tap: str, failure: Exception) -> None:
-        if self._voice.say(f"tap {tap}", f"{tap} is not recorded any more: {told(failure)}") and self._sink is not None:
+        if self._voice.say(f"tap {tap}", f"{tap} is no longer recorded: {told(failure)}") and self._sink is not None:
             self._sink.event("tap failed", step=self.steps, tap=tap, cause=told(failure))
 
     def _stop(self, failure: Exception) -> None:
@@ -585,7 +585,7 @@ class Recorder:
         self._armed = False
         self._detach()
         self._ends.detach()
-        self._voice.say("recorder", f"recording has ended, and the training goes on without it: {told(failure)}")
+        self._voice.say("recorder", f"recording stopped; training continues without it: {told(failure)}")
 
     def abandon(self) -> None:
         """Record nothing any more: this process was forked off the one that records, and the files are not its own."""

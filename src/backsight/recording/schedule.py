@@ -39,10 +39,10 @@ class Schedule:
         auto = isinstance(self.every, str) and self.every == "auto"
         if isinstance(self.every, bool) or not (isinstance(self.every, int) or auto or callable(self.every)):
             expected = 'every must be a whole number, "auto" or a function of the step'
-            raise TypeError(f"{expected}, not {given(self.every)}: leave it out to record every step.")
+            raise TypeError(f"{expected}, not {given(self.every)}: omit it to record every step.")
         if isinstance(self.every, int):
-            whole("every", self.every, 1, "leave it out to record every step; disarm() records none")
-        whole("first", self.first, 0, "leave it out to treat the first steps as all others")
+            whole("every", self.every, 1, "omit it to record every step; disarm() records none")
+        whole("first", self.first, 0, "omit it to treat the first steps like all others")
 
     def described(self) -> dict[str, object]:
         """Return the schedule as plain data."""

@@ -64,8 +64,8 @@ class Sink:
         if self.dropped:
             self._voice.say(
                 "dropped",
-                f"writing {self._book.path} does not keep up with the training: the oldest steps are dropped, and "
-                "counted in rec.dropped. Record fewer steps (every=...), or to a faster disk.",
+                f"writing {self._book.path} does not keep up with the training: the oldest steps are dropped and "
+                "counted in rec.dropped. Record fewer steps (every=...) or use a faster disk.",
             )
 
     def mark(self, step: int, tags: dict[str, Any]) -> None:
@@ -170,7 +170,7 @@ class Sink:
         self.failure = str(failure) if isinstance(failure, RunError) else told(failure)
         with suppress(Exception):  # most likely for the same reason
             self._book.writer.event("broke off", why=self.failure)
-        self._voice.say("sink", f"recording has ended, and the training goes on without it: {self.failure}")
+        self._voice.say("sink", f"recording stopped; training continues without it: {self.failure}")
 
 
 def _kept(value: Any) -> Any:

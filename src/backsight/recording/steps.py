@@ -228,6 +228,6 @@ def given_optimizers(optimizer: Any) -> list[torch.optim.Optimizer] | None:
     found = list(values) if isinstance(optimizer, (Mapping, list, tuple)) else []
     if not found or not all(issubclass(type(each), torch.optim.Optimizer) for each in found):
         raise TypeError(
-            f"optimizer has to be a torch.optim.Optimizer, or several of them, not {type(optimizer).__name__}."
+            f"optimizer must be a torch.optim.Optimizer or several of them, not {type(optimizer).__name__}."
         )
     return [stepping(each) for each in found]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from backsight.recording.page import Page
 
 UNSEEN = (
-    "These modules got gradients, and no call of them was seen: they run inside of torch.compile, where hooks vanish, "
-    "or in TorchScript, which has none, or another module uses their weights itself."
+    "These modules got gradients, but no call of them was seen: they run inside torch.compile, where hooks vanish, "
+    "or in TorchScript, which has none, or another module uses their weights directly."
 )
 
 

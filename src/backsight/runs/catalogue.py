@@ -123,7 +123,7 @@ class Catalogue:
         keys = self.chosen(tensor, kind)
         if len(keys) > 1:
             raise NotInRun(
-                f"{tensor!r} was recorded as {_listed(held for _, held in keys)}. Say which: kind={keys[0][1]!r}."
+                f"{tensor!r} was recorded as {_listed(held for _, held in keys)}. Choose one: kind={keys[0][1]!r}."
             )
         return keys[0], stat
 
@@ -139,7 +139,7 @@ class Catalogue:
         """Raise `NotInRun` if one of these is neither a statistic nor a metric."""
         for stat in stats:
             if not self.knows(stat):
-                raise NotInRun(f"There is no statistic {stat!r}. There are {_listed([*DERIVED, *self.metrics])}.")
+                raise NotInRun(f"There is no statistic {stat!r}. Choose from {_listed([*DERIVED, *self.metrics])}.")
 
     def knows(self, stat: str) -> bool:
         """Whether this is the name of a statistic or of a metric; `name[0]` is an element of a metric."""
@@ -147,9 +147,9 @@ class Catalogue:
 
     def _no_tensor(self, name: str, names: set[str]) -> NotInRun:
         if kinds := [kind for held, kind in self.tensors if held == name]:
-            return NotInRun(f"{name!r} was not recorded as that kind, but as {_listed(kinds)}.")
+            return NotInRun(f"{name!r} was recorded as {_listed(kinds)}, not as that kind.")
         close = difflib.get_close_matches(name, names, 3)
-        hint = f" Close to it: {_listed(close)}." if close else " See `run.tensors` for what there is."
+        hint = f" Close to it: {_listed(close)}." if close else " `run.tensors` lists all of them."
         return NotInRun(f"The run has no tensor {name!r}.{hint}")
 
 

@@ -56,7 +56,9 @@ def export(chunks: Chunks, path: Path) -> None:
     """
     write = EXPORTERS.get(path.suffix)
     if write is None:
-        raise ValueError(f"A run is exported to {', '.join(sorted(EXPORTERS))}; {path.name!r} ends in {path.suffix!r}.")
+        raise ValueError(
+            f"A run can be exported to {', '.join(sorted(EXPORTERS))}, but {path.name!r} ends in {path.suffix!r}."
+        )
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:
         write(chunks, unfinished)

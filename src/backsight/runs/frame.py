@@ -75,7 +75,7 @@ def presented(held: Table, as_: As) -> Any:
         return _arrow(held)
     if as_ == "polars":
         return extra("polars").from_arrow(_arrow(held))
-    raise ValueError(f'as_ has to be "pandas", "arrow", "polars" or "numpy"; it is {as_!r}.')
+    raise ValueError(f'as_ must be "pandas", "arrow", "polars" or "numpy", not {as_!r}.')
 
 
 def extra(module: str) -> Any:
@@ -88,7 +88,7 @@ def extra(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         fix = "pip install polars" if module == "polars" else "pip install backsight[runs]"
-        raise ImportError(f'This needs {module}, which is not installed: {fix}. Or ask for as_="numpy".') from error
+        raise ImportError(f'This needs {module}, which is not installed: {fix}. Or use as_="numpy".') from error
 
 
 def _names(rows: Columns, known: Catalogue, rank: int | None) -> Table:

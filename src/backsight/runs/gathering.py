@@ -52,7 +52,7 @@ def sliced(steps: Steps) -> slice | None:
         return None
     held = slice(steps, steps + 1) if not isinstance(steps, slice) else steps
     if any(bound is not None and bound < 0 for bound in (held.start, held.stop)) or (held.step or 1) < 1:
-        raise ValueError(f"steps are numbers from 0 on, with a stride of at least 1; this was asked for: {held}.")
+        raise ValueError(f"steps must be numbers from 0 up, with a stride of at least 1, not {held}.")
     return held
 
 

@@ -32,7 +32,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     except OSError as error:
         raise RunNotFound(f"{found} cannot be read: {error.strerror or error}.") from error
     if not is_run:
-        raise NotARun(f"{found} was not written by a recording: it has no folder of a rank in it.{_hint(found)}")
+        raise NotARun(f"{found} is not a recording: it contains no rank folder.{_hint(found)}")
     return Run(found)
 
 

@@ -42,18 +42,18 @@ class Outlet:
     def check(self) -> None:
         """Raise `RunNotWritable` where nothing may be written any more."""
         if self.closed:
-            raise RunNotWritable(f"{self.folder} is not written to any more: its writer has been closed.")
+            raise RunNotWritable(f"{self.folder} is no longer written to: its writer was closed.")
         if not self.mine:
             raise RunNotWritable(
-                f"{self.folder} belongs to process {self._pid}, and this is process {os.getpid()}, forked off it. "
+                f"{self.folder} belongs to process {self._pid}, but this is process {os.getpid()}, a fork of it. "
                 "Record in the process that opened the run."
             )
 
     def _check_folder(self) -> None:
         if _identity(self.folder) != self._made:
             raise RunNotWritable(
-                f"{self.folder} is not there any more: it was deleted, and with it what was recorded, or moved, and "
-                "what was recorded by then is in the new place."
+                f"{self.folder} is gone: it was deleted together with the recorded data, or it was moved and the data "
+                "is in the new place."
             )
 
     def blocks(self, data: bytes) -> None:
@@ -149,8 +149,8 @@ class Outlet:
         except OSError as error:
             self._check_folder()
             raise RunNotWritable(
-                f"{path} cannot be written: {error.strerror or error}. What was written before is safe; make room, "
-                "or record into another folder."
+                f"{path} cannot be written: {error.strerror or error}. What was written before is safe; free some "
+                "space, or record into another folder."
             ) from error
 
 
@@ -184,7 +184,7 @@ class Tail:
     def _check(self) -> None:
         """Raise OSError where the number is another file's, or nobody's."""
         if self._identity() != self._made:
-            raise OSError(errno.EBADF, "the program has closed it")
+            raise OSError(errno.EBADF, "the program closed it")
 
     def append(self, data: bytes) -> None:
         """Append all of the data; one call of the system where that takes it all."""

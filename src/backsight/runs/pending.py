@@ -116,7 +116,7 @@ def _times(step: ArrayLike) -> dict[int, float]:
     steps = [int(number) for number in ((step,) if isinstance(step, int) else np.unique(np.asarray(step)).tolist())]
     for number in steps:
         if not 0 <= number < 1 << 62:
-            raise ValueError(f"a step is a number from 0 on; it is {number}.")
+            raise ValueError(f"a step must be a number from 0 up, not {number}.")
     return dict.fromkeys(steps, now)
 
 
@@ -131,5 +131,5 @@ def _packed(counts: ArrayLike | PackedHistograms, there: NDArray[np.bool_]) -> P
         return counts.but_empty(there)
     held = np.asarray(counts, "<u4")
     if held.shape != (len(there), BINS):
-        raise ValueError(f"histograms has to be [{len(there)}, {BINS}]; it is {list(held.shape)}.")
+        raise ValueError(f"histograms must be [{len(there)}, {BINS}]; it is {list(held.shape)}.")
     return PackedHistograms.of(held[there])

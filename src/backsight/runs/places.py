@@ -137,8 +137,8 @@ def _refuse_others(run: Path, rank: int, manifest: dict[str, object]) -> None:
     foreign = [entry.name for entry in os.scandir(run) if not entry.name.startswith(("rank-", "starting-", "."))]
     if foreign and not ranks:
         raise NotARun(
-            f"{run} holds other things than a run ({min(foreign)!r}), so no run is written into it. "
-            "Give the run a folder of its own."
+            f"{run} contains other files ({min(foreign)!r}), so no run is written into it. Use a separate folder for "
+            "the run."
         )
 
 
@@ -167,19 +167,20 @@ def _claim(run: Path, rank: int, manifest: dict[str, object]) -> None:
 
 def _others(run: Path, who: str, held: dict[str, object], rank: int, manifest: dict[str, object]) -> RunExists:
     return RunExists(
-        f"{who} ({held.get('job') or 'unnamed'}) has written into {run}, and this is rank {rank} of "
+        f"{who} ({held.get('job') or 'unnamed'}) wrote into {run}, but this is rank {rank} of "
         f"{manifest['job'] or 'an unnamed job'}. Choose another name, or remove the folder."
     )
 
 
 def _exists(run: Path) -> RunExists:
     return RunExists(
-        f"There is a run in {run} already, and a run is never written over. Choose another name, or remove the folder."
+        f"There is already a run in {run}, and backsight never overwrites a run. Choose another name, or remove the "
+        "folder."
     )
 
 
 def _unwritable(run: Path, error: OSError) -> RunNotWritable:
     return RunNotWritable(
-        f"The run cannot be written to {run}: {error.strerror or error}. "
-        "Choose a folder that this process may write to, on a disk with room."
+        f"The run cannot be written to {run}: {error.strerror or error}. Choose a writable folder on a disk with free "
+        "space."
     )

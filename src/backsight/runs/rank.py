@@ -125,7 +125,7 @@ class Rank:
             held = lines.opened(files.content(path))
             step = held.get("step")
             if type(step) is not int or not 0 <= step < MOST:
-                raise DamagedRun(f"{path} is damaged: it does not say of which step it is.")
+                raise DamagedRun(f"{path} is damaged: it does not say which step it is from.")
         except FileNotFoundError:
             return None
         except lines.BadLine as error:
@@ -224,7 +224,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         held = lines.opened(files.content(path))
     except FileNotFoundError:
-        raise NotARun(f"{folder} has no {places.MANIFEST}, so it was not written by a recording.") from None
+        raise NotARun(f"{folder} has no {places.MANIFEST}, so it is not a recording.") from None
     except lines.BadLine as error:
         raise DamagedRun(
             f"{path} is damaged ({error}), and without it the rank cannot be read. Restore it from a backup."
@@ -234,12 +234,12 @@ def _manifest(folder: Path) -> dict[str, Any]:
     version = held.get("version")
     if type(version) is int and version > places.VERSION:  # what else it holds is for that version to say
         raise NewerRun(
-            f"{path} was written in format {version}, and this backsight reads up to {places.VERSION}. "
-            "Upgrade it: pip install --upgrade backsight."
+            f"{path} has format {version}, but this backsight reads up to {places.VERSION}. Upgrade it: pip install "
+            "--upgrade backsight."
         )
     if (member := members.wrong(held, members.MANIFEST)) is not None:
         raise DamagedRun(
-            f"{path} is damaged: its {member!r} is not what a recording writes, and without it the rank cannot be "
-            "read. Restore it from a backup."
+            f"{path} is damaged: its {member!r} is invalid, and without it the rank cannot be read. Restore it from a "
+            "backup."
         )
     return held

@@ -105,6 +105,6 @@ class Ranks:
         first = next(iter(self.held.values()), rank)
         if job != first.manifest.get("job"):
             raise DamagedRun(
-                f"Rank {rank.number} was written by another job than rank {first.number}, and is left out."
+                f"Rank {rank.number} was written by a different job than rank {first.number} and is ignored."
             )
         return rank

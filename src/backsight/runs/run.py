@@ -330,7 +330,7 @@ class Run(Outward):
     ) -> list[Heatmap]:
         """Return several statistics, each as `heatmap` does, from one reading."""
         if columns < 1:
-            raise ValueError(f"columns has to be at least 1, and it is {columns}.")
+            raise ValueError(f"columns must be at least 1, not {columns}.")
         known, window = self._ranks.known(), sliced(steps)
         query = Query(tuple(known.chosen(tensor, kind)), window, self._ranks.checked(rank))
         known.check(stats)

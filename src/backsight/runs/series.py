@@ -59,7 +59,7 @@ def thinned(steps: NDArray[Any], values: NDArray[Any], points: int) -> tuple[NDA
     else in its stretch.
     """
     if points < 4:
-        raise ValueError(f"points has to be at least 4: the first, the last, the least, the greatest; it is {points}.")
+        raise ValueError(f"points must be at least 4 (first, last, min, max), not {points}.")
     if len(values) <= points:
         return steps, values
     stretches = (points - 2) // 2

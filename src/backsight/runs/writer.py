@@ -64,7 +64,7 @@ class RunWriter:
         part: bool = False,
     ):
         if not (0 <= rank < world or (part and rank >= world)):
-            raise ValueError(f"rank has to be in 0..{world - 1}, as world is {world}; it is {rank}.")
+            raise ValueError(f"rank must be in 0..{world - 1}, because world is {world}; it is {rank}.")
         self.path = Path(path)
         self.rank = rank
         manifest: dict[str, object] = {
@@ -125,7 +125,7 @@ class RunWriter:
     def metric(self, name: str, *, merge: str = "none") -> int:
         """Return the number of a metric; `merge` says how its values of several ranks make one: see `MERGES`."""
         if merge not in MERGES:
-            raise ValueError(f"merge has to be one of {', '.join(MERGES)}; it is {merge!r}.")
+            raise ValueError(f"merge must be one of {', '.join(MERGES)}, not {merge!r}.")
         with self._writing():
             if name not in self._metrics:
                 self._outlet.line(places.METRICS, {"id": len(self._metrics), "name": name, "merge": merge})
@@ -158,7 +158,7 @@ class RunWriter:
             RunNotWritable: as `flush`, which it calls when much has been kept.
         """
         if rows.dtype != STATISTICS or rows.ndim != 1:
-            raise ValueError(f"rows has to be a flat array of STATISTICS; it is {rows.ndim}-d, of {rows.dtype}.")
+            raise ValueError(f"rows must be a flat array of STATISTICS; it is {rows.ndim}-d, of {rows.dtype}.")
         numbers = self._known(tensors, len(rows))
         with self._writing():
             looked_at = rows["count"] if sampled is None else sampled
@@ -172,7 +172,7 @@ class RunWriter:
         if not 0 <= metric < len(self._metrics):
             raise ValueError(f"metric {metric} is not a number that `metric` of this writer has given.")
         if held.ndim not in (1, 2):
-            raise ValueError(f"values has to be one- or two-dimensional; it is {held.ndim}-d.")
+            raise ValueError(f"values must be one- or two-dimensional; it is {held.ndim}-d.")
         numbers = self._known(tensors, len(held))
         with self._writing():
             self._pending.values(step, numbers, call, metric, held)
@@ -245,7 +245,7 @@ class RunWriter:
     def _known(self, tensors: ArrayLike, rows: int) -> NDArray[np.int64]:
         numbers = np.asarray(tensors, "<i8")
         if numbers.shape != (rows,):
-            raise ValueError(f"tensors has to be {rows} numbers, one a row; its shape is {numbers.shape}.")
+            raise ValueError(f"tensors must be {rows} numbers, one per row; its shape is {numbers.shape}.")
         if rows and not 0 <= numbers.min() <= numbers.max() < self._defined:
             raise ValueError("tensors holds a number that `tensor` of this writer has not given.")
         return numbers

@@ -79,26 +79,28 @@ def _as_it_was(subject: Subject, changed: Changed, whole: str = "", others: Sequ
         return without_working_in_place(subject, changed.module, changed.path)
     if whole:
         known = changed.scene is not None and subject.is_held_by(changed.scene.section.value(whole))
-        copied = f"put {whole} = {whole}.clone()" if known else "make it with .clone()"
-        return f"Change a copy: {copied} before {name} is taken from it."
+        copied = f"put {whole} = {whole}.clone()" if known else "create it with .clone()"
+        return f"Modify a copy: {copied} before {name} is taken from it."
     if subject.is_weight:
         return _later(subject, changed)
     if _is_state(subject, changed):
-        return f"Compute with a copy, {name}.clone(): then {name} may change. Or update {name} after backward()."
+        return f"Compute with a copy, {name}.clone(), so that {name} may change. Or update {name} after backward()."
     written = _all_anew((changed, *others)) if others else _written_anew(changed)
     if written:
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
-        return f"Let {changed.op} make a new tensor: leave out inplace=True where its settings come from."
+        return f"Let {changed.op} create a new tensor: remove inplace=True from its settings."
     read = _read_from_copies(subject, changed)
     if read:
         return _Copy("Compute with a copy:", listed(read))
     if _is_only_given(changed):
-        return f"Compute with a copy of it, made with .clone(), wherever line {changed.place.line} changes it later."
+        return (
+            f"Compute with a copy of it, created with .clone(), wherever line {changed.place.line} modifies it later."
+        )
     copied = _spelled(subject, changed)
     if not copied:
-        return f"Change a copy of it, made with .clone() before line {changed.before.line}."
-    return _Copy("Change a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
+        return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
+    return _Copy("Modify a copy: put", f"{copied} = {copied}.clone() before line {changed.before.line}")
 
 
 def _is_only_given(changed: Changed) -> bool:
@@ -176,8 +178,8 @@ def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
     cls = type(held.get(owner))
     owners = [at for at, each in every if type(each) is cls and at != owner] if _is_users(cls) else []
     alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]
-    also = f" The same holds for {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}." if alike else ""
-    return f"Make that {kind} without inplace=True{where}.{also}"
+    also = f" The same applies to {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}." if alike else ""
+    return f"Create that {kind} without inplace=True{where}.{also}"
 
 
 def _is_users(cls: type) -> bool:
@@ -190,15 +192,15 @@ def _later(subject: Subject, changed: Changed) -> str:
     below = f"below every backward() that needs the original {weight}."
     if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
         spelled = _spelled(subject, changed)
-        copy = f"a copy, {spelled}.clone()," if spelled else "a copy, made with .clone(),"
-        return f"Compute with {copy} wherever it is used before line {changed.place.line} changes it."
+        copy = f"a copy, {spelled}.clone()," if spelled else "a copy, created with .clone(),"
+        return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
         return f"Call {function}(), which does it, {below}" if function else f"Do it {below}"
     move = f"Move line {changed.before.line}, {changed.before.text}, {below}"
     if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
         return move
-    return f"{move} If {weight} is not to be trained by it: compute with it under torch.no_grad()."
+    return f"{move} If this loss should not train {weight}, compute with it under torch.no_grad()."
 
 
 def _is_state(subject: Subject, changed: Changed) -> bool:
@@ -216,19 +218,19 @@ def _written_anew(changed: Changed) -> str | None:
     statement = statement_at(body, changed.place.line)
     fixed, out = without_inplace(text), _OUT.search(text)
     if fixed:
-        return f"Leave out inplace=True: {fixed}"
+        return f"Remove inplace=True: {fixed}"
     if out and isinstance(statement, ast.Expr):
-        return f"Write {out[1]} = {_OUT.sub('', text)}: that makes a new tensor."
+        return f"Write {out[1]} = {_OUT.sub('', text)}: that creates a new tensor."
     if body is None or statement is None or (changed.scene and changed.scene.call):
         return None
     if _fills(statement, name) and loop_facts(body, changed.place.line) is not None:
         joined = f"{name} = torch.stack(parts{_dim(statement)})"
-        return f"Collect the parts in a list, and join them after the loop: {joined}."
+        return f"Collect the parts in a list and join them after the loop: {joined}."
     if reads_itself(statement, name):
         return _from_copy(body, statement, name)
     instead = out_of_place(body, statement.lineno)
     if instead:
-        return f"Write {instead}: that makes a new tensor and leaves the saved one as it was."
+        return f"Write {instead}: that creates a new tensor and leaves the saved one unchanged."
     if (
         isinstance(statement, ast.AugAssign)
         and type(statement.op) in OPERATORS
@@ -237,7 +239,7 @@ def _written_anew(changed: Changed) -> str | None:
         value = body.text(statement.value)
         value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp | ast.Compare) else value
         target = body.text(statement.target)
-        return f"Put a new tensor in its place: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
+        return f"Assign a new tensor: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
     return _expression_anew(changed)
 
 
@@ -256,7 +258,7 @@ def _from_copy(body: Body, statement: ast.stmt, name: str) -> str:
     value = _Copying(name).visit(copy.deepcopy(statement.value))
     new = ast.unparse(ast.Assign(statement.targets, value, lineno=statement.lineno))
     also = too([each.lineno for each in statements(body.node) if each is not statement and reads_itself(each, name)])
-    first = f"If the operation that made {name} has saved it as well, begin with {name} = {name}.clone()."
+    first = f"If the operation that created {name} saved it too, start with {name} = {name}.clone()."
     return f"Compute it from a copy: {new}.{also} {first}"
 
 
@@ -284,7 +286,7 @@ def _all_anew(changes: Sequence[Changed]) -> str | None:
     forms = [out_of_place(body, each.place.line) for body, each in zip(bodies, changes, strict=True)]
     if len(forms) > _MOST or not all(forms):
         return None
-    return f"Write {' and '.join(filter(None, forms))}: that makes new tensors, and leaves the saved one as it was."
+    return f"Write {' and '.join(filter(None, forms))}: that creates new tensors and leaves the saved one unchanged."
 
 
 def _is_entry(changed: Changed, target: ast.expr) -> bool:
@@ -308,7 +310,7 @@ def _expression_anew(changed: Changed) -> str | None:
             new = changed.segment.replace(f".{method}(", f".{method[:-1]}(", 1)
             if _is_of_hook(changed):
                 return f"Return a new tensor from the hook: return {new}."
-            return f"Write {new} in place of {changed.segment}: that makes a new tensor."
+            return f"Write {new} instead of {changed.segment}: that creates a new tensor."
     return None
 
 

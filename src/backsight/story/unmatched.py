@@ -24,15 +24,16 @@ class Unmatched:
     @property
     def does(self) -> str:
         """What the choice does, as evidence."""
-        return f"knows {self._known}, and {self.choice.name} is {_quoted(self.value)}: none of its branches ran."
+        return f"handles {self._known}, but {self.choice.name} is {_quoted(self.value)}: none of its branches ran."
 
     @property
     def fix(self) -> str:
         where = f" in {self.written}" if self.written else ""
         name = self.choice.name.rpartition(".")[2]
         return (
-            f"Give {name} one of {self._known}{where}, or add a branch for {_quoted(self.value)}. An else that raises "
-            "an error would show it at once."
+            f"Set {name} to one of {self._known}{where}, or add a branch for {_quoted(self.value)}. An else branch "
+            "that "
+            "raises would catch this."
         )
 
     @property

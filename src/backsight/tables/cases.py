@@ -118,7 +118,7 @@ def dtype_of(text: str) -> torch.dtype:
     """
     found = getattr(torch, text.removeprefix("torch."), None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"{text!r} is no dtype; write float64, float32, complex128 or int64, for instance")
+        raise ValueError(f"{text!r} is not a dtype; write float64, float32, complex128 or int64, for example")
     return found
 
 
@@ -126,7 +126,7 @@ def _callable(name: str, target: Any) -> Any:
     """Return what is to be called: `apply` of a Function, an object of a class."""
     if not isinstance(target, type):
         if not callable(target):
-            raise NoCase(f"{name} is a {type(target).__name__}, and cannot be called.")
+            raise NoCase(f"{name} is a {type(target).__name__} and is not callable.")
         return target
     if issubclass(target, torch.autograd.Function):
         return target.apply
@@ -134,11 +134,11 @@ def _callable(name: str, target: Any) -> Any:
         made = target()
     except TypeError as error:
         raise NoCase(
-            f"{name} is a class, and making one without arguments raises {error}. Write a function that returns one "
-            f"and its input: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
+            f"{name} is a class, and creating one without arguments raises {error}. Write a function that returns an "
+            f"instance and its input: def case(): return {name.rpartition('.')[2]}(...), torch.randn(4, 3)"
         ) from None
     if not callable(made):
-        raise NoCase(f"{name} is a class whose objects cannot be called.")
+        raise NoCase(f"{name} is a class whose instances are not callable.")
     return made
 
 

@@ -18,7 +18,7 @@ def explain_code(code: str | None) -> int:
     """Print the page of a code, or a line for each code there is. Return 2 if there is no such code, else 0."""
     known = pages()
     if not known:
-        complain("the pages of the codes are not installed; they are in docs/codes of the source")
+        complain("the pages of the codes are not installed; they are in docs/codes of the repository")
         return 2
     if code is None:
         show_all(known)

@@ -74,7 +74,7 @@ def list_runs(folder: str) -> int:
     rows += [listing.unreadable(path) for path in why]
     parts: list[RenderableType] = [listing.table(rows, Path(folder), output().width), ""]
     if any(row.state.startswith("silent") for row in rows):
-        parts.append("silent: not closed, and not written to since; most likely the program was killed.")
+        parts.append("silent: not closed and not written to since then; the program was probably killed.")
     parts += [line(f"unreadable: {_why(error)}") for error in why.values()]
     readable = [run for run in found if run.path not in why]
     if readable:
@@ -111,7 +111,7 @@ def show_runs(runs: Sequence[str]) -> int:
     differing = several.settings(held)
     show(several.numbers(held, output().width), "")
     if differing is None:
-        show("no setting differs")
+        show("no settings differ")
     else:
         show(line("settings that differ"), differing)
     folders = {each.path.parent for each in held}

@@ -82,13 +82,17 @@ def _environment() -> Iterator[Part]:
     aside = f"; newer than any version backsight was tested with ({spelt(NEWEST)})" if is_newer else ""
     yield Part("torch", "there", torch.__version__, f"everything{aside}")
     for number in range(torch.cuda.device_count()):
-        yield Part(f"cuda:{number}", "there", torch.cuda.get_device_name(number), "statistics are taken on the device")
+        yield Part(
+            f"cuda:{number}", "there", torch.cuda.get_device_name(number), ("statistics are computed on the device")
+        )
     if not torch.cuda.is_available():
-        yield Part("device", "there", f"CPU, {torch.get_num_threads()} of {os.cpu_count()} threads", "no CUDA is seen")
+        yield Part(
+            "device", "there", (f"CPU, {torch.get_num_threads()} of {os.cpu_count()} threads"), "no CUDA device found"
+        )
 
 
 def _kernels() -> Iterator[Part]:
-    purpose = "statistics in one pass; without it (no C compiler?) several times slower"
+    purpose = "statistics in one pass; without it (no C compiler?) they are several times slower"
     again = "pip install --force-reinstall --no-deps backsight"
     if find_spec(_KERNEL) is None:
         yield Part("C kernel", "missing", "", purpose, again)
@@ -177,7 +181,7 @@ def _inside(parts: list[Part]) -> Iterator[str]:
     yield from ("", f"whole with PyTorch {_version('torch')} ({len(whole)} of {len(whole) + len(lost)} features):")
     yield fill(", ".join(whole), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     if lost:
-        yield from ("", f"lost with PyTorch {_version('torch')}, which lacks what they need of its inside:")
+        yield from ("", f"lost with PyTorch {_version('torch')}, which lacks internals that they need:")
     for part in lost:
         yield f"  {part.name}: {part.purpose}"
         yield f"    {part.why}"
@@ -185,7 +189,7 @@ def _inside(parts: list[Part]) -> Iterator[str]:
 
 def _advice(parts: list[Part], imports: bool) -> Iterator[str]:
     """Yield what to do, in lines."""
-    for state, heading in (("broken", "installed, and cannot be imported:"), ("missing", "not installed:")):
+    for state, heading in (("broken", "installed, but import fails:"), ("missing", "not installed:")):
         concerned = [part for part in parts if part.state == state]
         if concerned:
             yield from ("", heading)

@@ -115,7 +115,9 @@ def _ended(last: dict[int, int | None]) -> str | None:
 def _called(calls: list[int]) -> str:
     """Return what `×3` in a table means."""
     if len(calls) > 1:
-        return f"{', '.join(f'×{count}' for count in calls)}: called so many times in the step; the last call is shown"
+        return (
+            f"{', '.join(f'×{count}' for count in calls)}: called that many times in the step; the last call is shown"
+        )
     (count,) = calls
     often = "twice" if count == 2 else f"{_WORDS[count] if count < len(_WORDS) else f'{count:,}'} times"
     return f"×{count}: called {often} in the step; the last call is shown"
@@ -125,13 +127,17 @@ def _next(step: Step, typed: str, first: NonFinite | None, wrong: list[Row], fol
     """Return what is worth a look, and the command that shows it."""
     show = f"backsight runs show {typed}"
     if first is not None and first.step != step.number:
-        return "the step where it began", f"{show} --step {first.step} --kind input,output,weight,grad"
+        return "the step where it started", f"{show} --step {first.step} --kind input,output,weight,grad"
     if first is not None:
         return "what went into it", f"{show} --step {step.number} --kind input,weight,state"
     audit = f"backsight runs audit {typed}"
     if wrong:
-        return "what it means, and the fixes", audit
-    return ("the modules that are alike", f"{show} --all") if folds else ("look for what a table does not show", audit)
+        return "what it means and how to fix it", audit
+    return (
+        ("the modules that are alike", f"{show} --all")
+        if folds
+        else (("find problems that the table does not show"), audit)
+    )
 
 
 def _tag(value: object) -> str:

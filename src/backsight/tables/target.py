@@ -28,7 +28,7 @@ def found(target: str, example: str, inside: ModuleType | None = None) -> Any:
     """
     place, _, path = target.rpartition(":")
     if not place or not path:
-        raise TargetNotFound(f"{printable(target)} names no function. Write module:function, as in {example}.")
+        raise TargetNotFound(f"{printable(target)} does not name a function. Write module:function, as in {example}.")
     here: Any = inside or module(place)
     for name in path.split("."):
         owner = here
@@ -53,7 +53,7 @@ def module(place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
             raise  # the module is there, and something that it needs is not
-        raise TargetNotFound(f"There is no module {printable(place)} here or where Python looks for modules.") from None
+        raise TargetNotFound(f"There is no module {printable(place)} here or on Python's module path.") from None
 
 
 def _run(file: Path) -> ModuleType:
@@ -62,7 +62,7 @@ def _run(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.parent.resolve()))
     spec = importlib.util.spec_from_file_location(f"_backsight_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise TargetNotFound(f"{printable(str(file))} is no Python file.")
+        raise TargetNotFound(f"{printable(str(file))} is not a Python file.")
     made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     given = sys.argv
     sys.argv = [str(file)]  # a program that reads its arguments gets none, rather than ours

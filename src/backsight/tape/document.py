@@ -74,7 +74,7 @@ def graph_of(held: Any) -> Graph:
     """
     part = Part.of(held)
     if part.number("version", 0) != VERSION:
-        raise BadDocument(f"its version is {part.number('version', 0)}, and this backsight reads {VERSION}")
+        raise BadDocument(f"its version is {part.number('version', 0)}, but this backsight reads {VERSION}")
     types = tuple(_read_type(each) for each in part.parts("types"))
     columns = _read_columns(part, types)
     size = len(columns.type)

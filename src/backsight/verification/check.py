@@ -28,13 +28,15 @@ from backsight.verification.variations import Variation, marked, variations
 from backsight.verification.written import Written, written
 
 UNTESTABLE = {
-    "CheckpointFunction": "what a checkpoint other than PyTorch's runs is not seen; test the function that it is given",
+    "CheckpointFunction": (
+        "backsight cannot see inside a checkpoint that is not PyTorch's; test the checkpointed function itself"
+    ),
     "torch_nn::_linear_cross_entropy_batch_chunked": "it is PyTorch's own, and returns intermediate results that no "
     "program uses as outputs",
 }
 """Functions of PyTorch that no test of one operation fits."""
 
-NEARBY = "Tested at a point nearby: at these values themselves forward has a kink or is singular."
+NEARBY = "Tested at a nearby point: at these values, forward has a kink or is singular."
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def checked(
         try:
             findings += _shared(trial.pull) or _varied(trial.pull, generator) or _marked(point, generator)
         except OutOfTime as over:
-            trial = replace(trial, how=f"{trial.how}; in other circumstances: {over}")
+            trial = replace(trial, how=f"{trial.how}; under other conditions: {over}")
     unclear = "; ".join(sorted(set(trial.unclear.values())))
     judged = bool(findings) or len(trial.unclear) < len(point.inputs)
     return Outcome(tuple(findings), judged, trial.how, unclear)
@@ -165,8 +167,8 @@ def _marked(point: Point, generator: torch.Generator) -> list[WrongGradient]:
             "BS409",
             Explanation(
                 f"{name} marks an output as not differentiable that changes with `{argument}`.",
-                ("What is computed from it passes no gradient on.",),
-                "Nothing, where it is meant, as for statistics; else leave out ctx.mark_non_differentiable.",
+                ("Whatever is computed from it passes no gradient on.",),
+                "Nothing to do if this is intended, as for statistics. Otherwise, remove ctx.mark_non_differentiable.",
                 severity="note",
             ),
         )
@@ -178,7 +180,7 @@ def _where(finding: WrongGradient, variation: Variation) -> WrongGradient:
     """Say in which circumstances a gradient is wrong."""
     title = f"{finding.title.removesuffix('.')}, where {variation.where}."
     severity = max(finding.severity, variation.severity, key=SEVERITIES.index)
-    known = "As it was called it is right. A test that calls it in one way alone does not see this."
+    known = "As called, it is right. A test that calls it in only one way does not see this."
     return replace(finding, title=title, severity=severity, evidence=(known, *finding.evidence))
 
 

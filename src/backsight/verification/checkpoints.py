@@ -25,9 +25,9 @@ def opened(recorder: Recorder) -> list[Operation]:
                 with recording(recorder):
                     function(*arguments)
             except Exception as error:  # of the program
-                recorder.failed[operation.name] = Unkept(operation.name, f"run again, it raises {raised(error)}", True)
+                recorder.failed[operation.name] = Unkept(operation.name, f"rerun, it raises {raised(error)}", True)
             if len(opening) == before and not recorder.unseen:
-                why = "what it runs has no backward"
+                why = "the function it runs has no backward"
                 recorder.failed.setdefault(operation.name, Unkept(operation.name, why, own=True))
     return [each for each in opening if each.custom is not CheckpointFunction]
 

@@ -83,7 +83,7 @@ def refused(conduct: Conduct) -> Iterator[Explanation]:
     """The engine would raise at what the backward returned."""
     if conduct.refused:
         yield Explanation(
-            f"{conduct.subject} returns what autograd refuses.",
+            f"{conduct.subject} returns something that autograd refuses.",
             (f"{conduct.refused[:1].upper()}{conduct.refused[1:]}",),
             "Return one gradient for each argument of forward, in the shape of that argument: summed over the "
             "dimensions along which it was broadcast.",
@@ -95,13 +95,13 @@ def changes_grad_output(conduct: Conduct) -> Iterator[Explanation]:
     """grad_output is another after the call than before."""
     if name := conduct.overwritten:
         yield Explanation(
-            f"{conduct.subject} changes {name} in place.",
+            f"{conduct.subject} modifies {name} in place.",
             (
-                f"{name} holds other values after the call. Where the output is used twice, or a hook keeps it, "
-                "another part of the graph gets the changed values.",
+                f"{name} has different values after the call. If the output is used twice, or a hook keeps it, "
+                "another part of the graph gets the modified values.",
             ),
-            f"Compute with new tensors: `{name} * x` instead of `{name}.mul_(x)`; clone it first where it is "
-            "indexed into.",
+            f"Compute with new tensors: `{name} * x` instead of `{name}.mul_(x)`; clone it before assigning to a "
+            "part of it.",
         )
 
 
@@ -110,23 +110,23 @@ def changes_saved(conduct: Conduct) -> Iterator[Explanation]:
     """The forward or the backward changes a tensor that the backward computes with."""
     for name in conduct.dirty:
         yield Explanation(
-            f"{conduct.subject.removesuffix('.backward')}.forward changes its argument `{name}` in place and does not "
-            "tell autograd.",
+            f"{conduct.subject.removesuffix('.backward')}.forward modifies its argument `{name}` in place without "
+            "telling autograd.",
             (
-                "Whoever saved the tensor before, this Function included, computes with the changed values in "
-                "backward, and the gradient of what came before is wrong.",
+                "Any operation that saved this tensor before, including this Function, uses the modified values in "
+                "backward, so gradients are wrong.",
             ),
             f"Call ctx.mark_dirty({name}) and return it, or compute with a copy.",
         )
     if conduct.changed:
         names = listed([each.name for each in dict.fromkeys(conduct.changed) if each.name])
         yield Explanation(
-            f"{conduct.subject} changes a tensor that forward saved{f': {names}' if names else ''}.",
+            f"{conduct.subject} modifies a tensor that forward saved{f': {names}' if names else ''}.",
             (
                 *(each.seen for each in conduct.changed if each.seen),
-                "retain_graph=True, or a second loss over the same forward, would compute with the changed values.",
+                "retain_graph=True, or a second loss over the same forward, would compute with the modified values.",
             ),
-            "Compute with new tensors: no in-place operation on what comes out of ctx.",
+            "Compute with new tensors: no in-place operation on tensors from ctx.",
         )
 
 
@@ -139,8 +139,8 @@ def not_deterministic(conduct: Conduct) -> Iterator[Explanation]:
             (
                 f"With the same grad_output and the same saved tensors, two calls differ by up to "
                 f"{number(conduct.differs)}.",
-                "Random numbers that belong to the derivative must be drawn in forward and saved: drawn again in "
-                "backward they are others.",
+                "Random numbers that belong to the derivative must be drawn in forward and saved: drawing again in "
+                "backward gives different ones.",
             ),
             "Draw them in forward and save them with ctx.save_for_backward.",
             severity="error" if conduct.own else "warning",
@@ -168,14 +168,14 @@ def of_error(operation: Operation, error: Exception) -> tuple[str, Explanation]:
         return _wrong_shape(operation, int(invalid[1]), _sizes(invalid[2]), _sizes(invalid[3]))
     counted = re.search(r"returned an incorrect number of gradients \(expected (\d+), got (\d+)\)", text)
     title = f"{operation.backward} raises an error."
-    fix = "Run backward with a grad_output of random numbers of the shape of the output, and mend what it raises."
+    fix = "Run backward with a random grad_output that has the shape of the output, and fix what it raises."
     evidence = (raised(error),)
     if counted:
         title = f"{operation.backward} returns {counted[2]} gradients for {counted[1]} arguments."
-        fix = "Return one for each argument of forward, None for those that need none."
+        fix = "Return one for each argument of forward; None for those that need no gradient."
     elif "modified by an inplace operation" in text:
         title = f"{operation.backward} needs a tensor that was modified in place after it was saved."
-        fix = "Save a clone, or do not change it in place."
+        fix = "Save a clone, or do not modify it in place."
         return "BS412", Explanation(title, evidence, fix)
     return "BS414", Explanation(title, evidence, fix)
 
@@ -186,7 +186,7 @@ def _wrong_shape(
     paths = operation.paths()
     position = next((k for k, path in enumerate(paths) if path == (argument,)), None)
     name = operation.argument(position) if position is not None else f"argument {argument}"
-    shapes = f"It has the shape {dimensions(got)}, and `{name}` the shape {dimensions(expected)}."
+    shapes = f"It has shape {dimensions(got)}, but `{name}` has shape {dimensions(expected)}."
     if math.prod(got) > math.prod(expected):
         return "BS406", Explanation(
             f"{operation.backward} lacks a sum in the gradient of `{name}`.",
@@ -196,7 +196,7 @@ def _wrong_shape(
     return "BS414", Explanation(
         f"{operation.backward} returns a gradient of the wrong shape for `{name}`.",
         (shapes,),
-        f"Return a gradient of the shape of `{name}`.",
+        f"Return a gradient with the shape of `{name}`.",
     )
 
 

@@ -12,11 +12,11 @@ _REPEATED = "values written twice to one place have no gradient, and a random ch
 
 DOCUMENTED = {
     "as_strided_scatter": "entries of its output may share a place in memory: which of them wins has no gradient",
-    "ctc_loss": "its gradient is that of the logits before log_softmax: it takes log_probs to be normalised",
+    "ctc_loss": "its gradient is that of the logits before log_softmax: it assumes that log_probs is normalized",
     "max_unpool1d": _REPEATED,
     "max_unpool2d": _REPEATED,
     "max_unpool3d": _REPEATED,
-    "normal": "a drawn sample is cut from its mean and deviation; torch.distributions has rsample()",
+    "normal": "a sample is detached from its mean and standard deviation; torch.distributions has rsample()",
 }
 """By name: why a difference is no mistake."""
 

@@ -74,12 +74,12 @@ def nothing(by: str, function: Callable[..., Any], inputs: tuple[Any, ...], resu
     if not any(each.is_floating_point() or each.is_complex() for each in tensors):
         given = _a(tensors[0]) if tensors else "no tensor"
         return NothingToVerify(
-            f"{by}() called {name} with {given}, and no parameter that requires a gradient took part: there is "
-            "nothing to differentiate with respect to. Pass a floating-point tensor."
+            f"{by}() called {name} with {given}, and used no parameter that requires grad: there is nothing to "
+            "differentiate with respect to. Pass a floating-point tensor."
         )
     return NothingToVerify(
-        f"{by}() called {name}, and nothing that it ran has a backward: it hands its input on unchanged, does "
-        "not use it, detaches it, or computes under torch.no_grad()."
+        f"{by}() called {name}, and nothing it ran has a backward: it returns its input unchanged, does not use it, "
+        "detaches it, or computes under torch.no_grad()."
     )
 
 

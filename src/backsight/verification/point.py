@@ -43,7 +43,7 @@ class Clock:
         OutOfTime: when the time is over.
         """
         if time.monotonic() > self._end:
-            raise OutOfTime(f"the {self.seconds:g} s given to verify were over; give it more with seconds=")
+            raise OutOfTime(f"verify ran out of its {self.seconds:g} s; allow more with seconds=")
 
 
 class Point:
@@ -260,7 +260,7 @@ def _testable(kept: Kept, cast: Any) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         if kept.wanted:
             raise CannotTest(
-                f"an input is {str(tensor.layout).removeprefix('torch.')}, which has no directions to move in"
+                f"an input is {str(tensor.layout).removeprefix('torch.')}, which has no directions to perturb"
             )
         return tensor
     if tensor.is_nested or tensor.is_quantized or tensor.is_meta:

@@ -54,8 +54,8 @@ class Options(NamedTuple):
         given = {name for name in self._fields[1:] if getattr(self, name) is not None}
         if clash := sorted(given & _parameters(function)) if given else []:
             raise TypeError(
-                f"{self.by}({clash[0]}=...) is an option of {self.by}, and a parameter of the function as well: "
-                f"wrap the function, as in {self.by}(lambda x: f(x, {clash[0]}=...), x)."
+                f"{self.by}({clash[0]}=...) is an option of {self.by} and also a parameter of the function: wrap the "
+                f"function, as in {self.by}(lambda x: f(x, {clash[0]}=...), x)."
             )
 
 

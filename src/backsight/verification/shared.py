@@ -62,9 +62,9 @@ def _said(point: Point, seen: str) -> Explanation:
     return Explanation(
         f"{operation.backward} depends on another call of {operation.name}.",
         (
-            f"Where two forwards run before their backwards, as in a program that calls it twice, {seen}.",
-            "What it computes with is kept where the next forward overwrites it, as on the class, in a module or in a "
-            "global, and not on ctx.",
+            f"When two forwards run before their backwards, as when a program calls it twice, {seen}.",
+            "It keeps its values where the next forward overwrites them (on the class, in a module or in a global), "
+            "not on ctx.",
         ),
         "Keep it with ctx.save_for_backward, or as an attribute of ctx.",
     )

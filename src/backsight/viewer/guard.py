@@ -27,8 +27,7 @@ _HEADERS = {
 }
 
 _NO_TOKEN = """\
-This viewer is opened by the address that `backsight view` prints: it ends in ?token=... and is good until the viewer
-is stopped.
+Open this viewer with the address that `backsight view` prints: it ends in ?token=... and works until the viewer stops.
 """
 
 
@@ -66,17 +65,17 @@ class Guard:
         """Return what to say to a request that is not to be answered at all."""
         headers = Headers(scope=scope)
         if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("Only GET: nothing can be changed here.", 405, {"allow": "GET, HEAD"})
+            return PlainTextResponse("Only GET: the viewer is read-only.", 405, {"allow": "GET, HEAD"})
         if not self._is_here(headers.get("host", "")):
-            return PlainTextResponse("This viewer answers to 127.0.0.1 and localhost only.", 421)
+            return PlainTextResponse("This viewer only answers to 127.0.0.1 and localhost.", 421)
         origin = headers.get("origin")
         if origin is not None and not self._is_here(origin.removeprefix("http://")):
-            return PlainTextResponse("Another page may not ask here.", 403)
+            return PlainTextResponse("Requests from other pages are not allowed.", 403)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             # Somebody may follow a link to here, in the chat of their team say; a page may not fetch or frame it.
             following = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
             if not following or scope["path"] != "/":
-                return PlainTextResponse("Another page may not ask here.", 403)
+                return PlainTextResponse("Requests from other pages are not allowed.", 403)
         return None
 
     def _entry(self, scope: Scope) -> ASGIApp | None:

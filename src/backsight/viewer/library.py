@@ -96,7 +96,7 @@ class Library:
         """
         if question != COMPARE and question not in QUESTIONS:
             there = ", ".join((*QUESTIONS, COMPARE))
-            raise NoSuchThing(f"There is no question {question[:200]!r}; there are {there}.")
+            raise NoSuchThing(f"There is no question {question[:200]!r}; choose from {there}.")
         run = self.run(name)
         asked = Asked(given)
         try:

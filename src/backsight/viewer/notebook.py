@@ -43,7 +43,7 @@ class View:
         )
 
     def __repr__(self) -> str:
-        return f"<View of {self.run!r}: shows itself in a notebook; elsewhere .save('view.html'), or backsight view>"
+        return f"<View of {self.run!r}: displays in a notebook; elsewhere, use .save('view.html') or backsight view>"
 
 
 def view(run: Run | str | os.PathLike[str], *, height: int = HEIGHT) -> View:
@@ -56,7 +56,7 @@ def view(run: Run | str | os.PathLike[str], *, height: int = HEIGHT) -> View:
         ValueError: if the height is less than 100 pixels.
     """
     if height < 100:
-        raise ValueError(f"height is in pixels, at least 100, and it is {height}.")
+        raise ValueError(f"height must be at least 100 pixels, not {height}.")
     if isinstance(run, Run):
         return View(run, height)
     path = Path(run)

@@ -58,7 +58,7 @@ def plot_heatmap(run: Run, stat: str = "norm", kind: str = "grad", *, steps: Any
     stride = max(1, -(-len(rows) // MOST_LABELS))
     named = range(0, len(rows), stride)
     ax.set_yticks([row + 0.5 for row in named], [found.tensors[rows[row]][0] for row in named], fontsize=7)
-    told = (", NaN and infinity in magenta" if bad.any() else "") + (", exact zeros in grey" if zero.any() else "")
+    told = (", NaN and infinity in magenta" if bad.any() else "") + (", exact zeros in gray" if zero.any() else "")
     title = f"{_TITLES.get(stat, stat)} of {kind}{told}"
     ax.set(title=title, xlabel="step")
     ax.figure.colorbar(image, ax=ax, pad=0.01)
@@ -86,5 +86,5 @@ def _axes(width: float, height: float) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError('Drawing needs matplotlib: pip install "backsight[plot]".') from error
+        raise ImportError('Plotting needs matplotlib: pip install "backsight[plot]".') from error
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]

@@ -36,7 +36,7 @@ class Asked:
         if value is None:
             raise BadQuestion(f"{name} is missing.")
         if len(value) > LONGEST_WORD:
-            raise BadQuestion(f"{name} has {len(value)} characters; {LONGEST_WORD} are the most.")
+            raise BadQuestion(f"{name} has {len(value)} characters; the maximum is {LONGEST_WORD}.")
         return value
 
     def words(self, name: str) -> list[str]:
@@ -55,9 +55,9 @@ class Asked:
         try:
             value = int(text)
         except ValueError:
-            raise BadQuestion(f"{name} has to be a whole number, and it is {text[:40]!r}.") from None
+            raise BadQuestion(f"{name} must be a whole number, not {text[:40]!r}.") from None
         if not least <= value <= most:
-            raise BadQuestion(f"{name} has to be from {least} to {most}, and it is {value}.")
+            raise BadQuestion(f"{name} must be from {least} to {most}, not {value}.")
         return value
 
     def columns(self, default: int) -> int:

@@ -53,7 +53,7 @@ def to_report(run: Run, path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"a report is one HTML file, so its name ends in .html; this was asked for: {target}.")
+        raise ValueError(f"a report is one HTML file, so its name ends in .html, not {target}.")
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
         unfinished.write_text(report_page(run), encoding="utf-8", errors="backslashreplace")

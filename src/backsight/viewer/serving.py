@@ -145,7 +145,7 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         held.close()
         raise OSError(
-            f"Port {port} cannot be had: {error.strerror or error}. Leave out --port for a free one."
+            f"Port {port} is not available: {error.strerror or error}. Omit --port to use a free one."
         ) from error
     held.listen(64)
     return held

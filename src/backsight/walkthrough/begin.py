@@ -85,36 +85,34 @@ def _starts(roots: Sequence[Any], gradient: Gradient) -> list[torch.Tensor]:
     if gradient is None:
         given = [None] * len(roots)
     if roots and len(given) != len(roots):
-        raise WalkError(f"{len(given)} gradients were given for {len(roots)} roots; give one for each.")
+        raise WalkError(f"{len(given)} gradients for {len(roots)} roots: pass one for each.")
     return [_start(root, one) for root, one in zip(roots, given, strict=False)]
 
 
 def _start(root: Any, gradient: torch.Tensor | None) -> torch.Tensor:
     if isinstance(root, GradientEdge):
         if gradient is None:
-            raise WalkError(
-                "a GradientEdge says nothing of its shape: give its gradient, as in walk(edge, gradient=g)."
-            )
+            raise WalkError("a GradientEdge has no known shape: pass its gradient, as in walk(edge, gradient=g).")
         return gradient
     if gradient is None:
         return _ones(root)
     if tuple(gradient.shape) != tuple(root.shape):
         raise WalkError(f"the gradient is a {describe(gradient)}, but its root is a {describe(root)}.")
     if gradient.is_complex() != root.is_complex():
-        raise WalkError(f"a {describe(root)} cannot begin with a gradient of dtype {gradient.dtype}.")
+        raise WalkError(f"a {describe(root)} cannot start with a gradient of dtype {gradient.dtype}.")
     return gradient if gradient.dtype == root.dtype else gradient.to(root.dtype)
 
 
 def _ones(root: torch.Tensor) -> torch.Tensor:
     if root.is_complex():
         raise WalkError(
-            f"a {describe(root)} has no gradient to begin with: only a real scalar has. Walk a real function of it, "
-            "such as .abs().sum(), or give its gradient, as in walk(z, gradient=g)."
+            f"a {describe(root)} has no implicit gradient: only a real scalar has. Walk a real function of it, such "
+            "as .abs().sum(), or pass its gradient, as in walk(z, gradient=g)."
         )
     if root.numel() != 1:
         raise WalkError(
-            f"a {describe(root)} has no gradient to begin with: only a scalar has. Walk .sum() or .mean() of it, or "
-            "give its gradient, as in walk(y, gradient=torch.ones_like(y))."
+            f"a {describe(root)} has no implicit gradient: only a scalar has. Walk its .sum() or .mean(), or pass its "
+            "gradient, as in walk(y, gradient=torch.ones_like(y))."
         )
     with torch.no_grad():
         return torch.ones_like(root, memory_format=torch.preserve_format)
@@ -125,7 +123,7 @@ def _refuse(captured: Graph) -> None:
     for node in captured.nodes:
         if node.freed:
             raise WalkError(
-                f"the graph has been freed: a backward has released what {node} saved. Walk before loss.backward(), or "
+                f"the graph is already freed: a backward released what {node} saved. Walk before loss.backward(), or "
                 "call loss.backward(retain_graph=True)."
             )
         if _is_reentrant(node):

@@ -40,7 +40,7 @@ INVERSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 INDIFFERENT: dict[str, Any] = {"half_to_float": False, "momentum": 0.1, "memory_format": None}
 
 
-_LAYOUT = "it depends on how its argument lies in memory, which is not kept"
+_LAYOUT = "it depends on the memory layout of its argument, which is not saved"
 _TRIANGLE = "its backward takes an argument to be triangular, so a change of one element alone is not what it tells"
 _PLACE = "where two values go to one place, which of them wins is not kept"
 
@@ -105,7 +105,7 @@ def rebuilt(node: Any, formula: Formula | None) -> Operation:
         raise NotRebuilt("PyTorch has no formula for it that could be read")
     operator = _operator(formula)
     if torch.Tag.nondeterministic_seeded in operator.tags:
-        raise NotRebuilt("it is random: run again, it would draw other numbers")
+        raise NotRebuilt("it is random: a rerun would draw other numbers")
     if reason := UNSUITED.get(formula.operator[0]):
         raise NotRebuilt(reason)
     edges = tuple(node.next_functions)
@@ -213,7 +213,7 @@ def _from_result(node: Any, name: str) -> torch.Tensor:
         raise NotRebuilt("it keeps its result, which does not tell its argument")
     argument = INVERSES[name](result)
     if not bool(torch.isfinite(argument).all()):
-        raise NotRebuilt("its result stands at the end of its range, which does not tell its argument")
+        raise NotRebuilt("its result is at the end of its range, which does not determine its argument")
     return argument
 
 

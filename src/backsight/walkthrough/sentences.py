@@ -9,10 +9,10 @@ from backsight.tape.ops import VIEWS, op_name
 
 _SENTENCES: dict[str, str] = {
     # sums, differences, products
-    "Add": "Addition hands g on to both operands, unchanged.",
-    "Sub": "Subtraction hands g to what stands left, and -g to what is subtracted.",
-    "Rsub": "Subtraction from a constant hands on -g.",
-    "Neg": "Negation hands on -g.",
+    "Add": "Addition passes g to both operands, unchanged.",
+    "Sub": "Subtraction passes g to the left operand and -g to the right one.",
+    "Rsub": "Subtraction from a constant passes on -g.",
+    "Neg": "Negation passes on -g.",
     "Mul": "Each factor gets g times the other factor.",
     "Div": "The numerator gets g divided by the denominator; the denominator gets -g · result / denominator.",
     "Pow": "x^n hands on n · x^(n-1) · g.",
@@ -39,8 +39,8 @@ _SENTENCES: dict[str, str] = {
     "Elu": "Where the input was positive g passes; elsewhere g times exp(x).",
     "Hardtanh": "Where the input lay between the bounds g passes; outside it is zero.",
     "Clamp": "Where the input lay between the bounds g passes; outside it is zero.",
-    "Sigmoid": "g · s · (1 - s), with s the result: a quarter of g at most, and next to nothing where it saturates.",
-    "Tanh": "g · (1 - t²), with t the result: next to nothing where it saturates.",
+    "Sigmoid": "g · s · (1 - s), with s the result: at most a quarter of g, and almost nothing where it saturates.",
+    "Tanh": "g · (1 - t²), with t the result: almost nothing where it saturates.",
     "Gelu": "g times the slope of GELU at the input, which is about 0 far below zero and about 1 far above.",
     "Silu": "g times the slope of x · sigmoid(x) at the input.",
     "Softplus": "g · sigmoid(x).",
@@ -59,8 +59,8 @@ _SENTENCES: dict[str, str] = {
     "Maximum": "g goes to the larger operand; where both are equal each gets half.",
     "Minimum": "g goes to the smaller operand; where both are equal each gets half.",
     # normalisations, attention, losses
-    "Softmax": "s · (g - Σ g·s), with s the result: what all classes share is taken out.",
-    "SafeSoftmax": "s · (g - Σ g·s), with s the result; a row that was masked altogether gets zero.",
+    "Softmax": "s · (g - Σ g·s), with s the result: subtracts what all classes share.",
+    "SafeSoftmax": "s · (g - Σ g·s), with s the result; a fully masked row gets zero.",
     "LogSoftmax": "g - softmax · Σ g: each class gets its own g, less its probability's share of all.",
     "NllLoss": "Each row's target gets -g · weight (divided by their sum for a mean); every other class gets zero.",
     "NllLoss2D": "At each position the target gets -g · weight; every other class gets zero.",
@@ -107,14 +107,14 @@ _SENTENCES: dict[str, str] = {
     "MaxPool2DWithIndices": "g goes to the largest element of each window; the others get zero.",
     "AvgPool2D": "Every element of a window gets g divided by the size of the window.",
     # what only hands on
-    "Clone": "A copy hands g on unchanged.",
+    "Clone": "A copy passes g on unchanged.",
     "Expand": "g is summed over the copies that expanding made.",
     "ToCopy": "g is cast or moved back to where the input was.",
     "CopySlices": "Where the view was written to, g goes to what was written; elsewhere to what was there before.",
-    "UnsafeView": "g is seen in the shape that the input had.",
+    "UnsafeView": "g is viewed in the shape of the input.",
 }
 
-_VIEW = "The numbers only change their places: g is seen in the shape that the input had."
+_VIEW = "Only the layout changes: g is viewed in the shape of the input."
 _ATTENTION = _SENTENCES["ScaledDotProductAttention"]
 
 

@@ -64,7 +64,7 @@ class Walk:
         node = self.next
         if node is None:
             raise WalkError(
-                f"the walk is over: all {len(self.steps)} steps are done. backsight.walk(loss) begins anew."
+                f"the walk is over: all {len(self.steps)} steps are done. backsight.walk(loss) starts a new one."
             )
         try:
             executed = self._engine.advance()
@@ -90,7 +90,7 @@ class Walk:
         """
         wanted = self._matching(place)
         if not any(wanted(node) for node in self._to_come()):
-            raise WalkError(f"the walk has passed {_spelt(place)}: it stands at step {len(self.steps)}.")
+            raise WalkError(f"the walk has already passed {_spelt(place)}: it is at step {len(self.steps)}.")
         while not self.done:
             step = self.step()
             if wanted(step.node):
@@ -101,7 +101,7 @@ class Walk:
         """Run to the end, or until something is wrong; `stopped` then says what, and `steps[-1]` shows it.
 
         ```python
-        w.run(nonfinite=True).stopped       # 'SqrtBackward0 #7 made a gradient that is not finite'
+        w.run(nonfinite=True).stopped       # 'SqrtBackward0 #7 produced a gradient that is not finite'
         w.run(jump=1e3)
         ```
 
@@ -113,10 +113,10 @@ class Walk:
         while not self.done and not self.stopped:
             step = self.step()
             if nonfinite and not step.finite and (step.number == 0 or all(g.finite for g in step.grad_in if g)):
-                self.stopped = f"{step.node} made a gradient that is not finite"
+                self.stopped = f"{step.node} produced a gradient that is not finite"
             elif jump is not None and step.norm_out > jump * step.norm_in > 0:
                 ratio = number(step.norm_out / step.norm_in)
-                self.stopped = f"{step.node} made the norm of the gradient {ratio} times as large"
+                self.stopped = f"{step.node} made the gradient norm {ratio} times larger"
         return self
 
     def __iter__(self) -> Iterator[Step]:
@@ -137,7 +137,9 @@ class Walk:
         """
         node = self.graph.nodes[locate(self.graph, leaf)]
         if node.leaf is None:
-            raise WalkError(f"{node} is no leaf. What arrives at it is steps[i].grad_in, where steps[i].node is it.")
+            raise WalkError(
+                f"{node} is not a leaf. Its incoming gradient is steps[i].grad_in, where steps[i].node is the node."
+            )
         return self._received.get(node.index)
 
     def accumulate(self) -> None:
@@ -149,7 +151,7 @@ class Walk:
         if not self.done:
             raise WalkError("the walk is not over: run() it to the end, then accumulate() its gradients.")
         if self._accumulated:
-            raise WalkError("the gradients of this walk have been added to .grad already.")
+            raise WalkError("the gradients of this walk were already added to .grad.")
         self._accumulated = True
         with torch.set_grad_enabled(self._engine.create_graph):
             for i, gradient in self._received.items():

@@ -50,11 +50,11 @@ def overflow(birth: Birth) -> Cause | None:
         return None
     because = f"the result is larger than {_LARGEST[dtype]}, the largest {dtype}"
     if dtype != "float16":
-        fix = "Look at how large the values are that go in: a model that diverges, or data that was not normalised."
+        fix = "Check how large its inputs are: the model may diverge, or the data may not be normalized."
     elif birth.backward:
         fix = (
-            "Use torch.amp.GradScaler, which skips such a step and lowers its scale; or bfloat16, which has the range "
-            "of float32."
+            "Use torch.amp.GradScaler, which skips such a step and lowers its scale. Or use bfloat16, which has the "
+            "range of float32."
         )
     else:
         fix = "Compute it in float32 (.float() on its input), or use bfloat16, which has the range of float32."
@@ -64,8 +64,8 @@ def overflow(birth: Birth) -> Cause | None:
 def _unknown(birth: Birth) -> Cause:
     what = "a finite gradient" if birth.backward else "finite values"
     return Cause(
-        f"{birth.op} was given {what}",
-        "Look where it is not defined, or has no slope, and keep its input away from there.",
+        f"{birth.op} received {what}",
+        "Find where it is undefined or has no finite slope, and keep its input away from there.",
     )
 
 
@@ -79,4 +79,4 @@ def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
     condition = condition_around(birth.statement, birth.expression) or "used"
     written = operand and replaced(birth.expression, operand, f"torch.where({condition}, {operand}, {safe})")
     inner = written or f"torch.where({condition}, input, {safe})"
-    return f"Make the input safe where the result is not used, before the operation: {inner}."
+    return f"Before the operation, make the input safe where the result is not used: {inner}."

@@ -18,11 +18,11 @@ def of_scores(birth: Birth) -> Cause | None:
         return overflow(birth)
     name = scores.text or "its input"
     if math.inf in scores.at:
-        return Cause(f"{name} is inf there, and inf - inf is NaN", "Look at where the infinite score comes from.")
+        return Cause(f"{name} is inf there, and inf - inf is NaN", "Find where the infinite score comes from.")
     return Cause(
-        f"{name} is -inf in a whole row, where nothing is left to choose from",
-        "Leave one position of each row unmasked; or mask with torch.finfo(scores.dtype).min instead of -inf, and set "
-        "the rows that are masked as a whole to 0 afterwards.",
+        f"{name} is -inf in a whole row, so nothing is left to choose from",
+        "Leave one position of each row unmasked. Or mask with torch.finfo(scores.dtype).min instead of -inf, and "
+        "set fully masked rows to 0 afterwards.",
     )
 
 
@@ -32,7 +32,7 @@ def of_classes(birth: Birth) -> Cause | None:
     if not birth.nan or birth.operand().total_nonfinite:
         return overflow(birth)
     return Cause(
-        "every target is ignore_index, and the mean over none of them is 0 / 0",
+        "every target is ignore_index, and the mean over no target is 0 / 0",
         'Skip such a batch, or divide by a count that is at least 1: F.cross_entropy(..., reduction="sum") / '
         "(target != ignore_index).sum().clamp_min(1).",
     )
@@ -44,17 +44,17 @@ def of_spread(birth: Birth) -> Cause | None:
     given = birth.operand()
     if birth.result is not None and has(birth.result.at, 0.0):
         return Cause(
-            f"all values are the same there, where {birth.op} has an infinite slope{times_zero(birth)}",
-            f"Take the root of a variance that is kept above 0: ({given.text or 'x'}.var(dim) + 1e-12).sqrt().",
+            f"all values are equal there, where {birth.op} has an infinite slope{times_zero(birth)}",
+            f"Take the root of a variance that stays above 0: ({given.text or 'x'}.var(dim) + 1e-12).sqrt().",
         )
     if not birth.nan:
         return overflow(birth)
     shape = f"{given.text or 'its input'} has the shape {given.shape}"
     if 0 in given.shape:
-        return Cause(f"{shape}: of no values there is none", "Skip it where nothing is left.")
+        return Cause(f"{shape}: of no values there is none", "Skip it when nothing is left.")
     return Cause(
         f"{shape}, and one value has no spread: n - 1 is 0, and 0 / 0 is NaN",
-        f"{birth.op}(..., correction=0), which is 0 for one value; or leave out what has only one.",
+        f"{birth.op}(..., correction=0), which is 0 for one value. Or skip groups with only one value.",
     )
 
 
@@ -67,7 +67,7 @@ def of_nothing(birth: Birth) -> Cause | None:
     text = given.text or "x"
     return Cause(
         f"{given.text or 'its input'} is empty, and the mean of no values is 0 / 0",
-        f"Skip it where nothing is left; or {text}.sum() / max({text}.numel(), 1).",
+        f"Skip it when nothing is left; or {text}.sum() / max({text}.numel(), 1).",
     )
 
 
@@ -79,14 +79,14 @@ def of_infinities(birth: Birth) -> Cause | None:
         return overflow(birth)
     law = "0 times infinity" if birth.op in ("mul", "rmul", "matmul") else "inf - inf"
     said = f"{infinite.text or 'an operand'} is {numbers(infinite.at)} there, and {law} is NaN"
-    return Cause(said, "Look at where the infinity comes from.")
+    return Cause(said, "Find where the infinity comes from.")
 
 
 @cause("checkpoint_function")
 def of_checkpoint(birth: Birth) -> Cause | None:
     """A part that reentrant checkpointing computes again within the backward."""
     return Cause(
-        "it was born in the part that a reentrant checkpoint computes again, into which a watch does not look",
+        "it arose in the part that a reentrant checkpoint recomputes, which backsight cannot watch",
         "Run it once with use_reentrant=False, or without the checkpoint, to see where.",
     )
 
@@ -98,6 +98,6 @@ def of_spectrum(birth: Birth) -> Cause | None:
         return overflow(birth)
     return Cause(
         "two of its values are equal, and the gradient of their vectors divides by the difference",
-        "If only the values are needed, torch.linalg.eigvalsh or svdvals, whose gradients are finite; else make them "
-        "differ, by a small random diagonal.",
+        "If you only need the values, use torch.linalg.eigvalsh or svdvals, whose gradients are finite. Otherwise, "
+        "make them differ by adding a small random diagonal.",
     )

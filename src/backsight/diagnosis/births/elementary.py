@@ -25,7 +25,7 @@ def logarithm(birth: Birth) -> Cause | None:
     if has(values, edge):
         return Cause(f"{name} is {edge} there", fix, "-inf")
     if below:
-        return Cause(f"{name} is {numbers(below)} there, and {birth.op} is not defined below {edge}", fix)
+        return Cause(f"{name} is {numbers(below)} there, and {birth.op} is undefined below {edge}", fix)
     return None
 
 
@@ -33,12 +33,12 @@ def _fix_of_logarithm(birth: Birth, edge: float) -> str:
     made, text = birth.made_by(), birth.operand().text
     if "softmax" in made:
         return (
-            "Take both at once, which does not pass through the small number: torch.log_softmax(scores, dim), or "
-            "F.cross_entropy on the scores."
+            "Use a fused function, which avoids the small number: torch.log_softmax(scores, dim), or F.cross_entropy "
+            "on the scores."
         )
     if "sigmoid" in made:
         return (
-            "Take both at once, which does not pass through the small number: F.logsigmoid(score), "
+            "Use a fused function, which avoids the small number: F.logsigmoid(score), "
             "F.logsigmoid(-score) for the log of 1 - sigmoid(score), or F.binary_cross_entropy_with_logits."
         )
     if text and re.search(rf"(?<![\w.]){re.escape(text)}\s*\*\s*[\w.]*log", birth.statement):
@@ -60,8 +60,8 @@ def root(birth: Birth) -> Cause | None:
     if birth.backward or not below:
         return None
     otherwise = (
-        f"Keep its input above 0: {clamped(birth, inside, '1e-12')}. (The difference of two large numbers falls below "
-        "it by rounding.)"
+        f"Keep its input above 0: {clamped(birth, inside, '1e-12')}. (Rounding can push the difference of two large "
+        "numbers below it.)"
     )
     return Cause(f"{birth.named()} is {numbers(below)} there", masked(birth, inside, "1.0", otherwise))
 
@@ -78,7 +78,7 @@ def _fix_of_root(birth: Birth, inside: str) -> str:
     added = (replaced(birth.expression, inside, f"({inside}) + 1e-12") if inside else "") or "torch.sqrt(x + 1e-12)"
     if re.search(r"\*\*\s*2|square|pow\(2", inside) and "sum(" in inside:
         return f"torch.linalg.vector_norm, whose gradient at 0 is 0; or a small number inside the sqrt: {added}."
-    return f"Add a small number inside the sqrt, not outside of it: {added}."
+    return f"Add a small number inside the sqrt, not outside it: {added}."
 
 
 @cause("rsqrt", "reciprocal")
@@ -89,7 +89,7 @@ def inverse(birth: Birth) -> Cause | None:
     if birth.blind:
         return _unseen(birth, "at 0.0", fix)
     if birth.backward and birth.result is not None and birth.result.total_nonfinite:
-        return Cause(f"its input is 0.0 there, where it is infinite and so is its slope{times_zero(birth)}", fix)
+        return Cause(f"its input is 0.0 there, where both its value and its slope are infinite{times_zero(birth)}", fix)
     if has(values, 0.0):
         return Cause(f"{birth.named()} is 0.0 there", fix)
     if birth.op == "rsqrt" and any(value < 0 for value in values):
@@ -122,8 +122,8 @@ def _fix_of_quotient(birth: Birth, above: str, below: str) -> str:
     if above and "norm(" in below and above in below:
         return f"F.normalize({above}, dim=...), which keeps the norm above 1e-12; or {below}.clamp_min(1e-12)."
     return (
-        f"Keep what it divides by away from 0: {clamped(birth, below, '1e-8')}; add a small number where it can "
-        "be negative."
+        f"Keep what it divides by away from 0: {clamped(birth, below, '1e-8')}; add a small number instead if it "
+        "can be negative."
     )
 
 
@@ -186,7 +186,7 @@ def angle(birth: Birth) -> Cause | None:
     if birth.blind:
         return _unseen(birth, "at the end of its range", fix)
     if beyond:
-        return Cause(f"{name} is {numbers(beyond)} there, outside of where {birth.op} is defined", fix)
+        return Cause(f"{name} is {numbers(beyond)} there, outside the domain of {birth.op}", fix)
     if edge and birth.backward:
         return Cause(f"{birth.op} has an infinite slope where {name} is {numbers(edge)}{times_zero(birth)}", fix)
     return Cause(f"{name} is {numbers(edge)} there", fix) if edge else None
@@ -197,10 +197,10 @@ def _fix_of_angle(birth: Birth) -> str:
     eps = "1e-3" if birth.fact.dtype in ("float16", "bfloat16") else "1e-7"
     if birth.op == "acosh":
         return f"Keep its input above 1: {text}.clamp_min(1 + {eps})."
-    fix = f"Keep its input inside of the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
+    fix = f"Keep its input inside the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
     if birth.op == "atanh":
         return f"{fix}."
-    return f"{fix}; or torch.atan2, which has no such edge, of the sine and the cosine."
+    return f"{fix}; or torch.atan2of the sine and the cosine, which has no such edge."
 
 
 def _unseen(birth: Birth, edge: str, fix: str, result: str = "") -> Cause:
@@ -210,8 +210,8 @@ def _unseen(birth: Birth, edge: str, fix: str, result: str = "") -> Cause:
 
 
 def times_zero(birth: Birth) -> str:
-    """`, and times the incoming 0 that is NaN`, where it is so."""
-    return ", and times the incoming 0 that is NaN" if birth.nan and has(birth.fact.incoming, 0.0) else ""
+    """`, and times the incoming 0, that is NaN`, where it is so."""
+    return ", and times the incoming 0, that is NaN" if birth.nan and has(birth.fact.incoming, 0.0) else ""
 
 
 def clamped(birth: Birth, operand: str, low: str) -> str:

@@ -22,7 +22,7 @@ def origin(births: Sequence[NonFinite], lost: Sequence[int] = ()) -> Origin | No
     """Return the origin of the first loss or gradient that was not finite; None if no birth is to blame.
 
     An infinity alone is no fault: scores are masked with it, and `torch.where` drops it again. So what happened in a
-    forward pass counts if the loss was `lost` by it, or if it made a gradient that is not finite.
+    forward pass counts if the loss was `lost` by it, or if it produced a gradient that is not finite.
     """
     if not births:
         return None

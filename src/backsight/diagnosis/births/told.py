@@ -42,7 +42,7 @@ def told(births: Sequence[NonFinite], lost: Sequence[int] = (), harm: Sequence[s
 def _subject(birth: Birth, cause: Cause) -> str:
     what = _what(birth, cause)
     if birth.cut and not birth.backward:
-        return f"{birth.short} is {what} where the loss does not use it, and so the gradient is NaN"
+        return f"{birth.short} is {what} where the loss does not use it, so the gradient is NaN"
     return f"{'The gradient of ' * birth.backward}{birth.short} is {what}"
 
 
@@ -56,7 +56,7 @@ def _evidence(found: Origin, cause: Cause) -> Iterator[Fact]:
     if symptom is not None and symptom.expression != birth.expression:
         caused = cause_of(symptom)
         of = "the gradient of " * symptom.backward
-        yield _at(symptom, f"{of}{symptom.short} is {_what(symptom, caused)} by it: {caused.because}.")
+        yield _at(symptom, f"{of}{symptom.short} becomes {_what(symptom, caused)} because of it: {caused.because}.")
     elif birth.cut or symptom is not None:
         yield _dropped(birth)
 
@@ -79,7 +79,7 @@ def _counted(birth: Birth, what: str) -> str:
     if birth.result is not None and birth.result.at:
         given.append(f"{birth.short} is {numbers(birth.result.at)}")
     if birth.backward and fact.incoming:
-        given.append(f"the gradient that comes in is {numbers(fact.incoming)}")
+        given.append(f"the incoming gradient is {numbers(fact.incoming)}")
     return f"{of}: {', '.join(dict.fromkeys(given))}." if given else f"{of}."
 
 
@@ -94,5 +94,5 @@ def _dropped(birth: Birth) -> str:
     if condition_around(birth.statement, birth.expression):
         why = "torch.where evaluates both branches, forward and backward, and 0 times NaN or infinity is NaN."
     else:
-        why = "the 0 that comes in is multiplied by what is not finite, and that is NaN."
-    return f"The loss does not use it there, yet its gradient is computed: {why}"
+        why = "the incoming 0 is multiplied by a non-finite number, which is NaN."
+    return f"The loss does not use it there, but its gradient is still computed: {why}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -44,7 +45,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     cause = decided(line.file, line.line) if late and line is not None else cause
     seen = line is not None and cause is not None and _leads_to(cause.place, line)
     why = [shown(cause.place, cause.why, None if seen else "read")] if cause else []
-    again = f"runs {name.partition(' (')[0]} again, to have the tensors that backward needs."
+    again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
     evidence: list[Fact] = [*_calls(failure), *([] if late else why)]
     evidence += [*failing(failure, again)]
     evidence += why if late else []
@@ -52,13 +53,13 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
         evidence.append(shown(line, f"is where {parting}"))
     elif parting:
         evidence.append(f"{str(parting)[0].upper()}{str(parting)[1:]}")
-    if difference and (parting is None or "tensors for backward" in difference):
-        evidence.append(difference)
+    if difference and (parting is None or difference.counts):
+        evidence.append(difference.text)
     if not seen:
-        evidence += [] if cause else ["What differs between the two runs does not show in the source text."]
-        evidence.append("checkpoint(..., debug=True) lists the operations of both.")
+        evidence += [] if cause else ["The source text does not show what differs between the two runs."]
+        evidence.append("checkpoint(..., debug=True) lists the operations of both runs.")
     return explanation(
-        f"{name} did not compute the same when checkpoint ran it again for backward.",
+        f"{name} computed something different when checkpoint reran it for backward.",
         tuple(evidence),
         cause.fix if cause else _FIX,
         source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
@@ -72,7 +73,7 @@ def _leads_to(cause: Place, parting: Line) -> bool:
 
 
 _FIX = (
-    "Make both runs the same: nothing that runs inside may depend on Python's or NumPy's random numbers, on a counter "
+    "Make both runs identical: nothing inside may depend on Python's or NumPy's random numbers, on a counter "
     "or cache that the first run changes, or on a mode that changes between forward and backward, such as train() and "
     "eval(). Or pass such a value to checkpoint as an argument."
 )
@@ -116,24 +117,32 @@ def _calls(failure: Failure) -> Iterator[Fact]:
     for section in sections(failure):
         for call, place in section.calls():
             if callee(call)[1].startswith("checkpoint"):
-                yield shown(place, "keeps only the input; backward recomputes the rest.")
+                yield shown(place, "saves only the inputs; backward recomputes the rest.")
                 return
 
 
-def _difference(failure: Failure) -> str:
-    """What PyTorch has seen to differ, in one sentence."""
+@dataclass(frozen=True)
+class _Difference:
+    """What PyTorch has seen to differ, in one sentence, and whether that is how many tensors the runs saved."""
+
+    text: str
+    counts: bool
+
+
+def _difference(failure: Failure) -> _Difference | None:
+    """What PyTorch has seen to differ; None if it does not say."""
     causes = [failure.error, failure.error.__cause__]
     text = "\n".join(message_of(each) for each in causes if each is not None)
     if counts := _COUNTS.search(text):
-        return f"The first run saved {counts.group(1)} tensors for backward, the second {counts.group(2)}."
+        first, second = counts.groups()
+        return _Difference(f"The first run saved {first} tensors for backward, the second {second}.", counts=True)
     if "trying to save more tensors" in text:
-        return "The second run saved more tensors for backward than the first."
+        return _Difference("The second run saved more tensors for backward than the first.", counts=True)
     if metadata := _METADATA.search(text):
-        position, first, second = metadata.groups()
-        return (
-            f"Saved tensor {position} was {_described(first)} in the first run, and {_described(second)} in the second."
-        )
-    return ""
+        position, before, after = metadata.groups()
+        runs = f"{_described(before)} in the first run and {_described(after)} in the second"
+        return _Difference(f"Saved tensor {position} was {runs}.", counts=False)
+    return None
 
 
 def _described(metadata: str) -> str:

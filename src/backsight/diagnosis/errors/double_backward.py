@@ -26,10 +26,14 @@ _FIXES = {
     "torch.nn.attention.SDPBackend.MATH):`. That implementation can be differentiated twice; the fast ones cannot.",
     "rnn": "Run the forward pass inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
     "implementation can be differentiated twice; cuDNN's cannot.",
-    "cdist": "Write the distances with operations that can: (x.unsqueeze(-2) - y.unsqueeze(-3)).norm(dim=-1), with a "
-    "small number under the root where two points may meet.",
-    "pdist": "Write the distances with operations that can: (x.unsqueeze(0) - x.unsqueeze(1)).norm(dim=-1), without "
-    "the diagonal, whose gradient is not finite.",
+    "cdist": (
+        "Write the distances with operations that can be differentiated twice: (x.unsqueeze(-2) - "
+        "y.unsqueeze(-3)).norm(dim=-1). Add a small number under the root where points may coincide."
+    ),
+    "pdist": (
+        "Write the distances with operations that can be differentiated twice: (x.unsqueeze(0) - "
+        "x.unsqueeze(1)).norm(dim=-1). Leave out the diagonal, whose gradient is not finite."
+    ),
 }
 
 
@@ -53,9 +57,7 @@ def double_backward(failure: Failure, match: re.Match[str]) -> Finding:
 def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
     operation = "rnn" if said.get("rnn") else _spoken(said["op"] or "")
     place = next(_runs(failure, operation), None)
-    lines = (
-        [shown(place, f"runs {operation}, whose backward is written without a derivative of its own.")] if place else []
-    )
+    lines = [shown(place, f"runs {operation}, whose backward is not differentiable.")] if place else []
     return explanation(
         f"{operation} can be differentiated only once, and this is the second time.",
         (*lines, *_twice(failure)),
@@ -69,8 +71,8 @@ def _of_compiled(failure: Failure) -> Finding:
     return explanation(
         "A compiled function can be differentiated only once, and this is the second time.",
         tuple(_twice(failure)),
-        "Call that function without torch.compile. Functions that it calls may stay compiled as long as no derivative "
-        "of a gradient passes through them.",
+        "Call that function without torch.compile. The functions it calls may stay compiled as long as no second "
+        "derivative goes through them.",
         source=failure.source,
         exact=False,
     )
@@ -83,11 +85,11 @@ def _of_function(failure: Failure) -> Finding:
     if found:
         lines.append(shown(found[2], f"runs {name}."))
     return explanation(
-        f"{name}'s backward is marked @once_differentiable, and here its gradient is differentiated again.",
+        f"{name}'s backward is marked @once_differentiable, but here its gradient is differentiated again.",
         (*lines, *_twice(failure)),
-        "If all of that backward is computed by PyTorch from saved tensors and its arguments, remove "
-        "@once_differentiable and test it with torch.autograd.gradgradcheck. If not, give the backward a Function of "
-        "its own, or take derivatives through it only once.",
+        "If that backward uses only PyTorch operations on its arguments and saved tensors, remove "
+        "@once_differentiable and test it with torch.autograd.gradgradcheck. Otherwise, write the backward as a "
+        "Function of its own, or differentiate through it only once.",
         source=str(found[1]) if found else failure.source,
         exact=found is not None,
     )
@@ -117,14 +119,14 @@ def _twice(failure: Failure) -> Iterator[Fact]:
             statement = statement_at(level.body, *place.position)
             calls = calls_in(statement)
             if any(is_constant(keyword(call, "create_graph"), True) for call in calls) and place != level.place:
-                yield shown(place, "differentiates once, and keeps a graph of that.")
-    yield from failing(failure, "differentiates its result.")
+                yield shown(place, "differentiates once and records a graph of the gradient.")
+    yield from failing(failure, "differentiates that gradient.")
 
 
 def _once(operation: str) -> str:
     return (
-        "Compute it from operations that can be differentiated twice. Or take no derivative of a gradient through "
-        f"{operation}: leave out create_graph=True, or detach what goes into it."
+        "Compute it with operations that can be differentiated twice. Or avoid a second derivative through "
+        f"{operation}: drop create_graph=True, or detach its inputs."
     )
 
 

@@ -75,7 +75,7 @@ class Given:
 
     @property
     def asked(self) -> Fact:
-        return shown(self.level.place, f"gives the optimizer {self.text}, which is empty.")
+        return shown(self.level.place, f"passes {self.text} to the optimizer; it is empty.")
 
 
 Cause = Callable[[Given], "Finding | None"]
@@ -92,7 +92,7 @@ def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{given.text if given else 'The list of parameters'} is empty: there is nothing to optimize.",
         where,
-        "Give the optimizer the parameters that should be trained: list(model.parameters()) shows what it would get.",
+        "Pass the parameters that you want to train: list(model.parameters()) shows what the optimizer would get.",
         source=failure.source,
         exact=False,
     )
@@ -179,10 +179,10 @@ def used_up(given: Given) -> Finding | None:
     value = statement.value if isinstance(statement, ast.Assign) else None
     mended = f"{name} = list({body.text(value)})" if value is not None else f"{name} = list(...)"
     return explanation(
-        f"{name} is a generator, and is used up: it can be iterated only once.",
+        f"{name} is an exhausted generator: it can be iterated only once.",
         (
-            shown(made, f"makes the generator {name}."),
-            shown(reading[-1], f"goes through it{' in the iteration before' if last else ''}."),
+            shown(made, f"creates the generator {name}."),
+            shown(reading[-1], f"iterates over it{' in the iteration before' if last else ''}."),
             *(() if last else (given.asked,)),
         ),
         f"Make a list of it: {mended}.",
@@ -208,9 +208,9 @@ def too_early(given: Given) -> Finding | None:
         return None
     place, name = body.place(later[0][0]), later[0][1]
     return explanation(
-        f"self.parameters() is empty, as {name} is made later in __init__.",
-        (given.asked, shown(place, f"makes {name}, after that.")),
-        f"Make the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}.",
+        f"self.parameters() is empty: __init__ creates {name} later.",
+        (given.asked, shown(place, f"creates {name} after that.")),
+        f"Create the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}.",
         source=str(given.level.place),
     )
 
@@ -229,7 +229,7 @@ def in_plain_container(given: Given) -> Finding | None:
             return explanation(
                 f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
                 (*((shown(place, f"makes a plain {kind}."),) if place else ()), given.asked),
-                f"Make it an {wanted}, and the containers inside it likewise."
+                f"Make it an {wanted}, and do the same for the containers inside it."
                 if nested
                 else f"Make it an {wanted}: {_wrapped(inner, attribute, place, wanted)}.",
                 source=str(place) if place else given.failure.source,
@@ -280,9 +280,9 @@ def made_later(given: Given) -> Finding | None:
                     continue
                 owner = f"{name}.{path}" if path else name
                 return explanation(
-                    f"{owner} has no parameters yet: {method}() makes {attribute}, and has not run.",
-                    (shown(place, f"makes {attribute}, when {method}() runs."), given.asked),
-                    f"Make {attribute} in __init__(). Or call {name} once, with a batch, before the optimizer is made.",
+                    f"{owner} has no parameters yet: {method}() creates {attribute}, and it has not run.",
+                    (shown(place, f"creates {attribute} when {method}() runs."), given.asked),
+                    f"Create {attribute} in __init__(). Or run {name} on one batch before you create the optimizer.",
                     source=str(place),
                 )
     return None
@@ -296,7 +296,7 @@ def without_any(given: Given) -> Finding | None:
     return explanation(
         f"{name} has no parameters: {class_name(type(module))} has nothing to train.",
         (given.asked,),
-        f"Give the optimizer the module that has layers, or assign the layers of {name} as attributes of it: "
+        f"Pass the parameters of the module that has layers, or assign the layers of {name} as attributes of it: "
         "self.layer = nn.Linear(...).",
         source=given.failure.source,
     )
@@ -313,12 +313,12 @@ def all_frozen(given: Given) -> Finding | None:
     does = "freezes them." if len(found) == 1 else "may have frozen them."
     of_all = "none of the " + counted(len(every), "parameter") if len(every) > 1 else "its one parameter"
     return explanation(
-        f"{names} is frozen: {of_all} requires grad, and only those that do were to be given to the optimizer."
+        f"{names} is frozen: {of_all} requires grad, and the optimizer gets only those that do."
         if len(every) > 1
-        else f"{names} is frozen: {of_all} does not require grad, and only those that do were to be given.",
+        else f"{names} is frozen: {of_all} does not require grad, and the optimizer gets only those that do.",
         (*(shown(each, does) for each in found[:3]), given.asked),
-        f"Unfreeze what should be trained before that: a part of {names}, such as its last layer, by "
-        "requires_grad_(True). Or assign the new layers after the rest is frozen.",
+        f"Unfreeze what you want to train before that, such as the last layer of {names}, with requires_grad_(True). "
+        "Or add the new layers after you freeze the rest.",
         source=str(found[0]) if found else given.failure.source,
         exact=len(found) < 2,
     )
@@ -333,9 +333,9 @@ def none_chosen(given: Given) -> Finding | None:
     texts = listed([f'"{word}"' for word in words], 3)
     model = listed([name for name, _ in given.modules], 3)
     return explanation(
-        f"{given.text if dotted(given.node) else 'The list'} is empty: no parameter name of {model} has {texts} in it.",
+        f"{given.text if dotted(given.node) else 'The list'} is empty: no parameter name of {model} contains {texts}.",
         (f"The names are {listed(every, 6)}.", given.asked),
-        f"Choose by words that are in these names, in place of {texts}.",
+        f"Select by words that these names contain, instead of {texts}.",
         source=given.failure.source,
     )
 
@@ -351,9 +351,9 @@ def filled_later(given: Given) -> Finding | None:
     if made is None or len(later) != len(filling) or not later:
         return None
     return explanation(
-        f"{name} is still empty when the optimizer is made.",
-        (shown(made, f"makes {name}."), given.asked, shown(later[0], "fills it, after that.")),
-        f"Make the optimizer after line {later[-1].line}, where {name} has what should be trained.",
+        f"{name} is still empty when the optimizer is created.",
+        (shown(made, f"makes {name}."), given.asked, shown(later[0], "fills it later.")),
+        f"Create the optimizer after line {later[-1].line}, when {name} holds what you want to train.",
         source=str(given.level.place),
     )
 

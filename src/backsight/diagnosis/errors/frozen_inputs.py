@@ -28,12 +28,12 @@ def frozen_inputs(failure: Failure, match: re.Match[str]) -> Finding:
     name = names_of(failure, [module])[0] if module is not None else ""
     trained = [each for each in parameters_in(module) if needs_gradient(each)] if is_module(module) else []
     where = failure.user.place if failure.user else None
-    asked = (shown(where, "runs it with inputs that do not require grad."),) if where else ()
+    asked = (shown(where, "runs it on inputs that do not require grad."),) if where else ()
     if _is_evaluated(failure):
         return explanation(
-            "A reentrant checkpoint runs with gradients disabled: it is given nothing that requires grad, as is right.",
+            "A reentrant checkpoint runs with gradients disabled, so none of its inputs requires grad, as expected.",
             asked,
-            "Nothing is lost. Without the checkpoint it does the same: call the function itself in evaluation.",
+            "Nothing is lost. In evaluation, call the function without the checkpoint: the result is the same.",
             source=failure.source,
             harmless=True,
         )
@@ -46,12 +46,12 @@ def frozen_inputs(failure: Failure, match: re.Match[str]) -> Finding:
             harmless=True,
         )
     many = f"The {counted(len(trained), 'parameter')} of {name}" if len(trained) > 1 else f"The parameter of {name}"
-    what = many if trained and name and not method else "What runs in this checkpoint"
+    what = many if trained and name and not method else "The function in this checkpoint"
     if method and name:
         what = f"What {name}.{method}() computes with"
     verb = "get" if what is many and len(trained) > 1 else "gets"
     return explanation(
-        f"{what} {verb} no gradient: use_reentrant=True records nothing where no input requires grad.",
+        f"{what} {verb} no gradient: with use_reentrant=True, checkpoint records nothing if no input requires grad.",
         asked,
         _fix(failure),
         source=failure.source,
@@ -96,7 +96,7 @@ def _fix(failure: Failure) -> str:
     if model:
         enable = f"{model}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{'use_reentrant': False}})"
         return f"Call {enable}, or {model}.enable_input_require_grads()."
-    return "Have the checkpoint use use_reentrant=False, or give it an input that requires grad."
+    return "Set use_reentrant=False in the checkpoint, or give it an input that requires grad."
 
 
 def _call(level: Level) -> ast.Call | None:

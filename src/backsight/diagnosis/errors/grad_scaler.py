@@ -30,7 +30,7 @@ from backsight.tape import modules_in, parameters_in
 from backsight.tracing.steps import parameters
 
 _ORDER = (
-    "The order is, once a step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
+    "The order in each step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
     "scaler.update()."
 )
 
@@ -191,37 +191,37 @@ def _calls(failure: Failure) -> Iterator[Call]:
 def _again(misused: Misused, method: str) -> Finding:
     """A second unscale_() or step() before update()."""
     here, others = misused.here, misused.others(method)
-    title = f"{misused.name}.{method}({misused.argument}) runs twice without {misused.name}.update() between."
+    title = f"{misused.name}.{method}({misused.argument}) runs twice without {misused.name}.update() in between."
     again = [shown(misused.asked, "calls it again.")] if misused.asked else []
     if others:
         before = [each for each in others if here and each.section is here.section and _is_before(each, here)]
         first = [*others, *before][-1] if before else others[0]
         fix = (
-            f"Unscale once a step, after the last backward() and before clipping: leave out line {first.place.line}, "
+            f"Unscale once per step, after the last backward() and before clipping: remove line {first.place.line}, "
             "or this one."
             if method == "unscale_"
-            else f"Step each optimizer once, and call {misused.name}.update() after that: leave out one of the two."
+            else f"Step each optimizer once, then call {misused.name}.update(): remove one of the two."
         )
         return misused.told(title, first.place, [shown(first.place, f"calls {method}() first."), *again], fix)
     updates = misused.others("update")
     if here is not None and here.loop is not None and not updates:
-        fix = f"Call {misused.name}.update() at the end of every step, after {misused.name}.step({misused.argument})."
+        fix = f"Call {misused.name}.update() at the end of each step, after {misused.name}.step({misused.argument})."
         never = f"{misused.name}.update() is never called in the loop."
         return misused.told(title, here.place, [*again, never], fix)
     if here is not None and updates:
         return _between(misused, here, updates[0], title, again)
-    first_line = "An earlier call has done so; the text of the program does not show which."
+    first_line = "An earlier call already did; the source text does not show which one."
     return misused.told(title, misused.asked, [*again, first_line], _ORDER, exact=False)
 
 
 def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequence[Fact]) -> Finding:
     """update() stands where it does not run after every call."""
-    lines = [*again, shown(update.place, "comes less often.")]
+    lines = [*again, shown(update.place, "runs less often.")]
     stepping = next(iter(misused.others("step")), None)
     if update.section.body.node is here.section.body.node and update.conditions and not here.conditions:
         beside = stepping if stepping and stepping.conditions else update
         fix = (
-            f"Call {here.method}() as often as {misused.name}.step(): move it under the condition of line "
+            f"Call {here.method}() only when {misused.name}.step() runs: move it under the condition of line "
             f"{beside.conditions[-1].lineno}, before {misused.name}.step({misused.argument})."
         )
         return misused.told(title, here.place, lines, fix)
@@ -236,28 +236,28 @@ def _late(misused: Misused) -> Finding:
     step = next(iter(misused.others("step")), None)
     name, argument, here = misused.name, misused.argument, misused.here
     if step and here and step.section is here.section and _is_before(here, step):  # in this order: of a step before
-        again = [shown(misused.asked, "begins another step.")] if misused.asked else []
+        again = [shown(misused.asked, "starts another step.")] if misused.asked else []
         return misused.told(
             f"{name}.unscale_({argument}) runs again without {name}.update() since the last {name}.step({argument}).",
             step.place,
-            [shown(step.place, "has stepped before."), *again],
-            f"Call {name}.update() once at the end of every step, after all optimizers have stepped.",
+            [shown(step.place, "already stepped."), *again],
+            f"Call {name}.update() once at the end of each step, after every optimizer has stepped.",
         )
-    lines = [shown(step.place, "unscales the gradients itself, and steps.")] if step else []
-    lines += [shown(misused.asked, "comes after that.")] if misused.asked else []
+    lines = [shown(step.place, "unscales the gradients itself, then steps.")] if step else []
+    lines += [shown(misused.asked, "runs after that.")] if misused.asked else []
     return misused.told(
-        f"{name}.unscale_({argument}) comes after {name}.step({argument}), when the gradients have been used.",
+        f"{name}.unscale_({argument}) runs after {name}.step({argument}), which has already used the gradients.",
         misused.asked,
         lines,
-        f"Unscale before the step: {name}.unscale_({argument}), then clip or look at the gradients, then "
-        f"{name}.step({argument}) and {name}.update(). Without clipping leave unscale_() out.",
+        f"Unscale before the step: {name}.unscale_({argument}), then clip or inspect the gradients, then "
+        f"{name}.step({argument}) and {name}.update(). If you do neither, drop unscale_().",
     )
 
 
 def _never_scaled(misused: Misused, method: str) -> Finding:
     """The loss of this scaler was never scaled."""
     name = misused.name
-    title = f"{name}.{method}() is called, and {name}.scale() never was: the loss was not scaled."
+    title = f"{name}.{method}() runs, but {name}.scale() never did: the loss was not scaled."
     asked = [shown(misused.asked, f"calls {method}().")] if misused.asked else []
     scaling = [each for each in misused.calls if each.method == "scale" and _is_scaler(each.receiver)]
     other = next((each for each in scaling if each.receiver is not misused.scaler), None)
@@ -281,7 +281,7 @@ def _never_scaled(misused: Misused, method: str) -> Finding:
     return misused.told(
         title,
         call.place,
-        [shown(call.place, "runs backward on the loss as it is."), *asked],
+        [shown(call.place, "runs backward on the unscaled loss."), *asked],
         f"Scale the loss: {name}.scale({loss}).backward().",
         exact=len(plain) == 1,
     )
@@ -307,7 +307,7 @@ def _unchecked(misused: Misused) -> Finding:
     """step() or unscale_() found no gradient at all in the optimizer."""
     name, argument = misused.name, misused.argument
     title = f"{name}.step({argument}): none of the parameters of {argument} has a gradient."
-    asked = [shown(misused.asked, "finds no gradient to check.")] if misused.asked else []
+    asked = [shown(misused.asked, "finds no gradients to check.")] if misused.asked else []
     here = misused.here
     cleared = [each for each in misused.calls if each.method == "zero_grad"]
     backward = [each for each in misused.calls if each.method == "backward"]
@@ -332,8 +332,8 @@ def _unchecked(misused: Misused) -> Finding:
         return misused.told(
             title,
             misused.asked,
-            [f"{listed(with_gradients, 3)} has gradients, and {where} holds none of its parameters.", *asked],
-            f"Give {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters().",
+            [f"{listed(with_gradients, 3)} has gradients, but {where} holds none of its parameters.", *asked],
+            f"Pass {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters().",
             exact=False,
         )
     return misused.told(
@@ -363,7 +363,7 @@ def _with_gradients(misused: Misused) -> list[str]:
 def _no_step(misused: Misused) -> Finding:
     """update() without a step of the scaler's since the last one."""
     name = misused.name
-    title = f"{name}.update() is called, and {name}.step() was not: no gradients were checked since the last update()."
+    title = f"{name}.update() runs, but {name}.step() did not: no gradients were checked since the last update()."
     asked = [shown(misused.asked, "updates the scale.")] if misused.asked else []
     steps = [
         each
@@ -376,8 +376,8 @@ def _no_step(misused: Misused) -> Finding:
         return misused.told(
             title,
             call.place,
-            [shown(call.place, "steps past the scaler, with gradients that are still scaled."), *asked],
-            f"Step by the scaler: {name}.step({optimizer}).",
+            [shown(call.place, "bypasses the scaler: it steps with gradients that are still scaled."), *asked],
+            f"Step through the scaler: {name}.step({optimizer}).",
         )
     stepping = misused.others("step")
     here = misused.here
@@ -386,28 +386,29 @@ def _no_step(misused: Misused) -> Finding:
             title,
             here.place,
             [shown(stepping[0].place, "is skipped by its condition."), *asked],
-            f"Call {name}.update() under the condition of line {stepping[0].conditions[-1].lineno}, as {name}.step().",
+            f"Call {name}.update() under the condition of line {stepping[0].conditions[-1].lineno}, like "
+            f"{name}.step().",
         )
-    fix = f"Call {name}.step(optimizer) before {name}.update(), once a step."
+    fix = f"Call {name}.step(optimizer) before {name}.update(), once per step."
     return misused.told(title, misused.asked, asked, fix, exact=False)
 
 
 def _half(misused: Misused) -> Finding:
     """The weights themselves are in half precision."""
     half = [p for p in misused.parameters if p.dtype == torch.float16]
-    asked = [shown(misused.asked, "unscales float16 gradients, as their weights are.")] if misused.asked else []
+    asked = [shown(misused.asked, "unscales gradients that are float16, like their weights.")] if misused.asked else []
     casts = [
         each
         for each in misused.calls
         if each.method == "half" or (each.method == "to" and "float16" in each.section.body.text(each.node))
     ]
     cast = next((each for each in casts if is_module(each.receiver) or _binds_module(each)), None)
-    lines = [shown(cast.place, "makes the weights float16.")] if cast else []
+    lines = [shown(cast.place, "converts the weights to float16.")] if cast else []
     many = counted(len(half), "parameter") if half else "The weights"
     verb = "is" if len(half) == 1 else "are"
     text = simple(cast.section.body.text(callee(cast.node)[0])) if cast else "the model"  # type: ignore[arg-type]
     return misused.told(
-        f"{many} of {misused.argument} {verb} float16, and a GradScaler needs float32 weights.",
+        f"{many} of {misused.argument} {verb} float16, but a GradScaler needs float32 weights.",
         cast.place if cast else misused.asked,
         [*lines, *asked],
         f"Keep the weights in float32, {text} without the cast, and run the forward pass under torch.autocast, which "

@@ -23,9 +23,11 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     found = applied(failure, match["node"])
     function = found.name if found else match["node"].removesuffix("Backward")
     title = (
-        f"{function}'s backward returns {counted(got, 'gradient')}; its forward was given {counted(due, 'argument')}."
+        f"{function}'s backward returns {counted(got, 'gradient')}; its forward received {counted(due, 'argument')}."
     )
-    rule = "Return one value for each argument of forward after ctx, in their order: None where no gradient is needed."
+    rule = (
+        "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
+    )
     if found is None:
         return explanation(title, fix=rule, source=failure.source, exact=False)
     forward, place = body_of(found.cls, "forward"), _place(found, got)
@@ -40,10 +42,10 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
 
 
 def _given(found: Applied) -> str:
-    """`was given x and slope; slope needs no gradient`."""
+    """`received x and slope; slope needs no gradient`."""
     without = [name for name, needs in zip(found.arguments, found.needed, strict=True) if not needs]
     plural = "needs" if len(without) == 1 else "need"
-    return f"was given {listed(found.arguments)}" + (f"; {listed(without)} {plural} no gradient" if without else "")
+    return f"received {listed(found.arguments)}" + (f"; {listed(without)} {plural} no gradient" if without else "")
 
 
 def _returns(place: Place, due: int, got: int) -> str:
@@ -75,16 +77,16 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
     written = [body.text(each) for each in elements(statement)]
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])
-        return f"Return None for what needs no gradient: return {whole}"
+        return f"Return None for each argument that needs no gradient: return {whole}"
     if got < due and sum(found.needed) == got:
         values = iter(written)
         whole = ", ".join(next(values) if needs else "None" for needs in found.needed)
-        return f"Return None for what needs no gradient: return {whole}"
+        return f"Return None for each argument that needs no gradient: return {whole}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
         return f"Compute the gradient of {listed(missing)} too. {rule}"
     if written[0] == "None" and got == due + 1:
-        return f"Leave out the None for ctx, which is not counted: return {', '.join(written[1:])}"
+        return f"Drop the None for ctx, which does not count: return {', '.join(written[1:])}"
     if due < got <= len(found.parameters):
         left_out = listed(found.parameters[due:])
         return f"Return {counted(due, 'value')} only, or pass {left_out} to apply: a default left out has no gradient."

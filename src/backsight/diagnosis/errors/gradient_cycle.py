@@ -23,22 +23,22 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
         (failure.user.receiver if failure.user else "") or next(iter(graph.root_names if graph else ()), "") or "loss"
     )
     names = _leaves(graph) if graph else []
-    puts = "puts gradients with graphs of their own into .grad."
+    puts = "stores gradients in .grad that have graphs of their own."
     lines: list[Fact] = [*failing(failure, puts)]
     of = names[0] if names else "a parameter"
     lines.append(
-        f"{of} holds its gradient, the gradient its graph, and the graph {of}: none of them is freed before {of}.grad "
-        "is set to None."
+        f"{of} holds its gradient, the gradient holds its graph, and the graph holds {of}: none is freed until "
+        f"{of}.grad is set to None."
     )
     if graph is not None:
         size = counted(len(graph) - len(graph.leaves), "operation")
-        lines.append(f"The graph that it keeps has {size}, and those that compute the gradients beside them.")
+        lines.append(f"That graph has {size}, plus those that compute the gradients.")
     wanted = f"[{listed(names, 3).replace(' and ', ', ')}]" if 0 < len(names) <= _FEW else "list(model.parameters())"
     return explanation(
-        f"{loss}.backward(create_graph=True) leaves a cycle: each .grad keeps the graph that it comes from.",
+        f"{loss}.backward(create_graph=True) creates a reference cycle: each .grad keeps the graph that computed it.",
         tuple(lines),
-        f"Take the gradients as values: gradients = torch.autograd.grad({loss}, {wanted}, create_graph=True). Where "
-        ".grad must hold them, set it to None as soon as they are used.",
+        f"Get the gradients as return values: gradients = torch.autograd.grad({loss}, {wanted}, create_graph=True). "
+        "If you need them in .grad, set it to None as soon as you have used them.",
         source=failure.source,
         exact=graph is not None,
     )

@@ -26,15 +26,14 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     """How it came about, and how to have a gradient in it."""
     says = f"computes {read.name}, {tensor_of(shape_of(read.tensor))}."
     if origin and origin.rewritten:
-        fix = f"Make it a leaf, by asking for the gradient last: {origin.rewritten}."
+        fix = f"Make it a leaf by setting requires_grad last: {origin.rewritten}."
     else:
         fix = (
-            f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or ask for the gradient "
-            f"alone: torch.autograd.grad(loss, {read.name})."
+            f"Call {read.name}.retain_grad() right after it is computed, before backward(). Or get the gradient "
+            f"directly: torch.autograd.grad(loss, {read.name})."
         )
     return explanation(
-        f"{read.name}.grad is None: {read.name} is the result of a computation, and backward leaves a gradient in "
-        "leaves only.",
+        f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
         (
             *([shown(origin.place, says)] if origin else []),
             shown(read.place, f"reads {read.text}.grad, which is None."),
@@ -46,7 +45,7 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
 
 def _by_message(failure: Failure) -> Finding:
     return explanation(
-        "The .grad of a tensor is read that is the result of a computation: backward leaves a gradient in leaves only.",
+        "The code reads .grad of a non-leaf tensor, but backward() sets .grad on leaves only.",
         failing(failure, "reads it."),
         "Call retain_grad() on the tensor right after it is computed, or use torch.autograd.grad(loss, tensor).",
         source=failure.source,

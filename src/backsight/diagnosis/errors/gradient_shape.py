@@ -39,11 +39,11 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     lines: list[Fact] = []
     if computed:
         body, place, value = computed
-        lines.append(shown(place, f"gives {name} a gradient {_of(got)}."))
+        lines.append(shown(place, f"returns a gradient {_of(got)} for {name}."))
         where = str(place)
     else:
         body, value = None, None
-    lines.append(f"{name} has the shape {shaped(due)}, and so must its gradient.")
+    lines.append(f"{name} has shape {shaped(due)}; its gradient must have the same shape.")
     return explanation(
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         tuple(lines),
@@ -94,15 +94,15 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
 def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None) -> str:
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
-        return f"It is the transpose of what is needed: {product or 'transpose it with .T'}."
+        return f"It is the transpose of the right shape: {product or 'transpose it with .T'}."
     if math.prod(got) == math.prod(due):
-        return f"It has as many entries as {name}: reshape it, .view_as({name}), if they are in the same order."
+        return f"It has as many entries as {name}. If they are in the same order, reshape it: .view_as({name})."
     if len(due) < len(got) and list(got[len(got) - len(due) :]) == list(due):
         axes = ", ".join(str(k) for k in range(len(got) - len(due)))
-        return f"{name} was used for every row: add up the gradients of all, with .sum({axes})."
+        return f"{name} was used for every row: sum the gradients over all rows with .sum({axes})."
     if not got:
-        return f"Do not reduce it to a scalar: each entry of {name} has a gradient of its own."
-    return f"Return it in the shape of {name}: add it up over the dimensions in which {name} was repeated."
+        return f"Do not reduce it to a scalar: each entry of {name} has its own gradient."
+    return f"Return it in the shape of {name}: sum it over the dimensions along which {name} was broadcast."
 
 
 def transposed(body: Body, value: ast.expr) -> str | None:
@@ -131,8 +131,8 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
         name = (found.argument_at(index) if found else "") or f"its input {index}"
         computed = _computation(found, name) if found else None
         return explanation(
-            f"{function}'s backward returns a gradient for {name} that does not fit it: {match['what']}.",
-            (*((shown(computed[1], f"gives {name} that gradient."),) if computed else ()), *where),
+            f"{function}'s backward returns a gradient for {name} that does not match it: {match['what']}.",
+            (*((shown(computed[1], f"returns that gradient for {name}."),) if computed else ()), *where),
             f"Return a gradient with the shape, dtype and device of {name}. {_CHECK}",
             source=str(computed[1]) if computed else failure.source,
             exact=found is not None,
@@ -140,10 +140,10 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
     name = _leaf_at(failure, match["node"], index)
     what = name or f"input {index} of {op_name(match['node']).lower()}"
     return explanation(
-        f"{what} was given another shape by way of its data, and autograd expects its gradient in the old one.",
+        f"{what} got another shape through .data, but autograd expects its gradient in the old shape.",
         (f"{match['node']}, input {index}: {match['what']}.", *where),
-        f"Look for what replaced the data of {name or 'that tensor'}: `.data = ...`, `.resize_()`, pruning. Make a new "
-        "nn.Parameter instead, give it to the optimizer, and run the forward pass again.",
+        f"Look for what replaced the data of {name or 'that tensor'}: `.data = ...`, `.resize_()`, pruning. Create a "
+        "new nn.Parameter instead, pass it to the optimizer, and rerun the forward pass.",
         source=failure.source,
         exact=bool(name),
     )

@@ -200,14 +200,14 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
     who = f"The hook on {one.on}" if one and one.on else "A hook"
     due = _due(failure, one)
     if said.get("what") == "size":
-        return f"{who} returns a gradient of a different shape than the one it was given{due}."
+        return f"{who} returns a gradient of a different shape than it received{due}."
     if said.get("what") == "type":
         got, was = _dtype(said.get("got", "")), _dtype(said.get("was", ""))
         both = f"{got} instead of {was}" if got and was else "another dtype or device"
-        return f"{who} returns a gradient of a different type than the one it was given: {both}."
+        return f"{who} returns a gradient of a different type than it received: {both}."
     if "expected" in said:
         what = _a(said["returned"])
-        wanted = "a tuple of gradients" if said["expected"] == "tuple" else "a tensor, or None"
+        wanted = "a tuple of gradients" if said["expected"] == "tuple" else "a tensor or None"
         return f"{who} returns {what}; it must return {wanted}."
     many = said.get("many", said.get("got_many"))
     if many:
@@ -215,7 +215,7 @@ def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> st
         returned = _returned_tensor(failure)
         if returned:
             return f"{who} returns a {returned}; it must return a tuple of {counted(expected, 'gradient')}."
-        return f"{who} returns {counted(int(many), 'gradient')}; it was given {expected}, and must return as many."
+        return f"{who} returns {counted(int(many), 'gradient')}; it received {expected} and must return as many."
     return f"{who} returns a gradient for an input that needs none."
 
 
@@ -241,7 +241,7 @@ def _due(failure: Failure, one: Registered | None) -> str:
         if level.body is not None and _is_kept(level.body, one):
             value = value_of(level, ast.parse(one.on, mode="eval").body) if "…" not in one.on else None
             if is_tensor(value):
-                return f", which has the shape of {one.on}, {shaped(shape_of(value))}"
+                return f": {one.on} has shape {shaped(shape_of(value))}"
     return ""
 
 
@@ -266,11 +266,11 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
         yield shown(each.place, f"{may}registers the hook{f' on {each.on}' if each.on else ''}.")
         for place, value in each.results:
             if place != each.place and not _keeps(value, each.first):
-                yield shown(place, "is what it returns.")
+                yield shown(place, "is the value it returns.")
     if failure.user:
         yield shown(failure.user.place, "runs the hook.")
     if not found and (name := said.get("name", said.get("counted"))) not in (None, "<unknown>", "<lambda>", "hook"):
-        yield f"PyTorch calls the hook '{name}'; the program's own text registers none by that name."
+        yield f"PyTorch calls the hook '{name}'; the source text registers none by that name."
 
 
 def _fix(said: dict[str, str], one: Registered | None) -> str:
@@ -279,20 +279,22 @@ def _fix(said: dict[str, str], one: Registered | None) -> str:
         return "Return nothing from it: such a hook changes param.grad in place."
     if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
         return (
-            "Return nothing where gradients are only looked at. Else return a tuple with one gradient for each input "
-            "of the module, in the shape of grad_input: (grad_input[0] * 2,). None stays for inputs without one."
+            "If the hook only inspects gradients, return nothing. Otherwise return a tuple like grad_input, with one "
+            "gradient for each input of the module: (grad_input[0] * 2,). Keep None for inputs without a gradient."
         )
     if one and one.method in _OF_MODULES:
-        return "Return nothing, or a tuple in the shape of grad_output: one gradient for each output of the module."
+        return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
     if said.get("what") == "size":
         return (
-            f"Return nothing where {grad} is only looked at: keep {grad}.norm(), {grad}[0] and the like in a variable. "
-            f"What is returned takes the place of {grad}, and must have its shape."
+            f"If the hook only inspects {grad}, return nothing: keep {grad}.norm(), {grad}[0] and the like in a "
+            f"variable. A returned tensor replaces {grad}, so it must have the same shape."
         )
     if said.get("what") == "type":
-        return f"Return it in the dtype and on the device of what came: (...).to({grad})."
+        return f"Return it with the dtype and device of the incoming gradient: (...).to({grad})."
     if said.get("expected") == "tuple" or "many" in said:
-        return "Return a tuple with a gradient, or None, for each input of the node, or return nothing."
+        return "Return a tuple with a gradient or None for each input of the node, or return nothing."
     if said.get("returned") == "tuple":
-        return f"Return the gradient itself, without the tuple: a tensor has one, {grad}."
-    return f"Return a tensor in the shape of {grad}, such as torch.full_like({grad}, ...), or nothing to leave it."
+        return f"Return the gradient itself, {grad}, not a tuple: a tensor has one gradient."
+    return (
+        f"Return a tensor with the shape of {grad}, such as torch.full_like({grad}, ...), or return nothing to keep it."
+    )

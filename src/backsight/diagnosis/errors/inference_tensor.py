@@ -35,9 +35,9 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     seen = inference_seen(tensor) if tensor is not None else None
     block = seen or (inference_block(failure, name) if name else None)
     if seen is not None:
-        lines = [shown(seen.place, "runs what is inside under torch.inference_mode()."), *_making(seen)]
+        lines = [shown(seen.place, "runs its block under torch.inference_mode()."), *_making(seen)]
     elif block is not None:
-        lines = [shown(block.place, f"{block.what} run under torch.inference_mode(), {name} among them.")]
+        lines = [shown(block.place, f"runs {block.what} under torch.inference_mode(), and creates {name} in it.")]
         if block.made:
             lines.insert(0, shown(block.made, f"gets {name.partition('[')[0].partition('.')[0] or name} from there."))
     else:
@@ -45,7 +45,7 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     lines += failing(failure, _does(said))
     label = name or (f"A {described(tensor)}" if tensor is not None else "A tensor")
     return explanation(
-        f"{label} was made under torch.inference_mode(), and {_why(said)}.",
+        f"{label} was created under torch.inference_mode(), so {_why(said)}.",
         tuple(lines),
         _fix(failure, said, name, tensor, block),
         source=str(block.place) if block else failure.source,
@@ -56,7 +56,7 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
 def _making(seen: Block) -> Iterator[Fact]:
     """What a watch has seen to make it."""
     if seen.made is not None and seen.made != seen.place:
-        yield shown(seen.made, "makes it there.")
+        yield shown(seen.made, "creates it there.")
 
 
 def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
@@ -87,34 +87,34 @@ def _is_inference(tensor: torch.Tensor) -> bool:
 
 def _does(said: dict[str, str | None]) -> str:
     if said.get("saved"):
-        return "would have to save it for backward."
-    return "modifies it in place, outside of that mode." if said.get("changed") else "asks for its gradient."
+        return "needs to save it for backward."
+    return "modifies it in place outside that mode." if said.get("changed") else "requests a gradient for it."
 
 
 def _why(said: dict[str, str | None]) -> str:
     if said.get("saved"):
-        return "autograd cannot save it for backward: changes of such a tensor are not counted"
+        return "autograd cannot save it for backward: it has no version counter"
     if said.get("changed"):
-        return "it can be modified in place in that mode only"
+        return "it can be modified in place only in that mode"
     return "it can never require grad"
 
 
 def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: object, block: Block | None) -> str:
-    where = "where it is made"
+    where = "where it is created"
     if block is not None:
         is_here = failure.user is not None and failure.user.place.file == block.place.file
         where = f"in line {block.place.line}" if is_here else f"in {block.place}"
-    instead = f"Use torch.no_grad() in place of torch.inference_mode() {where}"
+    instead = f"Use torch.no_grad() instead of torch.inference_mode() {where}"
     if said.get("asked"):
         copy = f"{name} = {name}.clone().requires_grad_()"
-        return f"Ask for the gradient of a copy, made outside: {copy}. Or {_lower(instead)}."
+        return f"Call requires_grad_() on a copy made outside that block: {copy}. Or {_lower(instead)}."
     if issubclass(type(tensor), torch.nn.Parameter):
         whole = name.partition(".")[0]
-        return f"Make {whole} outside of torch.inference_mode(): what should be trained cannot come from it."
+        return f"Create {whole} outside torch.inference_mode(): tensors created in it cannot be trained."
     if said.get("changed"):
-        return f"{instead}: what that makes can be changed anywhere."
-    copy = f" Or use a copy, made outside: {name} = {name}.clone()." if name.isidentifier() else ""
-    return f"{instead}: what that makes can take part in autograd as a constant.{copy}"
+        return f"{instead}: its tensors can be modified anywhere."
+    copy = f" Or use a copy made outside that block: {name} = {name}.clone()." if name.isidentifier() else ""
+    return f"{instead}: autograd can use its tensors as constants.{copy}"
 
 
 def _lower(text: str) -> str:

@@ -35,8 +35,8 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
     kind = f" ({dtype_name(tensor.dtype)})" if tensor is not None else ""
     what = f"{name or (made and _target(level)) or 'A tensor'} holds integers{kind}"
     return explanation(
-        f"{what}, and only floating point and complex numbers have a gradient.",
-        (shown(level.place, "asks for their gradient."),) if level else (),
+        f"{what}, but only floating-point and complex tensors can require grad.",
+        (shown(level.place, "requests a gradient for it."),) if level else (),
         _fix(level, text, name, tensor, made),
         source=failure.source,
         exact=tensor is not None or made is not None,
@@ -78,17 +78,17 @@ def _fix(level: Level | None, text: str, name: str, tensor: torch.Tensor | None,
         call = ast.unparse(ast.Call(made.func, made.args, [dtype, *kept]))
         return f"Make them floating point: {call}."
     if tensor is None or level is None:
-        return "Make them floating point first, with .float(); or leave out what is not to be trained."
+        return "Convert them to floating point first with .float(), or leave out what you do not train."
     if _is_parameter(level):
         plain = simple(text)
         return (
-            f"What is not to be trained is a buffer, or nn.Parameter({text}, requires_grad=False). To train it, make "
-            f"it floating point: nn.Parameter({plain}.float())."
+            f"If you do not train it, make it a buffer, or nn.Parameter({text}, requires_grad=False). To train it, "
+            f"convert it to floating point: nn.Parameter({plain}.float())."
         )
     if name != text:  # one of several, which the statement goes through
         each = text or "parameter"
-        return f"Ask only those that can have one: if {each}.is_floating_point(): {each}.requires_grad_()."
-    return f"Make it floating point first: {text} = {simple(text)}.float()."
+        return f"Set it on floating-point parameters only: if {each}.is_floating_point(): {each}.requires_grad_()."
+    return f"Convert it to floating point first: {text} = {simple(text)}.float()."
 
 
 def _is_parameter(level: Level) -> bool:

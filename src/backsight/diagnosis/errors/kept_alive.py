@@ -28,15 +28,15 @@ def kept_alive(failure: Failure, match: re.Match[str]) -> Finding:
     lines += failing(failure, "runs the backward in which the streams differ.")
     who = f"{listed(names, 3)} still {'holds an' if len(names) == 1 else 'hold'} earlier graph{'s' * (len(names) != 1)}"
     return explanation(
-        f"{who}, whose nodes for the parameters were made on another stream."
+        f"{who}, and its AccumulateGrad nodes were created on another stream."
         if names
-        else "An earlier graph is still alive, whose nodes for the parameters were made on another stream.",
+        else "An earlier graph is still alive, and its AccumulateGrad nodes were created on another stream.",
         (
             *lines,
-            "A parameter has one such node as long as any graph needs it; each new graph then shares the old one.",
+            "A parameter has one such node as long as any graph uses it, so each new graph shares the old node.",
         ),
         f"Let go of {listed(names, 3) or 'what holds it'} before the next forward pass: keep {_value(names)}, or del "
-        "it. Under DistributedDataParallel, wrap the model on the stream that the training uses.",
+        "it. With DistributedDataParallel, wrap the model on the stream that trains it.",
         source=failure.source,
         exact=False,
     )

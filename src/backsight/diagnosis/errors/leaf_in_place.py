@@ -40,7 +40,7 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         return _by_message(failure)
     case = _case(found)
     made = _maker(found)
-    lines: list[Fact] = [shown(made, f"makes {found.here}, a leaf that requires grad.")] if made else []
+    lines: list[Fact] = [shown(made, f"creates {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
     others = _next_ones(found)
     lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
@@ -69,9 +69,9 @@ def _update(found: Written) -> Case:
     away = out_of_place(found.level.body, found.level.line)
     no_fix = f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if away else ""
     return Case(
-        f"updates {name} by its gradient.",
+        f"updates {name} with its gradient.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Do not record the update: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_fix}",
+        f"Update without recording: `with torch.no_grad(): {text}`. Or let an optimizer do it.{no_fix}",
     )
 
 
@@ -80,9 +80,9 @@ def _average(found: Written) -> Case:
     loop = _loop_over_parameters(found)
     where = f"the loop of line {loop.lineno}" if loop else f"line {line}"
     return Case(
-        f"updates {name}, which is no part of the computation of a loss.",
+        f"updates {name}, which is not part of computing a loss.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Do not record the update: put {where} inside `with torch.no_grad():`. A clone won't help: "
+        f"Update without recording: put {where} inside `with torch.no_grad():`. A clone won't help: "
         f"{found.label} itself would never change.",
     )
 
@@ -132,26 +132,26 @@ def _loop_over_parameters(found: Written) -> ast.For | None:
 
 def _handed_over(found: Written) -> Case:
     name = found.label
-    receiver = f"a {found.module} made with inplace=True" if found.module else "a function that modifies it in place"
+    receiver = f"a {found.module} created with inplace=True" if found.module else "a function that modifies it in place"
     without = f"make that {found.module} without inplace=True" if found.module else "use a function that does not"
     return Case(
         f"hands {name} to {receiver}.",
-        "A leaf must stay as it is: its gradient belongs to the value that the graph began with.",
-        f"Hand over a copy, {name}.clone(); or {without}.",
+        "A leaf must not change: its gradient belongs to the value that the graph started from.",
+        f"Pass a copy, {name}.clone(), or {without}.",
     )
 
 
 def _first_value(found: Written) -> Case:
     name, line = found.here, found.outer.line
-    reason = f"{name} already requires grad, so autograd takes this as part of the computation."
+    reason = f"{name} already requires grad, so autograd would record this as part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None:
         fix = f"Put line {line} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
     else:
         fix = (
-            f"Fill {name} first, and call {name}.requires_grad_() after that; or put line {line} inside "
+            f"Fill {name} first and call {name}.requires_grad_() afterwards, or put line {line} inside "
             "`with torch.no_grad():`."
         )
-    return Case(f"gives {name} its values.", reason, fix)
+    return Case(f"sets the values of {name}.", reason, fix)
 
 
 def _computation(found: Written) -> Case:
@@ -159,13 +159,13 @@ def _computation(found: Written) -> Case:
     away = out_of_place(found.level.body, found.level.line)
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
-    fix = f"Change a copy: {new} = {name}.clone(), and write into that."
+    fix = f"Modify a copy: {new} = {name}.clone(), and write into that."
     if away:
-        fix = f"Make a new tensor: {new} = {away.partition(' = ')[2]}."
+        fix = f"Create a new tensor: {new} = {away.partition(' = ')[2]}."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
-        f"{found.label} is where the graph begins: its gradient belongs to the value that it has now.",
-        f"{fix} {found.label} keeps its name, and with it its gradient.",
+        f"{found.label} is where the graph starts: its gradient belongs to its current value.",
+        f"{fix} {found.label} stays the leaf and keeps its gradient.",
     )
 
 
@@ -248,7 +248,7 @@ def _by_message(failure: Failure) -> Finding:
     return explanation(
         "A leaf that requires grad was modified in place while autograd was recording.",
         failing(failure, "is the statement that failed."),
-        "Update weights inside `with torch.no_grad():`. To compute with changed values, change a copy: x.clone().",
+        "Update weights inside `with torch.no_grad():`. To compute with changed values, modify a copy: x.clone().",
         source=failure.source,
         exact=False,
     )

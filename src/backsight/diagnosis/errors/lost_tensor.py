@@ -173,7 +173,7 @@ def _asks(lost: Lost) -> str:
 def _title(lost: Lost, made: Conversion | None) -> str:
     if lost.kind == "none":
         who = f": {made.function}() {made.does}" if made and made.returns_none else ""
-        return f"{lost.name} is None{who}, and backward() needs the loss as a tensor."
+        return f"{lost.name} is None{who}, but backward() needs a loss tensor."
     where = f" that {made.function}() returns" if made and made.function else ""
     return f"{lost.name} is {_a(lost.type)}{where}, not a tensor: there is no graph to run backward on."
 
@@ -192,17 +192,19 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
         return _fix_of_none(lost, made)
     tensor = _still_there(lost, made)
     if tensor:
-        return f"Call backward() on the tensor: {tensor}.backward(). {lost.name} is a number for the log."
+        return f"Call backward() on the tensor: {tensor}.backward(). {lost.name} is a number for logging."
     if made.call is None or made.operand is None:
-        return f"Compute {lost.name} with PyTorch's own operations, which record the graph; convert a copy for the log."
+        return (
+            f"Compute {lost.name} with PyTorch operations, which record the graph; convert a detached copy for logging."
+        )
     mended = _without(made)
-    log = " Take the numbers for the log after backward()."
+    log = " Convert to a number for logging after backward()."
     return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor in line {made.place.line}.{log}"
 
 
 def _plain_fix(lost: Lost) -> str:
     if lost.kind == "none":
-        return f"Look for what gives {lost.name} its value: it must be the tensor that the loss function returned."
+        return f"Find what assigns {lost.name}: it must be the tensor that the loss function returned."
     if lost.type in _CONTAINERS:
         return f"Take the loss out of {lost.name}, and call backward() on that tensor."
     return (
@@ -239,16 +241,19 @@ def _fix_of_none(lost: Lost, made: Conversion) -> str:
     if made.returns_none and made.function:
         result = _result(made)
         if "some paths" in made.does:
-            return f"Return the loss on every path of {made.function}(), or skip backward() where there is none."
+            return f"Return the loss on every path of {made.function}(), or skip backward() when there is none."
         how = f"End {made.function}() with `return {result}`" if result else f"Return the loss from {made.function}()"
         return f"{how}."
     receiver, name = callee(made.call) if isinstance(made.call, ast.Call) else (None, "")
     if name == "backward" and receiver is not None:
         text = simple(made.section.body.text(receiver))
-        return f"backward() has run there already, and returns None: {lost.name} = {text}, then {lost.name}.backward()."
+        return (
+            f"backward() already ran there, and it returns None: write {lost.name} = {text}, then "
+            f"{lost.name}.backward()."
+        )
     if name:
-        return f"Give {lost.name} the tensor itself, and call {name}() in a statement of its own."
-    return f"Give {lost.name} the tensor of the loss before backward(), or skip backward() where there is none."
+        return f"Assign the tensor itself to {lost.name}, and call {name}() in a separate statement."
+    return f"Assign the loss tensor to {lost.name} before backward(), or skip backward() when there is none."
 
 
 def _result(made: Conversion) -> str:
@@ -271,11 +276,11 @@ def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:
     if meant is not None:
         title = f"{lost.name} is {_a(lost.type)}{where}; the loss is inside, {lost.name}{meant[0]}."
     else:
-        title = f"{lost.name} is {_a(lost.type)}{where}, and backward() starts from one tensor."
+        title = f"{lost.name} is {_a(lost.type)}{where}, but backward() must start from one tensor."
     lines = [shown(made.place, f"{made.does}.")] if made and not made.returns_none else []
     if made and made.function and made.definition:
         taken = lost.level.body.place(made.definition.spot.node) if lost.level.body else made.place
-        lines += [shown(taken, f"gives all of it to {lost.name}.")] if made.definition.spot.node is not None else []
+        lines += [shown(taken, f"assigns all of it to {lost.name}.")] if made.definition.spot.node is not None else []
     return explanation(
         title,
         (*lines, shown(lost.level.place, _asks(lost))),
@@ -307,11 +312,11 @@ def _taken_out(
 ) -> str:
     value, display = lost.value, made.call if made else None
     if made and isinstance(display, ast.Tuple) and len(display.elts) == 1 and made.place.text.endswith(","):
-        return f"Take off the comma at the end: {made.place.text.rstrip(',')}."
+        return f"Remove the trailing comma: {made.place.text.rstrip(',')}."
     if meant is None:
         of = ".values()" if issubclass(type(value), dict) else ""
         if all(each.numel() == 1 for _, each in fields):
-            return f"Add up those that should be minimized, such as sum({lost.name}{of}).backward() for all of them."
+            return f"Add up the ones to minimize, such as sum({lost.name}{of}).backward() for all of them."
         return f"Compute one number from {lost.name}{fields[0][0]}, and call backward() on it."
     path, tensor = meant
     text = f"{simple(lost.name)}{path}"
@@ -319,7 +324,7 @@ def _taken_out(
         return f"Compute the loss from {text}, and call backward() on it."
     if isinstance(display, ast.Tuple) and made and made.function and path.startswith("["):
         names = ", ".join(lost.name if f"[{k}]" == path else "_" for k in range(len(display.elts)))
-        return f"Unpack it, {names} = {made.function}(...), or call {text}.backward()."
+        return f"Unpack it: {names} = {made.function}(...). Or call {text}.backward()."
     return f"Call {text}.backward()."
 
 
@@ -328,11 +333,11 @@ def _not_called(lost: Lost) -> Finding:
     value = lost.value
     text = lost.name
     if is_module(value):
-        title = f"{text} is {_a(class_name(type(value)))}, a module: its result is a tensor, and has backward()."
-        fix = f"Call it first: loss = {text}(...), with what it takes, and then loss.backward()."
+        title = f"{text} is {_a(class_name(type(value)))}, a module: its output is a tensor, which has backward()."
+        fix = f"Call it first: loss = {text}(...), with its arguments, then loss.backward()."
     else:
-        title = f"{text} is a function that was not called: its result is a tensor, and has backward()."
-        fix = f"Put the brackets where {text} gets its value, so that it is called."
+        title = f"{text} is a function that was not called: it returns a tensor, which has backward()."
+        fix = f"Add the parentheses where {text} is assigned, to call it."
     return explanation(title, (shown(lost.level.place, _asks(lost)),), fix, source=lost.failure.source)
 
 
@@ -340,7 +345,7 @@ def _unlocated(failure: Failure, kind: str) -> Finding:
     where = (shown(failure.user.place, "runs backward on it."),) if failure.user else ()
     what = _a(kind) if kind else "no tensor"
     return explanation(
-        f"The loss is {what if kind != 'NoneType' else 'None'}, and backward() needs the tensor that was computed.",
+        f"The loss is {what if kind != 'NoneType' else 'None'}, but backward() needs the tensor that was computed.",
         where,
         "Call backward() on the tensor that the loss function returned: .item(), float() and NumPy leave a number "
         "without a graph.",

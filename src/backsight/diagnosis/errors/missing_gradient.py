@@ -46,12 +46,11 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
 def _not_asked(failure: Failure, read: Read) -> Finding:
     origin = made(read)
     shape = tensor_of(shape_of(read.tensor))
-    lines = [shown(origin.place, f"makes {read.name}, {shape}, without requires_grad=True.")] if origin else []
+    lines = [shown(origin.place, f"creates {read.name}, {shape}, without requires_grad=True.")] if origin else []
     return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
         (*lines, _reading(read)),
-        f"Call {read.name}.requires_grad_() before anything is computed from it; backward then leaves its gradient "
-        "there.",
+        f"Call {read.name}.requires_grad_() before computing anything from it; backward() then sets its .grad.",
         source=str(origin.place if origin else read.place),
     )
 
@@ -70,8 +69,8 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         return None
     reading = _reading(read)
     if later is not None or unseen:
-        when = [shown(later, "would give it its value, after that.")] if later is not None else []
-        before = f"{read.name}.grad is None: it is read before backward() gives it a value."
+        when = [shown(later, "would set it, but runs later.")] if later is not None else []
+        before = f"{read.name}.grad is None: it is read before backward() sets it."
         after = f"line {later.line}" if later is not None else "backward()"
         return explanation(
             before,
@@ -81,10 +80,9 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         )
     assert place is not None
     return explanation(
-        f"{read.name}.grad is None: zero_grad() has set it to None.",
-        (shown(place, "sets the gradients to None, which is its default."), reading),
-        "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) leaves zeros, which say "
-        "no more.",
+        f"{read.name}.grad is None: zero_grad() set it to None.",
+        (shown(place, "sets the gradients to None, its default."), reading),
+        "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) only leaves zeros.",
         source=str(place),
     )
 
@@ -115,7 +113,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     others = any(gradient_of(each) is not None for each in _siblings(failure, read))
     reason = _cut_off(failure, read) or _in_module(failure, read)
     reason = reason or (None if others else _of_other_leaves(failure, read))
-    known = " Other parameters of the same model have one." if others else ""
+    known = " Other parameters of the model have one." if others else ""
     exact = others or (reason is not None and _was_seen(failure, reason))
     evidence = reason.evidence if reason else ()
     return explanation(
@@ -126,8 +124,10 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         ),
         reason.fix
         if reason
-        else f"Let the loss depend on {read.name} as it is now: replace it, or turn its requires_grad on, before the "
-        f"forward pass. Or skip what has no gradient: `if {read.text}.grad is not None`.",
+        else (
+            f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
+            f"forward pass. Or skip parameters without a gradient: `if {read.text}.grad is not None`."
+        ),
         source=str(reason.place if reason else read.place),
         exact=exact,
     )
@@ -166,7 +166,7 @@ def _cut_off(failure: Failure, read: Read) -> Reason | None:
         for receiver, call in backward_roots(level.body):
             cut = cut_between(level.body, [(receiver, call.line)], paths) if level.body else None
             if cut is not None:
-                evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "backpropagates no further than that."))
+                evidence = (shown(cut.place, f"{why(cut)}."), shown(call, "stops backpropagating there."))
                 return Reason(evidence, cut.place, f"Use the tensor itself there, without {_what(cut)}.")
     return None
 
@@ -184,18 +184,19 @@ def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:
                 continue
             tensors = [tensor for leaf in leaves if (tensor := leaf.tensor()) is not None]
             lost = [each.line for tensor in tensors for each in (watch.severed(tensor) if watch else ()) if each.line]
-            goes = shown(call, "backpropagates no further than that.")
+            goes = shown(call, "stops backpropagating there.")
             if lost and "detach" in lost[0].text:
-                made = shown(lost[0].place, "makes a new leaf, detached from what it was computed from.")
+                made = shown(lost[0].place, "creates a new leaf, detached from what it was computed from.")
                 return Reason((made, goes), lost[0].place, "Use the result itself there, without detaching it.")
             if not all(leaf.name for leaf in leaves):
                 continue
             names = listed(list(dict.fromkeys(leaf.name for leaf in leaves)), 3)
-            copied = [shown(lost[0].place, "makes new leaves, with the same values.")] if lost else []
+            copied = [shown(lost[0].place, "creates new leaves with the same values.")] if lost else []
             return Reason(
                 (*copied, f"{receiver} is computed from {names}, and not from {read.name}.", goes),
                 lost[0].place if lost else call,
-                f"Train what {receiver} is computed from, and read its gradients: {names}. Or compute {receiver} from "
+                f"Train the tensors that {receiver} is computed from, and read their gradients: {names}. Or compute "
+                f"{receiver} from "
                 f"{read.name}.",
             )
     return None

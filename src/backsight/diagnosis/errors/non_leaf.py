@@ -21,7 +21,7 @@ from backsight.story.failure import Failure
 from backsight.tape import Graph
 from backsight.tracing import Line, current
 
-_LOST = "from a leaf that requires grad but has no name of its own"
+_LOST = "from an unnamed leaf that requires grad"
 MOST = 3
 """How many of the refused tensors are looked at one by one."""
 
@@ -67,8 +67,8 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
 def _title(tensors: list[torch.Tensor], names: list[str]) -> str:
     if not names:
         what = f"A {described(tensors[0])}" if tensors else "A tensor"
-        return f"{what} that was given to the optimizer is the result of a computation; it can only train leaves."
-    many = "is the result of a computation" if len(names) == 1 else "are results of computations"
+        return f"{what} passed to the optimizer is not a leaf; an optimizer can only train leaves."
+    many = "is a non-leaf tensor" if len(names) == 1 else "are non-leaf tensors"
     return f"{listed(names, MOST)} {many}, and an optimizer can only train leaves."
 
 
@@ -91,26 +91,29 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
         source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
         if each.made and each.line and (each.line.file, each.line.line) != (each.made.file, each.made.line):
             yield shown(each.line, f"computes it ({each.graph.roots[0].op}) {source}.")
-            yield shown(each.made, f"gets it, as {each.name}.")
+            yield shown(each.made, f"assigns it to {each.name}.")
         elif each.made:
             yield shown(each.made, f"computes it ({each.graph.roots[0].op}) {source}.")
         else:
             yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
     if others:
-        yield f"{counted(others, 'more tensor')} of the same group {'is' if others == 1 else 'are'} no leaf either."
-    yield from failing(failure, "can only take leaves: tensors that were not computed from others.")
+        yield (
+            f"{counted(others, 'more tensor')} of the same group "
+            f"{'is not a leaf' if others == 1 else 'are not leaves'} either."
+        )
+    yield from failing(failure, "accepts only leaves: tensors that are not computed from others.")
 
 
 def _fix(refused: list[Refused]) -> str:
     rewritten = [each for each in refused if each.rewritten]
     if rewritten:
         others = [each.name for each in refused if each is not rewritten[0] and each.name]
-        also = f"; {listed(others, MOST)} likewise" if others else ""
-        return f"Compute first, and ask for the gradient last: {rewritten[0].rewritten}{also}."
+        also = f"; do the same for {listed(others, MOST)}" if others else ""
+        return f"Compute first and set requires_grad last: {rewritten[0].rewritten}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
     if leaves:
         return (
-            f"Give the optimizer the leaf itself, {listed(leaves, 3)}, and compute "
+            f"Pass the leaf itself, {listed(leaves, 3)}, to the optimizer, and compute "
             f"{refused[0].name or 'the rest'} from it in every step."
         )
     name = next((each.name for each in refused if each.name), "x")

@@ -26,12 +26,11 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     place, call = _checkpoint(failure) if reentrant else (None, None)
     lines = []
     if place is not None:
-        lines.append(
-            shown(place, "runs its backward in a pass of its own (use_reentrant=True), each time it is called.")
-        )
+        lines.append(shown(place, "runs its own backward pass each time it is called (use_reentrant=True)."))
     lines += failing(failure, f"backpropagates through {name} more than once.")
     return explanation(
-        f"DistributedDataParallel was given the gradient of {name} twice in one backward pass, and averages each once.",
+        f"DistributedDataParallel received the gradient of {name} twice in one backward pass; it averages each "
+        "gradient once.",
         tuple(lines),
         _fix_of_checkpoint(call) if reentrant else _FIX,
         source=str(place) if place else failure.source,
@@ -41,7 +40,8 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
 
 _FIX = (
     "Call the wrapped model once for each backward pass, and use its parameters only within its forward. If every step "
-    "runs the same operations, DistributedDataParallel(model, static_graph=True) counts how often each gradient comes."
+    "runs the same operations, DistributedDataParallel(model, static_graph=True) counts how often each gradient "
+    "arrives."
 )
 
 
@@ -62,10 +62,10 @@ def _says_no(call: ast.Call) -> bool:
 def _fix_of_checkpoint(call: ast.Call | None) -> str:
     if call is None:
         return (
-            "Checkpoint without reentrance, so that one pass goes back through all of it: use_reentrant=False where "
+            "Use a non-reentrant checkpoint, which stays in one backward pass: use_reentrant=False where "
             "checkpoint() is called, or model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
             '{"use_reentrant": False}).'
         )
     kept = [each for each in call.keywords if each.arg != "use_reentrant"]
     without = ast.unparse(ast.Call(call.func, call.args, [*kept, ast.keyword("use_reentrant", ast.Constant(False))]))
-    return f"Let one pass run through all of it: {without}."
+    return f"Use a non-reentrant checkpoint, which stays in one backward pass: {without}."

@@ -98,14 +98,14 @@ class Refused:
         name = self.name or "A tensor"
         match self.use:
             case "copied":
-                return f"{name} is the result of a computation: it cannot be copied, since a copy would have no graph."
+                return f"{name} is a non-leaf tensor: it cannot be copied, because the copy would have no graph."
             case "values":
-                return f"{name} requires grad, and NumPy computes with plain values, which carry no gradient."
+                return f"{name} requires grad, but NumPy arrays carry no gradient."
             case "flag":
-                return f"{name} is the result of a computation: it requires grad because of what it is computed from."
+                return f"{name} is a non-leaf tensor: it requires grad because its inputs do."
         if self._is_sample:
-            return "A sample of the data set requires grad, and workers of a DataLoader hand over values alone."
-        return f"{name} requires grad, and what is written to an out= has no gradient."
+            return "A sample of the dataset requires grad, but DataLoader workers can only pass values."
+        return f"{name} requires grad, but a result written to out= has no gradient."
 
     @property
     def wanted(self) -> bool:
@@ -125,13 +125,13 @@ class Refused:
             shape = f", {tensor_of(shape_of(self.tensor))}" if self.tensor is not None else ""
             yield shown(self.made, f"computes {self.name or 'it'}{shape}.")
         if self.use == "copied" and self.stored is not None and self.stored != self.made:
-            yield shown(self.stored, "keeps it with its graph.")
+            yield shown(self.stored, "keeps it attached to its graph.")
         if level is not None:
             copied = _argument(level, "deepcopy")
             whole = f"copies {copied}, which holds it." if copied and copied != self.name else "copies it."
             says = {
                 "copied": whole,
-                "values": "hands it to NumPy.",
+                "values": "passes it to NumPy.",
                 "flag": f"sets requires_grad to {self.wanted}, which only works on a leaf.",
                 "out": "computes with out=.",
             }
@@ -146,23 +146,24 @@ class Refused:
                 return _fix_of_copy(self, plain)
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
-                values = f"For its values alone: {simple(self.text or name)}.detach(){moved}.numpy()."
-                other = "A loss that depends on them must be computed by PyTorch instead."
-                cheaper = " Where no gradient is wanted at all, compute it within torch.no_grad()." if self.made else ""
+                values = f"For its values only: {simple(self.text or name)}.detach(){moved}.numpy()."
+                other = "Compute a loss that depends on them in PyTorch instead."
+                cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
                 return f"{values} {other}{cheaper}"
             case "flag" if level is not None and not self.wanted:
-                return f"Detach it with {name} = {plain}.detach(), in place of {_short(level)}."
+                return f"Detach it with {name} = {plain}.detach() instead of {_short(level)}."
             case "flag":
-                instead = f", in place of {_short(level)}" if level else ""
+                instead = f" instead of {_short(level)}" if level else ""
                 return (
-                    f"To begin a new graph with its values: {name} = {plain}.detach().requires_grad_(){instead}. For "
-                    f"its gradient within this graph: {plain}.retain_grad()."
+                    f"To start a new graph from its values: {name} = {plain}.detach().requires_grad_(){instead}. For "
+                    f"its gradient in this graph: {plain}.retain_grad()."
                 )
         if self._is_sample:
             return (
-                "Let the data set give values: call detach() where it computes them, or compute within torch.no_grad()."
+                "Make the dataset return values: call detach() where it computes them, or compute under "
+                "torch.no_grad()."
             )
-        return f"Leave out= out; or give it values alone, {plain}.detach(), if no gradient is wanted."
+        return f"Drop out=. Or pass only values, {plain}.detach(), if you need no gradient."
 
 
 def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | None]]:
@@ -218,13 +219,13 @@ def _fix_of_copy(refused: Refused, plain: str) -> str:
     old = _reparametrized(holder) if is_module(holder) else ""
     if old:
         return (
-            f"torch.nn.utils.{old} leaves {attribute} behind as a result. Use torch.nn.utils.parametrizations.{old}, "
+            f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use torch.nn.utils.parametrizations.{old}, "
             "whose modules can be copied."
         )
     if owner:
         return (
-            f"Let go of it before the copy: {refused.name} = None. Or, if no loss is computed from it there, keep it "
-            f"without its graph: {_detached(refused.stored, attribute)}."
+            f"Clear it before the copy: {refused.name} = None. Or, if no loss is computed from it there, store it "
+            f"detached: {_detached(refused.stored, attribute)}."
         )
     return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
 
@@ -237,7 +238,7 @@ def _detached(stored: Place | None, attribute: str) -> str:
         statement = None
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name | ast.Attribute):
         return f"{ast.unparse(statement.targets[0])} = {simple(ast.unparse(statement.value))}.detach()"
-    return f"call detach() on what {attribute} is given"
+    return f"call detach() on the value assigned to {attribute}"
 
 
 def _reparametrized(module: object) -> str:

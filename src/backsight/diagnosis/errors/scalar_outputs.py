@@ -46,15 +46,15 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     meant = _meant(failure, root) if several and root is not None else ""
     left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
     return explanation(
-        f"{name or 'The tensor'} is a {what}, and {call} starts from {needs}.",
+        f"{name or 'The tensor'} is a {what}, but {call} must start from {needs}.",
         (
             *((shown(missed.choice.place, missed.does),) if missed else ()),
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
-            *((f"{meant} is a single number that was computed from {name}.",) if meant else ()),
+            *((f"{meant} is a scalar computed from {name}.",) if meant else ()),
             *passed(known),
             *_evidence(failure, root, name, unreduced),
         ),
-        f"{meant}.backward() may be what was meant: {meant} is one number, and computed from {name}."
+        f"{meant}.backward() may be what you want: {meant} is a scalar computed from {name}."
         if meant
         else missed.fix
         if missed
@@ -125,7 +125,7 @@ def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced:
     if unreduced is not None:
         yield shown(unreduced, "keeps the loss of every element instead of their mean or sum.")
     if failure.user and root is not None and root.numel() != 1:
-        yield shown(failure.user.place, f"would have to start from {math.prod(root.shape)} numbers at once.")
+        yield shown(failure.user.place, f"would start from {math.prod(root.shape)} numbers at once.")
     elif failure.user:
         yield shown(failure.user.place, f"starts from {name or 'it'}.")
 
@@ -133,18 +133,18 @@ def _evidence(failure: Failure, root: torch.Tensor | None, name: str, unreduced:
 def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | None, is_complex: bool) -> str:
     tensor = simple(name)
     if is_complex:
-        return f"Take a real number of it, such as {tensor}.abs() or {tensor}.real, as fits the problem."
+        return f"Make it real: {tensor}.abs() or {tensor}.real, whichever fits the problem."
     if failure.call == "grad":
         return (
-            f"Pass {tensor}.sum(): where each value of {name} is computed from its own row of the input, that gives "
-            f"every row its own derivative. Or weigh the values yourself, with grad_outputs=torch.ones_like({name})."
+            f"Pass {tensor}.sum(): if each value of {name} is computed from its own row of the input, every row gets "
+            f"its own derivative. Or weight the values yourself with grad_outputs=torch.ones_like({name})."
         )
     if given:
-        return f"Make it one number before it is passed in line {given.line}: {tensor}.mean(), or {tensor}.sum()."
+        return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
     if unreduced:
         return (
-            "Let the loss function reduce, as it does by default. If you need the elements, for weights or a mask, "
-            f"call {tensor}.mean().backward() after that."
+            "Let the loss function reduce, as it does by default. If you need the elements for weights or a mask, "
+            f"call {tensor}.mean().backward() afterwards."
         )
     return (
         f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."

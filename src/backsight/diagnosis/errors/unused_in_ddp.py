@@ -30,7 +30,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     named = listed([each.path for each in idle]) or "Some parameters"
     parts = f" ({counted(len(names), 'parameter')})" if len(names) > len(idle) else ""
     return explanation(
-        f"{named}{parts} got no gradient in the previous step, and DistributedDataParallel waits for one of every "
+        f"{named}{parts} got no gradient in the previous step, but DistributedDataParallel waits for one from every "
         "parameter.",
         (*(reason.evidence if reason else ()), *_waits(failure, reason)),
         _fix(failure, reason, named if idle else "every parameter"),
@@ -47,7 +47,7 @@ def without_gradient(message: str) -> set[int]:
 
 def _waits(failure: Failure, reason: Reason | None) -> Iterator[Fact]:
     if failure.user and (reason is None or reason.place != failure.user.place):
-        yield shown(failure.user.place, "starts the next step, while DDP still waits for the last.")
+        yield shown(failure.user.place, "starts the next step while DDP still waits for the previous one.")
 
 
 def _wrapped(failure: Failure) -> Any:
@@ -59,12 +59,12 @@ def _wrapped(failure: Failure) -> Any:
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if reason is not None and reason.sometimes:
         return reason.fix
-    fix = reason.fix if reason else f"Let the loss depend on {what}, or remove it from the model, or freeze it."
+    fix = reason.fix if reason else f"Make the loss depend on {what}, remove it from the model, or freeze it."
     if "static_graph set to True" in failure.message:
-        return f"{fix} static_graph=True promises that every step uses the same parameters: leave it out if not."
+        return f"{fix} static_graph=True promises that every step uses the same parameters: drop it if that is not so."
     if _SEARCHES in failure.message:
-        return f"{fix} find_unused_parameters=True does not see a result that leaves forward and is not used after."
+        return f"{fix} find_unused_parameters=True does not see a result that forward returns but nothing uses."
     return (
-        f"{fix} find_unused_parameters=True silences the error too, but it trains nothing more, and every step "
-        "pays for a search of the graph."
+        f"{fix} find_unused_parameters=True also silences the error, but trains nothing more and searches the graph "
+        "in every step."
     )

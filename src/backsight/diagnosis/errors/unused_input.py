@@ -106,8 +106,7 @@ def made_beside(case: Unused) -> Finding | None:
     if not common:
         return None
     return explanation(
-        f"{case.output} is not computed from {case.name}, but from {listed(names, 3)}, from which {case.name} is "
-        "computed as well.",
+        f"{case.output} is not computed from {case.name}: both are computed from {listed(names, 3)}.",
         (
             *_computed(case),
             _own_tensor(case, own.roots[0].op),
@@ -122,19 +121,19 @@ def _own_tensor(case: Unused, op: str) -> Fact:
     level, base = case.failure.user, case.name.partition("[")[0]
     places = assignments(level.body, base, before=level.line) if level else ()
     if case.name in differentiated(case.failure) and not case.name.isidentifier():
-        return f"{case.name} is a tensor of its own ({op}): a new one each time that it is written."
+        return f"{case.name} is a separate tensor ({op}): each such expression creates a new one."
     known = handed(case.failure, case.tensors[0])
     place = places[-1] if places else known.assigned if known else None
     if place:
-        return shown(place, f"makes {case.name}, a tensor of its own ({op}).")
-    return f"{case.name} is a tensor of its own ({op})."
+        return shown(place, f"creates {case.name}, a separate tensor ({op}).")
+    return f"{case.name} is a separate tensor ({op})."
 
 
 def _of_beside(case: Unused, names: list[str]) -> str:
     base, bracket, rest = case.name.partition("[")
     if bracket and base in names:
-        return f"Ask for the gradient of {base}, and take the part of it: torch.autograd.grad(..., {base})[0][{rest}."
-    return f"Ask for the gradient of {names[0]}; or compute {case.name} first, and {case.output} from {case.name}."
+        return f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
+    return f"Take the gradient of {names[0]}. Or compute {case.name} first, then {case.output} from {case.name}."
 
 
 def is_linear(case: Unused) -> Finding | None:
@@ -149,8 +148,8 @@ def is_linear(case: Unused) -> Finding | None:
             case.asked,
             f"{case.output} does not change with {listed(case.names)}: only linear operations lie between.",
         ),
-        "Where the function should be curved, put smooth activations between the layers, such as nn.Tanh. Where zero "
-        "is the right answer, allow_unused=True with materialize_grads=True gives zeros.",
+        "If the function should be curved, put smooth activations such as nn.Tanh between the layers. If zero is "
+        "the right answer, allow_unused=True with materialize_grads=True returns zeros.",
         source=case.failure.source,
         exact=False,
     )
@@ -168,11 +167,11 @@ def replaced(case: Unused) -> Finding | None:
     return explanation(
         f"{case.name} is not the tensor that {case.output} was computed from.",
         (
-            shown(ancestor.read, f"uses the {case.name} of that time."),
-            shown(later[-1], f"gives the name {case.name} to a new tensor."),
+            shown(ancestor.read, f"uses the {case.name} of that moment."),
+            shown(later[-1], f"assigns a new tensor to {case.name}."),
             case.asked,
         ),
-        f"Give the new tensor another name, or make it before {case.output} is computed.",
+        f"Give the new tensor another name, or create it before {case.output} is computed.",
         source=str(later[-1]),
     )
 
@@ -184,7 +183,7 @@ def cut_off(case: Unused) -> Finding | None:
         values += [suspect.section.value(name) for _, name in suspect.inside]
         if any(value is tensor for value in values for tensor in case.tensors):
             return explanation(
-                f"{case.output} is computed from the values of {case.name} only: {suspect.cut.expression} detaches it.",
+                f"{case.output} is computed from detached values of {case.name}: {suspect.cut.expression} detaches it.",
                 (shown(suspect.cut.place, f"{why(suspect.cut)}."), case.asked),
                 f"Compute {case.output} without {suspect.cut.expression}.",
                 source=str(suspect.cut.place),
@@ -197,11 +196,11 @@ def takes_no_part(case: Unused) -> Finding:
     one = len(case.names) == 1
     names = listed(case.names)
     return explanation(
-        f"{case.output} does not depend on {names}: {names if one else 'they'} {'takes' if one else 'take'} no part "
-        "in computing it.",
+        f"{case.output} does not depend on {names}: {names if one else 'they'} {'is' if one else 'are'} not used to "
+        "compute it.",
         (*_computed(case), *_indices(case), case.asked),
-        f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. Where a "
-        "gradient may be absent, allow_unused=True gives None for it.",
+        f"Compute {case.output} from {names} too, or leave {names if one else 'them'} out of the inputs. If a "
+        "gradient may be missing, allow_unused=True returns None for it.",
         source=str(case.made) if case.made else case.failure.source,
     )
 
@@ -224,16 +223,16 @@ def _computed(case: Unused) -> Iterator[Fact]:
 def _indices(case: Unused) -> Iterator[str]:
     total = len(case.failure.inputs)
     if total > 4:
-        yield f"{len(case.names)} of the {total} tensors that were asked for are not in the graph."
+        yield f"{len(case.names)} of the {total} requested inputs are not in the graph."
 
 
 def _unlocated(failure: Failure) -> Finding:
     where = failing(failure, "asks for the gradient.")
     return explanation(
-        "A gradient was asked for with respect to a tensor that the output does not depend on.",
+        "The code requests a gradient with respect to a tensor that the output does not depend on.",
         where,
-        "Compute the output from that tensor, or leave the tensor out. If the gradient may be absent, "
-        "allow_unused=True gives None for it.",
+        "Compute the output from that tensor, or leave the tensor out. If the gradient may be missing, "
+        "allow_unused=True returns None for it.",
         source=failure.source,
         exact=False,
     )

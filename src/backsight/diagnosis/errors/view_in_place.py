@@ -64,17 +64,17 @@ def _one_of_several(found: Written, op: str) -> Finding:
     name, made, body = found.here, _maker(found), found.level.body
     maker = statement_at(body, made.line) if made else None
     by = _call_in(made.text, op) if made else op.lower()
-    lines: list[Fact] = [shown(made, f"makes {name}: one of several views of the same tensor.")] if made else []
-    how = f"gives {name} to a {found.module} made with inplace=True" if found.module else f"modifies {name} in place"
+    lines: list[Fact] = [shown(made, f"creates {name}, one of several views of the same tensor.")] if made else []
+    how = f"gives {name} to a {found.module} created with inplace=True" if found.module else f"modifies {name} in place"
     lines += [
         shown(found.level.place, f"{how}."),
-        "Views that are made together share one node of the graph: modifying one would modify the others.",
+        "Views returned together share one graph node: modifying one would change the others.",
     ]
     others = _next_ones(found, made)
     lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
-    several = f"one of several views that {by} made at once"
+    several = f"one of several views that {by} returned together"
     if body and isinstance(maker, ast.For):
-        several = f"one of the views that the loop takes of {body.text(maker.iter)}"
+        several = f"one of the views that the loop takes from {body.text(maker.iter)}"
     return explanation(
         f"{name} is {several}, and this statement modifies it in place.",
         tuple(lines),
@@ -96,25 +96,25 @@ def _fix(found: Written, looped: str) -> str:
     name, body, text = found.here, found.level.body, found.level.place.text
     if found.module:
         copy = f": {name}.clone()" if found.text or found.path else ", made with .clone()"
-        return f"Make that {found.module} without inplace=True, or give it a copy{copy}."
+        return f"Create that {found.module} without inplace=True, or pass it a copy{copy}."
     if looped:
         join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
         return (
-            f"Compute new parts and join them, {join}([...]), or change the whole tensor before the loop. "
-            f"Assigning to {name} would not write into it."
+            f"Compute new parts and join them with {join}([...]), or modify the whole tensor before the loop. "
+            f"Assigning to {name} does not write into it."
         )
     fixed = without_inplace(text)
     if fixed:
-        return f"Leave out inplace=True: {fixed}"
+        return f"Remove inplace=True: {fixed}"
     away = out_of_place(body, found.level.line)
     if away:
-        return f"Write {away}: that makes a new tensor."
+        return f"Write {away}: that creates a new tensor."
     match found.statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method.endswith("_"):
-            return f"Use {text.replace(f'.{method}(', f'.{method[:-1]}(')} instead: that makes a new tensor."
+            return f"Use {text.replace(f'.{method}(', f'.{method[:-1]}(')} instead: that creates a new tensor."
     if not (found.text or found.path):
-        return "Change a copy of it, made with .clone() just before."
-    return f"Change a copy: {name} = {name}.clone() just before."
+        return "Modify a copy of it, created with .clone() just before."
+    return f"Modify a copy: {name} = {name}.clone() just before."
 
 
 def _maker(found: Written) -> Place | None:
@@ -139,25 +139,25 @@ def _next_ones(found: Written, made: Place | None) -> list[Place]:
 def _made_unrecorded(found: Written, mode: str) -> Finding:
     name, body = found.here, found.level.body
     block = "torch.no_grad()" if mode == "no_grad" else "torch.inference_mode()"
-    lines: list[Fact] = [shown(found.level.place, f"modifies {name} in place, while autograd records.")]
+    lines: list[Fact] = [shown(found.level.place, f"modifies {name} in place while autograd records.")]
     made = _maker(found)
     if made and body:
         around = disabled_at(body, made.line, mode)
         inside = around is not None and not around.is_decorator
         how = (
-            f"as a view, inside the block of line {around.place.line}"
+            f"as a view inside the block at line {around.place.line}"
             if around and inside
-            else f"as a view; that ran under {block}"
+            else f"as a view under {block}"
         )
         lines.insert(0, shown(made, f"makes {name} {how}."))
     lines.append("Autograd has no graph for that view, so it cannot tell whether to record the change.")
     away = out_of_place(body, found.level.line)
-    record = f"write {away}, which makes a new tensor" if away else f"make {name} outside of the {block} block"
-    fix = f"If the change belongs to the computation, {record}. If it does not, put it under torch.no_grad(), too."
+    record = f"write {away}, which creates a new tensor" if away else f"make {name} outside of the {block} block"
+    fix = f"If the change is part of the computation, {record}. If not, put it under torch.no_grad() too."
     if is_tensor(found.tensor) and is_leaf(found.tensor):
-        fix = f"Put the change under torch.no_grad(), too: {name} shows the memory of {found.label}, a leaf."
+        fix = f"Put the change under torch.no_grad() too: {name} shares memory with {found.label}, a leaf."
     return explanation(
-        f"{name} is a view made under {block}, and this statement modifies it in place outside of that block.",
+        f"{name} is a view created under {block}, but this statement modifies it in place outside that block.",
         tuple(lines),
         fix,
         source=str(found.level.place),
@@ -170,19 +170,19 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     modules = (each.variables.get("self") for each in reversed(failure.levels))
     module = next((each for each in modules if works_in_place(each)), None)
     path = names_of(failure, [module])[0] if module is not None else ""
-    by = f"{path or 'a module'}, a {class_name(type(module))} made with inplace=True," if module is not None else ""
+    by = f"{path or 'a module'}, a {class_name(type(module))} created with inplace=True," if module is not None else ""
     away = out_of_place(found.level.body, found.level.line) if not by else None
     if by:
-        fix = f"Make {path or 'that module'} without inplace=True."
+        fix = f"Create {path or 'that module'} without inplace=True."
     else:
-        fix = f"Write {away}: that makes a new tensor." if away else f"Change a copy: {found.here}.clone()."
+        fix = f"Write {away}: that creates a new tensor." if away else f"Modify a copy: {found.here}.clone()."
     return explanation(
-        f"{by or 'This statement'} changes the output of a module with a full backward hook in place.",
+        f"{by or 'This statement'} modifies in place the output of a module that has a full backward hook.",
         (
             shown(found.level.place, f"runs {path or 'it'}." if by else f"modifies {found.here} in place."),
-            "register_full_backward_hook() makes what the module returns a view; modifying it would bypass the hook.",
+            "register_full_backward_hook() turns the module's output into a view; modifying it would bypass the hook.",
         ),
-        f"{fix} Or have a forward hook of that module hook its output instead: output.register_hook(...).",
+        f"{fix} Or register the hook on the output, in a forward hook of that module: output.register_hook(...).",
         source=str(found.level.place),
     )
 
@@ -198,14 +198,14 @@ def _of_custom(found: Written, function: str) -> Finding:
         lines.insert(0, shown(made, f"gets {name} from {function}."))
     returned = returns(cls, "forward")
     if returned:
-        lines.insert(0, shown(returned[-1], f"makes what {function} returns: its input, or a view of it."))
-    lines.append(f"A change of that view would bypass the backward of {function}.")
+        lines.insert(0, shown(returned[-1], f"creates what {function} returns: its input, or a view of it."))
+    lines.append(f"Modifying that view would bypass the backward of {function}.")
     away = out_of_place(body, found.level.line)
     new = f"write {away}" if away else f"change a copy: {name} = {name}.clone()"
     return explanation(
         f"{name} is a view that {function}'s forward returned, and this statement modifies it in place.",
         tuple(lines),
-        f"Let forward return a new tensor, with .clone(). Or leave the view as it is: {new}.",
+        f"Return a new tensor from forward, with .clone(). Or leave the view unmodified: {new}.",
         source=str(found.level.place),
     )
 
@@ -218,15 +218,15 @@ def _base_changed(failure: Failure, op: str) -> Finding:
     lines: list[Fact] = [shown(level.place, f"uses {name or 'the view'} after that.")]
     if change:
         lines.insert(0, shown(change[1], f"modifies {change[0]} in place, and with it all of its views."))
-    lines.append(f"Autograd cannot give a new graph to one of several views that {op.lower()} made at once.")
+    lines.append(f"Autograd cannot give a new graph to one of several views that {op.lower()} returned together.")
     whole = change[0] if change else "the tensor"
     away = out_of_place(level.body, change[1].line) if change else None
     instead = f"write {away}" if away else f"change a copy of {whole}"
     return explanation(
         f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
-        "place since they were made.",
+        "place after they were created.",
         tuple(lines),
-        f"Take the views after the change; or {instead}, which leaves them as they are.",
+        f"Take the views after the change; or {instead}, which leaves them unchanged.",
         source=str(change[1] if change else level.place),
         exact=change is not None,
     )
@@ -266,7 +266,7 @@ def _by_message(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"A view{of} was modified in place, which autograd cannot follow.",
         failing(failure, "is the statement that failed."),
-        "Make a new tensor instead (x = x.exp(), not x.exp_()), or change a copy: x = x.clone() first.",
+        "Create a new tensor instead (x = x.exp(), not x.exp_()), or modify a copy: x = x.clone() first.",
         source=failure.source,
         exact=False,
     )

@@ -136,29 +136,29 @@ def _written(mapped: Mapped) -> Finding:
     """A tensor that all samples share is written with values that differ between them."""
     level = mapped.inner
     name = _target(level) if level else ""
-    writing = [shown(level.place, f"writes into {name or 'it'} what differs from sample to sample.")] if level else []
+    writing = [shown(level.place, f"writes a different value per sample into {name or 'it'}.")] if level else []
     base = name.partition("[")[0]
     places = assignments(level.body, base, before=level.line + 1) if level and level.body and base else ()
     made = next((each for each in reversed(places) if level and each != level.place), None)
     if level is None or level.body is None or not base:
-        fix = "Make what is written to from a tensor of the sample: x.new_zeros(3) in place of torch.zeros(3)."
-        title = "vmap: a tensor that all samples share is modified in place, with values that differ between them."
+        fix = "Create the written tensor from a per-sample tensor: x.new_zeros(3) instead of torch.zeros(3)."
+        title = "vmap: a tensor that all samples share is modified in place with per-sample values."
         return _told(mapped, title, writing, fix, level.place if level else None, exact=False)
     if made is None:
         return _told(
             mapped,
-            f"{base} comes from outside the mapped function: all samples share it, and each writes its own values.",
+            f"{base} comes from outside the mapped function: all samples share it, but each writes its own values.",
             writing,
-            f"Return the values instead: vmap stacks what the function returns. Or write into a copy that each sample "
-            f"has of its own: {base} + torch.zeros_like({mapped.sample}).",
+            "Return the values instead: vmap stacks what the function returns. Or write into a per-sample copy: "
+            f"{base} + torch.zeros_like({mapped.sample}).",
             level.place,
             exact=level.value(base) is not None,
         )
     fix = _batched(mapped, level.body, made, base)
     return _told(
         mapped,
-        f"{base} is one tensor for all samples, and each writes its own values into it.",
-        [shown(made, f"makes {base}, without the batch."), *writing],
+        f"{base} is one tensor for all samples, but each sample writes its own values into it.",
+        [shown(made, f"creates {base} without the batch dimension."), *writing],
         fix,
         made,
         exact=True,
@@ -187,15 +187,15 @@ def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
     value = statement.value if isinstance(statement, ast.Assign) else None
     x = mapped.sample
     if not isinstance(value, ast.Call):
-        return f"Give each sample its own: {name} = {name} + torch.zeros_like({x}), before it is written to."
+        return f"Give each sample its own before writing to it: {name} = {name} + torch.zeros_like({x})."
     receiver, maker = callee(value)
     given = ", ".join(body.text(each) for each in value.args)
     named = ", ".join(f"{each.arg}={body.text(each.value)}" for each in value.keywords if each.arg)
     if dotted(receiver) == "torch" and maker in _LIKE:
         size = ", ".join(filter(None, [given, named]))
-        return f"Make it from a tensor of the sample: {name} = {_LIKE[maker].format(x=x, size=size)}."
+        return f"Create it from a per-sample tensor: {name} = {_LIKE[maker].format(x=x, size=size)}."
     if dotted(receiver) == "torch" and maker.endswith("_like"):
-        return f"Make it like a tensor of the sample: {name} = torch.{maker}({x}), if that has the shape."
+        return f"Create it like a per-sample tensor of the same shape: {name} = torch.{maker}({x})."
     return f"Give each sample its own: {name} = {body.text(value)} + {x}.new_zeros(())."
 
 
@@ -210,13 +210,13 @@ def _random(mapped: Mapped) -> Finding:
     place = mapped.call[0] if mapped.call else mapped.outer.place if mapped.outer else None
     text = mapped.call[1] if mapped.call else ""
     mended = f'{text[:-1]}, randomness="different")' if text.endswith(")") else 'vmap(..., randomness="different")'
-    also = " In training mode the layer draws: call model.eval() first if it is not to." if kind else ""
+    also = " The layer draws in training mode only: model.eval() disables it." if kind else ""
     drawing = [shown(mapped.inner.place, "draws random numbers.")] if mapped.inner else []
     return _told(
         mapped,
-        f"{who} draws random numbers under vmap, which was not told whether each sample gets its own.",
+        f"{who} draws random numbers under vmap, which does not know whether samples share them.",
         drawing,
-        f'Let each sample draw its own: {mended}. randomness="same" draws once for all.{also}',
+        f'To draw different numbers per sample: {mended}. randomness="same" shares them.{also}',
         place or (level.place if level else None),
         exact=mapped.call is not None,
     )
@@ -242,7 +242,7 @@ def _condition(mapped: Mapped) -> Finding:
     lines = [shown(level.place, does)] if level else []
     return _told(
         mapped,
-        f"A branch depends on {text or 'the value of a tensor'}, and under vmap that has a value for each sample.",
+        f"A branch depends on {text or 'the value of a tensor'}, which has one value per sample under vmap.",
         lines,
         _without_branch(level, text),
         level.place if level else None,
@@ -270,19 +270,19 @@ def _without_branch(level: Level | None, text: str) -> str:
     for node in expressions(statement) if statement else ():
         if isinstance(node, ast.IfExp) and body:
             chosen = ", ".join(body.text(each) for each in (node.test, node.body, node.orelse))
-            return f"Compute both, and choose: torch.where({chosen})."
+            return f"Compute both and select: torch.where({chosen})."
         if isinstance(node, ast.Call) and callee(node)[0] is None and callee(node)[1] in ("max", "min"):
             kind = "maximum" if callee(node)[1] == "max" else "minimum"
             return f"Use torch.{kind}(a, b), or clamp() with a number."
     if isinstance(statement, ast.While):
         return (
-            "Run a fixed number of steps, and keep what has converged: "
+            "Run a fixed number of steps and keep what has converged: "
             f"x = torch.where({text or 'condition'}, step(x), x)."
         )
     if isinstance(statement, ast.Assert):
-        return "Check it outside of the mapped function, on the whole batch."
+        return "Check it outside the mapped function, on the whole batch."
     a, b = _branches(body, statement) if body and isinstance(statement, ast.If) else ("a", "b")
-    return f"Compute both branches, and choose: torch.where({text or 'condition'}, {a}, {b})."
+    return f"Compute both branches and select: torch.where({text or 'condition'}, {a}, {b})."
 
 
 def _branches(body: Body, choice: ast.If) -> tuple[str, str]:
@@ -303,7 +303,7 @@ def _number(mapped: Mapped) -> Finding:
     lines = [shown(level.place, "reads it as a Python number.")] if level else []
     return _told(
         mapped,
-        f"{text or 'A tensor'} would be one number, and under vmap it has a value for each sample.",
+        f"{text or 'A tensor'} needs a single number, but under vmap there is one value per sample.",
         lines,
         _kept(level, found),
         level.place if level else None,
@@ -334,10 +334,8 @@ def _kept(level: Level | None, found: ast.expr | None) -> str:
             index = f"{simple(body.text(operand))}.reshape(1)"
             return f"Index with the tensor: {simple(body.text(held))}.index_select(0, {index})[0]."
         if operand is not None:
-            return f"Keep the tensor, {simple(body.text(operand))} in place of {body.text(found)}."
-    return (
-        "Keep it a tensor: compute, index and compare with PyTorch's operations, torch.where and gather() among them."
-    )
+            return f"Keep the tensor: {simple(body.text(operand))} instead of {body.text(found)}."
+    return "Keep it a tensor: compute, index and compare with PyTorch operations such as torch.where and gather()."
 
 
 def _dynamic(mapped: Mapped) -> Finding:
@@ -349,12 +347,12 @@ def _dynamic(mapped: Mapped) -> Finding:
     if masked is not None and body is not None:
         tensor, mask = body.text(masked.value), body.text(masked.slice)
         where = f"torch.where(mask, {tensor}, 0), with mask = {mask} in a shape that broadcasts"
-        fix = f"Keep the size, and put zeros where the mask is False: {where}; mask.sum() is how many remain."
+        fix = f"Keep the size and put zeros where the mask is False: {where}; mask.sum() counts the rest."
     else:
-        fix = "Keep the size: choose with torch.where(mask, x, 0), and count with mask.sum()."
+        fix = "Keep the size: select with torch.where(mask, x, 0) and count with mask.sum()."
     return _told(
         mapped,
-        "The size of a result depends on the values of each sample, and vmap needs one size for all.",
+        "The size of a result depends on the values of each sample, but vmap needs one size for all.",
         lines,
         fix,
         level.place if level else None,

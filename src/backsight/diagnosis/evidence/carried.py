@@ -169,7 +169,7 @@ def detaching(found: Carried) -> str:
         return f"Detach after each step: {found.detached()}."
     steps = [each for each in optimizer_steps(level) if each.line >= level.line] or [level.place]
     return (
-        f"Detach once a step, below line {steps[0].line}, {steps[0].text}, and not in the loop of line "
+        f"Detach once per step, after line {steps[0].line}, {steps[0].text}, and not in the loop at line "
         f"{within.loop.line}: {replace(found, own=False).detached()}."
     )
 

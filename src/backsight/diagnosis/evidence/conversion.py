@@ -122,7 +122,7 @@ class _Search:
             library = section.value(dotted(receiver) or "")
             outside = library.__name__ if type(library) is ModuleType else ""
             if outside in _OUTSIDE and not (name in _REDUCING and _is_gathered(section, value.args[0])):
-                return Conversion(place, f"computes with {outside}, outside of PyTorch", section, value)
+                return Conversion(place, f"computes with {outside}, outside PyTorch", section, value)
         return None
 
     def _of_name(self, section: Section, name: str, line: int, depth: int, part: Part = None) -> Conversion | None:

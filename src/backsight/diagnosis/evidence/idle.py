@@ -139,7 +139,7 @@ def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
             return Reason(
                 (
                     shown(place, f"uses {idle.attribute}."),
-                    shown(level.place, f"takes the result as {listed(unused)}, which {loss} is not computed from."),
+                    shown(level.place, f"takes the result as {listed(unused)}, but {loss} is not computed from it."),
                 ),
                 level.place,
                 f"Use {listed(unused)} in {loss}, or remove {idle.path} from the model.",
@@ -157,7 +157,7 @@ def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reaso
         uses_it = any(use.name == idle.attribute for use in uses(value))
         if uses_it and isinstance(key, ast.Constant) and type(key.value) is str and not _is_read(failure, key.value):
             return Reason(
-                (shown(place, f'returns what {idle.attribute} computes under "{key.value}", and nothing reads that.'),),
+                (shown(place, f'returns the result of {idle.attribute} under "{key.value}", and nothing reads it.'),),
                 failure.user.place if failure.user else place,
                 f'Use the entry "{key.value}" in the loss, or remove {idle.path} from the model.',
             )
@@ -187,9 +187,9 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     branch = next((around for around, _ in reversed(inner.arms) if isinstance(around, ast.If)), None)
     used = body.place(inner.node)
     if branch is not None:
-        why = shown(body.place(branch), f"decides whether {idle.attribute} takes part.")
+        why = shown(body.place(branch), f"decides whether {idle.attribute} runs.")
         if inner is not spot:
-            why = shown(body.place(branch), f"decides which of {idle.attribute} take part.")
+            why = shown(body.place(branch), f"decides which of {idle.attribute} run.")
     elif idle.path.rpartition(".")[2].isdigit() and _picks(spot.node, idle.attribute):
         return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, _SOMETIMES, True)
     else:
@@ -197,7 +197,7 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     return Reason((why, shown(used, "uses it.")), used, _SOMETIMES, sometimes=True)
 
 
-_SOMETIMES = "If it takes part in some steps only, use find_unused_parameters=True; if in none, remove it."
+_SOMETIMES = "If only some steps use it, set find_unused_parameters=True. If none does, remove it."
 
 
 def _picked(spot: Spot, every: list[Spot]) -> Spot | None:

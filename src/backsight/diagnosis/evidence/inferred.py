@@ -37,7 +37,7 @@ def inference_seen(tensor: torch.Tensor) -> Block | None:
     off = disabled_by(made) if made is not None else None
     if made is None or made.line is None or off is None:
         return None
-    return Block(off.place, "what is inside", made.line.place)
+    return Block(off.place, "its block", made.line.place)
 
 
 def inference_block(failure: Failure, name: str) -> Block | None:
@@ -74,7 +74,7 @@ def _around(body: Body, statement: ast.stmt) -> Block | None:
     """The inference mode that a statement stands in."""
     off = disabled_at(body, statement.lineno, "inference")
     what = f"{off.function or 'the function'}()" if off is not None and off.is_decorator else "this block"
-    return Block(off.place, f"the statements of {what}") if off is not None else None
+    return Block(off.place, what) if off is not None else None
 
 
 def _called(level: Level, statement: ast.stmt, depth: int) -> Block | None:

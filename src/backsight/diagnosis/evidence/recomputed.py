@@ -37,7 +37,7 @@ class Difference:
 
     def __str__(self) -> str:
         of = f", `{self.field}` of {self.operation}" if self.operation else ""
-        then = f"the second saved {self.second}" if self.second else "the second saved no more"
+        then = f"the second saved {self.second}" if self.second else "the second saved nothing there"
         return f"the two runs diverge at tensor {self.position}: the first saved {self.first}{of}; {then}."
 
 

@@ -28,7 +28,7 @@ def called(failure: Failure, tensor: torch.Tensor) -> str:
 def passed(known: Handed | None) -> list[Fact]:
     """The statement that handed a tensor on under another name, as evidence."""
     place = known.given if known else None
-    return [shown(place, f"passes {known.name}, which is {known.inner} inside.")] if known and place else []
+    return [shown(place, f"passes {known.name} as {known.inner}.")] if known and place else []
 
 
 def names_of(failure: Failure, targets: Sequence[object]) -> list[str]:

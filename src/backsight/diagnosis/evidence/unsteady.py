@@ -53,7 +53,7 @@ def decided(file: str, line: int) -> Unsteady | None:
     what = listed(names, 3) or "what decides it"
     return Unsteady(
         body.place(around),
-        "went the other way the second time.",
+        "took the other branch in the second run.",
         f"Change {what} only after backward(), or pass it to checkpoint as an argument.",
     )
 
@@ -64,17 +64,17 @@ def _draws(section: Section) -> Iterator[Unsteady]:
         source = _origin(section, call)
         text = section.body.text(call)
         if source in _CLOCKS:
-            yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before checkpoint, and {_HAND_IN}.")
+            yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before the checkpoint and {_HAND_IN}.")
         elif source:
             yield Unsteady(
                 place,
-                f"{text} draws a different number when it runs again.",
-                f"Draw from PyTorch, whose random state checkpoint restores before the second run: {_in_torch(call)} "
-                f"in place of {text}. Or draw before checkpoint, and {_HAND_IN}.",
+                f"{text} draws a different number in the second run.",
+                f"Draw with PyTorch, whose random state checkpoint restores for the second run: {_in_torch(call)} "
+                f"instead of {text}. Or draw before the checkpoint and {_HAND_IN}.",
             )
 
 
-_HAND_IN = "hand the value in as an argument"
+_HAND_IN = "pass the value as an argument"
 
 
 def _in_torch(call: ast.Call) -> str:
@@ -116,8 +116,8 @@ def _counts(section: Section) -> Iterator[Unsteady]:
         for name in sorted(changed & read):
             yield Unsteady(
                 section.body.place(each),
-                f"changes {name}, so that the second run finds a different value than the first.",
-                f"Change {name} outside of what is checkpointed, or pass its value in as an argument.",
+                f"changes {name}, so the second run reads a different value.",
+                f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
             )
 
 

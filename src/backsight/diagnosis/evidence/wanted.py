@@ -21,11 +21,11 @@ def gradient_is_wanted(scene: Scene, leaf: Leaf) -> str:
     are updated by hand read `.grad`. An input is new in each step, where a forgotten weight stays.
     """
     if not leaf.name:
-        return "No variable holds it any more, so it lives for this step only."
+        return "No variable holds it anymore, so it lives only for this step."
     if any("BackwardBackward" in kind.name for kind in scene.graph.types):
-        return "This loss contains gradients (create_graph=True), which are taken with respect to such leaves."
+        return "This loss contains gradients (create_graph=True) with respect to such leaves."
     if scene.past is not None and not scene.past.had_leaf(leaf.tensor()):
-        return "It is new: the last audit here saw another one."
+        return "It is new: the previous audit here saw a different one."
     line = next((line for name in leaf.names for line in _uses_gradient(scene.site[0], name)), None)
     return f"Its gradient is used in line {line}." if line else ""
 

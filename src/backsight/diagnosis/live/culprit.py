@@ -48,7 +48,7 @@ def _carrying(held: Held) -> list[Keeping]:
 
 def _title(leak: Leak) -> str:
     if not leak.held.name:
-        return "Graphs pile up, and no variable was found that holds them."
+        return "Graphs pile up, but backsight found no variable that holds them."
     if leak.is_one_graph:
         return f"{leak.held.name} keeps the graph of every earlier step alive."
     return f"{_list(leak.held)} holds the graphs of more and more steps."
@@ -94,32 +94,32 @@ def _amount(rate: float, noun: str) -> str:
 def does(keeping: Keeping) -> str:
     """Say what a statement does that keeps a graph."""
     if not keeping.value:
-        return "computes it from its value of the step before, and keeps the graph of both."
-    return f"{'adds' if keeping.sums else 'keeps'} {keeping.value} with the graph behind it."
+        return "computes it from its value in the previous step and keeps both graphs."
+    return f"{'adds' if keeping.sums else 'keeps'} {keeping.value}, still attached to its graph."
 
 
 def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) -> str:
     """Return how to let the graphs go; `shape` is that of the newest result, which may be `within` what is kept."""
     if len(where) != 1:
-        return "Keep values there instead of tensors that have a graph: .item() of a number, .detach() of a tensor."
+        return "Store values there instead of tensors with a graph: .item() for a number, .detach() for a tensor."
     (keeping,) = where
     if not keeping.value or _is_root(keeping):
         name = keeping.place.text.partition("=")[0].rstrip(" +")
         carried = name if re.fullmatch(r"[\w.]+", name) else keeping.name
-        return f"Cut it at the beginning of each step: {carried} = {carried}.detach()."
+        return f"Detach it at the start of each step: {carried} = {carried}.detach()."
     scalar = math.prod(shape) == 1
     if within:
         what = ".item()" if scalar else ".detach()"
-        return f"Put the value into {keeping.value} without its graph: with {what}, where {keeping.value} is made."
+        return f"Store the value without its graph: use {what} where {keeping.value} is created."
     if _is_one_of_many(keeping):
-        what = "the number, by .item()" if scalar else "the values, by .detach()"
+        what = "the number, with .item()" if scalar else "the values, with .detach()"
         where_called = f"where the function with line {keeping.place.line} is called"
-        return f"Hand over {what}, {where_called}: {keeping.value} may be other things, too."
+        return f"Pass {what}, {where_called}: {keeping.value} may hold other things too."
     made = _cut(keeping.value, "item" if scalar else "detach")
     statement = keeping.with_value(made) if made else ""
     if not statement:
-        return "Keep its value without its graph: .item() of a number, .detach() of a tensor."
-    return f"{statement}, which keeps {'the number' if scalar else 'the values'} and lets the graph go."
+        return "Keep its value without its graph: .item() for a number, .detach() for a tensor."
+    return f"{statement}, which keeps {'the number' if scalar else 'the values'} and drops the graph."
 
 
 def _is_root(keeping: Keeping) -> bool:

@@ -16,17 +16,17 @@ def unheard(model: str, steps: int, frame: FrameType) -> Finding:
     """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made."""
     cut = _cut(frame)
     evidence: list[Fact] = [
-        f"{model} was called with gradients on, and in {counted(steps, 'step')} no gradient came back to what it "
-        "returned. The gradients of these steps came another way, as from a penalty on the weights."
+        f"{model} was called with gradients enabled, but in {counted(steps, 'step')} its output received no gradient. "
+        "The gradients of these steps came from elsewhere, such as a penalty on the weights."
     ]
     if cut is not None:
         evidence.append(shown(cut.place, f"detaches the loss: {cut.why}."))
     return Finding(
         DEAF,
         "warning",
-        f"The loss does not depend on what {model} returns.",
+        f"The loss does not depend on the output of {model}.",
         tuple(evidence),
-        "Compute the loss from the result itself, without .detach(), .data, .item() or torch.no_grad() in between.",
+        "Compute the loss from the output itself, without .detach(), .data, .item() or torch.no_grad() in between.",
         source=str(cut.place) if cut is not None else None,
     )
 
@@ -37,9 +37,9 @@ def indifferent(model: str, rows: int, steps: int) -> Finding:
         DEAF,
         "warning",
         f"{model} returns bit-identical outputs for all {counted(rows, 'row')} of its input.",
-        (f"So it was in {counted(steps, 'step')} in a row, though the rows that it was given differ.",),
-        "Look where the rows become one: a layer whose units are all dead, a mask that covers all, a mean over the "
-        "wrong dimension, an input that is not used. `backsight run --record` shows from which layer on.",
+        (f"This happened in {counted(steps, 'step')} in a row, although its input rows differ.",),
+        "Find where the rows become equal: a layer whose units are all dead, a mask that covers everything, a mean "
+        "over the wrong dimension, an unused input. `backsight run --record` shows the first layer where they do.",
     )
 
 

@@ -69,7 +69,7 @@ def of_growth(growth: Growth, width: int) -> Iterator[RenderableType]:
     from backsight.text.rich import Text
 
     if not growth.grown:
-        yield Text("No graph has grown, and none is new.", "green")
+        yield Text("No graph has grown and none is new.", "green")
         return
     yield Text(
         f"{growth.graphs:+,} graphs, {growth.nodes:+,} operations, {_signed(growth.bytes)} kept for backward", "bold"

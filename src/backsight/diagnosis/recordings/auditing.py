@@ -31,5 +31,5 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.code))
     looked_at = f"{counted(len(recording.steps), 'step')} of {counted(len(run.tensors), 'tensor')}"
     if any(event.event == "broke off" for event in run.events):
-        looked_at += ", after which the recording broke off"
+        looked_at += ", after which the recording stopped"
     return Report(tuple(findings), looked_at)

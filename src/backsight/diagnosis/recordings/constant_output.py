@@ -28,14 +28,14 @@ def constant_output(recording: Recording) -> Iterator[Finding]:
         yield Finding(
             "BS308",
             "warning",
-            f"{silence.module.label} has returned one number for everything since step {silence.since}.",
+            f"{silence.module.label} has returned the same number everywhere since step {silence.since}.",
             (
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were equal "
                 f"({silence.rows['mean'][-1]:.4g} in the last step), in {counted(silence.steps, 'recorded step')}, to "
                 f"the end{given(recording, silence.module)}.",
             ),
-            "The network has collapsed here: look at the scale of what the module is given, at its weights, and at the "
-            "learning rate.",
+            "The network has collapsed here: check the scale of the module's input, its weights, and the learning "
+            "rate.",
         )
 
 

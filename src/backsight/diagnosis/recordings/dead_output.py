@@ -11,10 +11,12 @@ from backsight.diagnosis.recordings.registry import rule
 from backsight.diagnosis.wording import counted
 
 _OF_ACTIVATIONS = (
-    "The units of a ReLU die where all they are given is negative: lower the learning rate, clip gradients, start with "
-    "biases of 0, or use LeakyReLU or GELU."
+    "ReLU units die when all their inputs are negative: lower the learning rate, clip gradients, start with zero "
+    "biases, or use LeakyReLU or GELU."
 )
-_OF_LAYERS = "Look at how its weights were initialized, whether they are trained, and whether weight decay has won."
+_OF_LAYERS = (
+    "Check how its weights are initialized, whether they are trained, and whether weight decay shrank them to 0."
+)
 
 
 @rule("BS304")
@@ -28,7 +30,7 @@ def dead_output(recording: Recording) -> Iterator[Finding]:
             (
                 f"All {int(silence.rows['count'][-1])} elements of {silence.rows.tensor.name} were 0 in "
                 f"{counted(silence.steps, 'recorded step')}, to the end{given(recording, silence.module)}.",
-                "What is before it in the network gets no gradient through it.",
+                "Layers before it get no gradient through it.",
             ),
             _OF_LAYERS if silence.module.trains else _OF_ACTIVATIONS,
         )

@@ -16,7 +16,7 @@ def exploding(recording: Recording) -> Iterator[Finding]:
     """They become larger from layer to layer, steadily, and all in all by ten thousand times or more."""
     found = next((depth for depth in depths(recording) if depth.powers >= FALL), None)
     if found is not None:
-        back = ("What goes back through these layers is multiplied like that as well.",)
+        back = ("Gradients that pass through these layers are multiplied the same way.",)
         yield Finding(
             "BS303",
             "warning",

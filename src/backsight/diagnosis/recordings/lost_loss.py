@@ -30,10 +30,11 @@ def lost_loss(recording: Recording) -> Iterator[Finding]:
             "error",
             f"The loss {name!r} is {what} from step {since} on.",
             (
-                f"Before: {', '.join(before)}; then never finite again in {counted(len(after), 'step')}."
+                f"Before: {', '.join(before)}. After that it was not finite again in {counted(len(after), 'step')}."
                 if before
-                else f"It never was finite, in {counted(len(after), 'step')}.",
+                else f"It was never finite in {counted(len(after), 'step')}.",
             ),
-            "See BS301 for the tensor that it came from, if there is one; else look at the loss function: log(0), a "
+            "If there is a BS301 finding, it names the tensor that caused it. Otherwise, check the loss function: "
+            "log(0), a "
             "division by 0, or an empty batch.",
         )

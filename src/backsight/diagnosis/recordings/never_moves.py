@@ -40,15 +40,15 @@ def never_moves(recording: Recording) -> Iterator[Finding]:
 def _of_pulled(recording: Recording, pulled: list[Rows], pulls: dict[str, float]) -> Finding:
     name, them = pulled[0].tensor.name, "it" if len(pulled) == 1 else "them"
     steps = counted(max(len(np.unique(rows["step"])) for rows in pulled), "step")
-    many = f"{_some(recording, pulled)} get gradients and never move."
+    many = f"{_some(recording, pulled)} get gradients but never move."
     held, fix = _held(recording, pulled, them)
     return Finding(
         "BS306",
         "warning",
-        f"{name} gets gradients and never moves." if len(pulled) == 1 else many,
+        f"{name} gets gradients but never moves." if len(pulled) == 1 else many,
         (
             f"{listed([rows.tensor.name for rows in pulled], 4)}: bit-identical in {steps}.",
-            f"Norm of the gradient of {name}, median of these steps: {pulls[name]:.2g}.",
+            f"Gradient norm of {name}, median of these steps: {pulls[name]:.2g}.",
             *([held] if held else []),
         ),
         fix,
@@ -59,9 +59,9 @@ def _of_idle(recording: Recording, idle: list[Rows]) -> Finding:
     return Finding(
         "BS306",
         "note",
-        f"{_some(recording, idle)} never moved, and got no gradient to speak of.",
-        (f"{listed([rows.tensor.name for rows in idle], 4)}: the gradient was 0, next to 0, or not there.",),
-        "Nothing to do if they are not in use; else see whether the loss depends on them.",
+        f"{_some(recording, idle)} never moved and got almost no gradient.",
+        (f"{listed([rows.tensor.name for rows in idle], 4)}: the gradient was 0, almost 0, or missing.",),
+        "Nothing to do if they are unused. Otherwise, check whether the loss depends on them.",
     )
 
 
@@ -74,13 +74,13 @@ def _held(recording: Recording, pulled: list[Rows], them: str) -> tuple[str, str
     states = [tensor.name for tensor in recording.kinds.get("state", ())]
     held = [rows for rows in pulled if any(name.startswith(f"{rows.tensor.name}.") for name in states)]
     rate = (
-        "see that the learning rate is not 0, and that updates are not lost in rounding, as small ones are in bfloat16"
+        "check that the learning rate is not 0 and that updates are not lost to rounding, as small ones are in bfloat16"
     )
     put = f"Put {them} into the optimizer, or freeze {them} with requires_grad_(False)"
     if not states:
         return "", f"{put}; if the optimizer holds {them}, {rate}."
     if not held:
-        return f"The optimizer has no state for {them}, as for what it does not hold.", f"{put}."
+        return f"The optimizer has no state for {them}, so it probably does not hold {them}.", f"{put}."
     which = them if len(held) == len(pulled) else f"{len(held)} of them"
     return f"The optimizer has state for {which}.", f"{rate[0].upper()}{rate[1:]}."
 

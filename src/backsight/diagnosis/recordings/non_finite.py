@@ -23,22 +23,28 @@ _GROWN = 100.0
 """How many times gradients grow in the steps before where a training diverges."""
 
 _FIXES = {
-    "input": "Look at the data of this step, and at what is done to it before the model gets it.",
-    "between": "Look into the forward of {0}: what {0} was given is finite, and so is what the modules in it returned "
-    "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in half "
-    "precision, or a row that is masked as a whole. backsight run --nonfinite names the line.",
-    "output": "Look into the module: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a "
-    "row that is masked as a whole.",
-    "gradient": "The forward pass was finite, so look for a derivative that is not: sqrt or norm at 0, a power below 1 "
+    "input": "Check the data of this step, and the code that prepares it for the model.",
+    "between": "Check the forward of {0}: its input is finite, and so are the outputs of the modules inside it, so it "
+    "arose in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a "
+    "fully masked row. backsight run --nonfinite names the line.",
+    "output": (
+        "Check the module: a division by 0, log(0), sqrt at 0, an overflow in exp or in half precision, or a fully "
+        "masked row."
+    ),
+    "gradient": "The forward pass was finite, so look for an infinite derivative: sqrt or norm at 0, a power below 1 "
     "at 0, torch.where around a division by 0, or an overflow in half precision.",
-    "lost loss": "The loss of this step was not finite itself: look in it, and in what it is computed from, for a "
-    "division by 0, log(0), or an overflow.",
-    "unknown loss": "Whether the loss of this step was finite was not recorded. Look in the loss for a division by 0, "
-    "log(0), or an overflow, and for a derivative that is not finite: sqrt or norm at 0, a power below 1 at 0, "
-    "torch.where around a division by 0.",
-    "weight": "Look at the step before: its update was too large or not finite. Lower the learning rate, or clip "
+    "lost loss": (
+        "The loss of this step was not finite itself: check it and its inputs for a division by 0, log(0), or an "
+        "overflow."
+    ),
+    "unknown loss": (
+        "The recording does not say whether the loss of this step was finite. Check the loss for a division by 0, "
+        "log(0), or an overflow, and for an infinite derivative: sqrt or norm at 0, a power below 1 at 0, "
+        "torch.where around a division by 0."
+    ),
+    "weight": "Check the previous step: its update was too large or not finite. Lower the learning rate, or clip "
     "gradients.",
-    "diverging": "The training diverged before that: lower the learning rate, warm it up, or clip gradients.",
+    "diverging": "Training diverged before that: lower the learning rate, warm it up, or clip gradients.",
 }
 
 
@@ -102,10 +108,10 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
     before = norms_before(recording, step)
     evidence = [first.shown(), *surroundings(recording, first, step)]
     if before:
-        evidence.append(f"Largest norm of a gradient in the steps before: {', '.join(f'{n:.2g}' for n in before)}.")
+        evidence.append(f"Largest gradient norm in the previous steps: {', '.join(f'{n:.2g}' for n in before)}.")
     if spoilt := _spoilt(recording):
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
-    title = f"{label(first)} came to hold {first.what} at step {step}."
+    title = f"{label(first)} first contained {first.what} at step {step}."
     grown = len(before) > 1 and before[-1] > _GROWN * before[0]
     return Finding(
         "BS301", severity, title, tuple(evidence), _FIXES["diverging"] if grown else _fix(recording, first, step)
@@ -117,13 +123,13 @@ def _in_passing(recording: Recording, bad: set[int], gradients: set[int]) -> Fin
     first = origin(recording, step, bad)
     if gradients:
         harm = (
-            f"Gradients were not finite in {counted(len(gradients), 'step')}, and no weight was touched by it, as when "
-            "a gradient scaler skips a step."
+            f"Gradients were not finite in {counted(len(gradients), 'step')}, but no weight changed because of it, as "
+            "when a gradient scaler skips a step."
         )
-        fix = "Nothing to do where the loss is scaled; else look at the data of that step."
+        fix = "Nothing to do if the loss is scaled. Otherwise, check the data of that step."
     else:
-        harm = f"So it was in {counted(len(bad), 'step')}, and no gradient and no weight was touched by it."
-        fix = "Nothing to do if that is meant, as where NaN stands for what is missing."
+        harm = f"This happened in {counted(len(bad), 'step')}, and no gradient or weight was affected."
+        fix = "Nothing to do if it is intended, as when NaN marks missing values."
     title = f"{label(first)} held {first.what} at step {step}, without lasting harm."
     return Finding("BS301", "note", title, (first.shown(), harm), fix)
 

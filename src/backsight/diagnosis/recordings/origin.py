@@ -67,10 +67,10 @@ def origin(recording: Recording, step: int, bad: set[int]) -> Strange:
 def surroundings(recording: Recording, row: Strange, step: int) -> Iterator[str]:
     """Yield what is known of the moment before."""
     if row.kind == "output" and (largest := _largest_input(recording, row.module or "", step)) is not None:
-        yield f"What the module was given was finite (largest magnitude {largest:.2g}), so it was born inside."
+        yield f"The input of the module was finite (largest magnitude {largest:.2g}), so it arose inside."
     earlier = recording.steps[recording.steps < step]
     if row.kind in ("weight", "state", "buffer") and len(earlier) and step - int(earlier[-1]) > 1:
-        yield f"The step recorded before is {earlier[-1]}: it came about after that."
+        yield f"The previous recorded step is {earlier[-1]}: it arose after that."
 
 
 def norms_before(recording: Recording, step: int) -> list[float]:

@@ -63,7 +63,7 @@ def given(recording: Recording, module: Module) -> str:
     """`, though it was given values from -3.1 to -0.2`: its last input; nothing if that is not known."""
     for rows in recording.inputs(module):
         if not is_constant(rows)[-1]:
-            return f", though it was given values from {rows['min'][-1]:.4g} to {rows['max'][-1]:.4g}"
+            return f", although its input ranged from {rows['min'][-1]:.4g} to {rows['max'][-1]:.4g}"
     return ""
 
 

@@ -30,11 +30,11 @@ def saturated(recording: Recording) -> Iterator[Finding]:
             "warning",
             f"{module.label} has been saturated since step {rows['step'][0]}.",
             (
-                f"Its {int(rows['count'][-1])} outputs {between}, where it is flat: its mean slope was {slope[-1]:.2%} "
-                f"of the steepest in the last step, and below {FLAT:.0%} in {steps}, to the end.",
-                "A gradient that goes back through it is multiplied by that.",
+                f"Its {int(rows['count'][-1])} outputs {between}, where it is flat: its mean slope was "
+                f"{slope[-1]:.2%} of the maximum in the last step, and below {FLAT:.0%} in {steps}, to the end.",
+                "Backward multiplies gradients by that slope.",
             ),
-            "Start with smaller weights (torch.nn.init.xavier_normal_), scale the inputs, put a normalization layer "
+            "Start with smaller weights (torch.nn.init.xavier_normal_), scale the inputs, add a normalization layer "
             "before it, or lower the learning rate.",
         )
 

@@ -33,7 +33,7 @@ def update_ratio(recording: Recording) -> Iterator[Finding]:
         severity: Severity = "warning" if large[0][0] > HUGE else "note"
         yield _finding(severity, "large", large, len(ratios), "Lower the learning rate, or warm it up.")
     if small:
-        fix = "Raise the learning rate, or see why the gradients are so small; nothing to do at the end of a training."
+        fix = "Raise the learning rate, or find out why the gradients are so small. Nothing to do at the end of a run."
         yield _finding("note", "small", small, len(ratios), fix)
 
 
@@ -44,7 +44,7 @@ def _finding(severity: Severity, what: str, found: list[_Ratio], of: int, fix: s
         "BS307",
         severity,
         f"Updates are very {what} for {len(found)} of {of} weight {'matrix' if of == 1 else 'matrices'}.",
-        (f"Norm of the update over norm of the weight, median over the steps; usual is {USUAL}: {shown}{more}.",),
+        (f"Update norm / weight norm, median over the steps (usually {USUAL}): {shown}{more}.",),
         fix,
     )
 

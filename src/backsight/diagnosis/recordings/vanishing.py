@@ -34,7 +34,7 @@ def _fix(model: Architecture) -> str:
         found.append(f"use ReLU or GELU instead of {listed(model.saturating, 3)}")
     if model.normalizes_after:
         found.append(
-            "normalize what goes into each block instead of what comes out of it"
+            "normalize the input of each block instead of its output"
             + (" (norm_first=True)" if model.has_norm_first else "")
             + ", or warm up the learning rate"
         )

@@ -91,12 +91,16 @@ def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Findi
     return Finding(
         "BS132",
         "warning",
-        f"The loss of the policy trains {listed(names, 2)} too, through {f'`{name}`' if name else 'the advantage'}.",
+        f"The policy loss also trains {listed(names, 2)}, through {f'`{name}`' if name else 'the advantage'}.",
         (
-            *((shown(line.place, "multiplies a log-probability by what still has its graph."),) if line else ()),
-            "That gradient pulls down the advantage of what is probable, whatever its values are worth.",
+            *(
+                (shown(line.place, ("multiplies a log-probability by a tensor that is still attached to its graph.")),)
+                if line
+                else ()
+            ),
+            "That gradient lowers the advantage of probable actions, whatever their true value is.",
         ),
-        f"Multiply by {detached}: the policy learns from its value, and the critic from its own loss.",
+        f"Multiply by {detached}: the policy then uses only its value, and the critic learns from its own loss.",
         source=str(line.place) if line is not None else None,
         nodes=(node.index,),
     )

@@ -29,16 +29,16 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
         fix = (
             f"Give both the same shape: {tall}.squeeze(1), or {flat}.unsqueeze(1)."
             if tall.isidentifier() and flat.isidentifier()
-            else "Give both the same shape, with .squeeze(1) on the one or .unsqueeze(1) on the other."
+            else "Give both the same shape: .squeeze(1) on one of them, or .unsqueeze(1) on the other."
         )
         yield Finding(
             "BS117",
             "warning",
-            f"{first} is {rows}×1 and {second} has shape {rows}: the loss compares each entry with all {rows}.",
+            f"{first} is {rows}×1 and {second} has shape {rows}: the loss compares every entry with all {rows}.",
             (
                 shown(
                     met.line.place,
-                    f"makes {shaped((rows, rows))} of {shaped(met.shapes[0])} and {shaped(met.shapes[1])}.",
+                    f"broadcasts {shaped(met.shapes[0])} and {shaped(met.shapes[1])} to {shaped((rows, rows))}.",
                 ),
             ),
             fix,

@@ -35,10 +35,10 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
         if each.term < 0 or index not in sums:
             continue
         term, cut = each.operands[each.term], _cut(scene, each)
-        what = f"`{term}`" if term else "A term of the loss"
+        what = f"`{term}`" if term else "A loss term"
         if cut is not None:
-            added = shown(each.line.place, "adds the number that is left.")
-            yield _finding(f"{what} is added to the loss, and trains nothing.", cut, added, index)
+            added = shown(each.line.place, "adds the constant that is left.")
+            yield _finding(f"{what} is added to the loss but trains nothing.", cut, added, index)
         elif (apart := _apart(scene, each)) is not None:
             yield _constant(what, apart, each, index)
     leaves = {leaf.node: leaf for leaf in scene.graph.leaves}
@@ -53,8 +53,8 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
         for index, each, cut in found:
             if cut is not None:
                 names = listed([leaf.label for leaf in behind], 2)
-                used = shown(each.line.place, f"goes into a term of the loss whose gradient reaches {names} alone.")
-                yield _finding("A term of the loss trains nothing that an optimizer holds.", cut, used, index)
+                used = shown(each.line.place, f"goes into a loss term whose gradient reaches only {names}.")
+                yield _finding("A loss term trains nothing that an optimizer holds.", cut, used, index)
                 break
 
 
@@ -65,7 +65,7 @@ def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:
         "warning",
         title,
         (shown(place, ends(cut)), used),
-        f"{undoing(cut)}; if it is only to be shown, leave it out of the loss.",
+        f"{undoing(cut)}; or, if you only want to log it, leave it out of the loss.",
         source=str(place),
         nodes=(node,),
     )
@@ -80,13 +80,13 @@ def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
     return Finding(
         "BS121",
         "warning",
-        f"{what} is added to the loss, and nothing that is trained takes part in it.",
+        f"{what} is added to the loss but depends on nothing that is trained.",
         (
-            shown(_place(cut), "is where it comes from: parameters that this loss does not train."),
-            shown(met.line.place, "adds it, a constant for the gradient."),
+            shown(_place(cut), "computes it from parameters that this loss does not train."),
+            shown(met.line.place, "adds it, as a constant."),
         ),
-        "Compute it with what should be trained: one of its operands may stand in the place of another. If it is only "
-        "to be shown, leave it out of the loss.",
+        "Compute it from what you want to train: one of its operands may be the wrong one. If you only want to log "
+        "it, leave it out of the loss.",
         source=str(met.line.place),
         nodes=(node,),
     )

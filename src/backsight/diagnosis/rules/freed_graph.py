@@ -27,10 +27,15 @@ def freed_graph(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         "BS105",
         "error",
-        "backward() would go through this graph a second time, and raise.",
-        (f"{border} had what it saved released by an earlier backward(); the first on the way is {_describe(first)}.",),
-        "Recompute the loss for each backward(). What is carried from step to step must be detached: "
-        "hidden = hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward().",
+        "backward() would go through this graph a second time and raise.",
+        (
+            (
+                f"{border} lost saved tensors in an earlier backward(); the first one that backward reaches is "
+                f"{_describe(first)}."
+            ),
+        ),
+        "Recompute the loss for each backward(). Detach what is carried from step to step: hidden = "
+        "hidden.detach(). Two losses over one forward pass: (loss_a + loss_b).backward().",
         nodes=(first.index,),
     )
 

@@ -18,16 +18,17 @@ def frozen_in_optimizer(scene: Scene) -> Iterator[Finding]:
         frozen = [p for p in held if not p.requires_grad]
         if frozen:
             moving = [p for p in frozen if p.grad is not None]
-            fate = "Without a gradient the optimizer passes over them."
+            fate = "The optimizer skips parameters without a gradient."
             if moving:
                 fate = (
-                    f"{scene.listed(moving)} still {'has' if len(moving) == 1 else 'have'} a gradient from before: "
-                    "step() applies it, with momentum and weight decay, until it is None."
+                    f"{scene.listed(moving)} still {'has' if len(moving) == 1 else 'have'} an old gradient: step() "
+                    "applies it, with momentum and weight decay, until it is None."
                 )
             yield Finding(
                 "BS109",
                 "note",
                 f"{len(frozen)} of the {len(held)} parameters in {name} {'is' if len(frozen) == 1 else 'are'} frozen.",
                 (f"requires_grad is False for {scene.listed(frozen)}. {fate}",),
-                "Nothing to do if that is meant; else unfreeze them with requires_grad_(True) before the forward pass.",
+                "If you froze them on purpose, there is nothing to do. Otherwise, unfreeze them with "
+                "requires_grad_(True) before the forward pass.",
             )

@@ -52,10 +52,10 @@ def _finding(scene: Scene, zeros: list[torch.Tensor]) -> Finding:
     return Finding(
         "BS133",
         "warning",
-        f"{scene.listed(zeros, 2)} {'are' if several else 'is'} zero throughout, and frozen: what comes of "
-        f"{'them' if several else 'it'} is zero, and stays so.",
+        f"{scene.listed(zeros, 2)} {'are' if several else 'is'} all zeros and frozen: "
+        f"{'their' if several else 'its'} output is zero and stays zero.",
         (shown(place, "decides what is frozen."),) if place is not None else (),
-        f"Set requires_grad of {'them' if several else 'it'} to True, and give {'them' if several else 'it'} to the "
-        "optimizer; look at the names that decide what is frozen.",
+        f"Set requires_grad of {'them' if several else 'it'} to True and pass {'them' if several else 'it'} to the "
+        "optimizer; check the names that decide what is frozen.",
         source=str(place) if place is not None else None,
     )

@@ -20,8 +20,8 @@ _OLD = 16
 """Steps of optimizers that no iteration takes, however many optimizers it has."""
 
 _FIX = (
-    "Cut what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that is only "
-    "printed."
+    "Detach what is carried over: hidden = hidden.detach() for a state, total += loss.item() for a sum that you only "
+    "print."
 )
 
 
@@ -46,7 +46,7 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
         yield _finding(
             scene,
             f"{first.size}, {second.size}, {third.size} operations in the last three audits here; {third.carried} "
-            f"of the {third.size} were in the graph of the step before already.",
+            f"of the {third.size} were already in the graph of the previous step.",
         )
 
 

@@ -58,7 +58,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     else:
         what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}), and "
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
-    new = [shown(put, f"puts {'it' if one else 'them'} in the place of what is trained.")] if put else []
+    new = [shown(put, f"replaces a trained module with {'it' if one else 'them'}.")] if put else []
     made = _made(scene, leaves[0]) if one and not wanted else None
     if made is not None:
         leaf_made, optimizer_made = made
@@ -135,9 +135,10 @@ def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
     return Finding(
         "BS101",
         "warning",
-        f"{listed(kept, 3)} {'is' if one else 'are'} computed of a parameter once, and no "
-        f"{'parameter itself' if one else 'parameters themselves'}: no optimizer updates {'it' if one else 'them'}.",
-        tuple(shown(place, "computes it, once, of a parameter that nothing else holds.") for place in places),
+        f"{listed(kept, 3)} {'is' if one else 'are'} computed once from a parameter and "
+        f"{'is not a parameter itself' if one else 'are not parameters themselves'}: no optimizer updates "
+        f"{'it' if one else 'them'}.",
+        tuple(shown(place, "computes it once, from a parameter that nothing else holds.") for place in places),
         f"Register {'it' if one else 'them'}: self.{first} = nn.Parameter({value}).",
         source=str(places[0]) if places else None,
         nodes=(leaf.node,),
@@ -166,7 +167,7 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
         return ""
     owned = [leaf for leaf in scene.graph.leaves if leaf.owner]
     return (
-        f"Only {listed([leaf.label for leaf in owned], 3)} is optimised here, and no parameter of "
+        f"Only {listed([leaf.label for leaf in owned], 3)} is optimized here, and no parameter of "
         f"{listed(list(scene.models), 3)}."
     )
 
@@ -174,24 +175,24 @@ def _only_passed_through(scene: Scene, parameter_leaves: Sequence[Leaf]) -> str:
 def _fix(scene: Scene, leaves: Sequence[Leaf], wanted: str, made: tuple[Place, Place] | None) -> str:
     if wanted and leaves[0].kind == "parameter":
         return (
-            f"Nothing to do if {listed(list(scene.models), 3)} should stay as it is: requires_grad_(False) on it saves "
-            "the time and memory for its gradients."
+            f"Nothing to do if {listed(list(scene.models), 3)} should not be trained: requires_grad_(False) on it "
+            "saves the time and memory for its gradients."
         )
     if wanted:
-        return "Nothing to do if only its gradient is wanted; else add it to the parameters of an optimizer."
+        return "Nothing to do if you only want its gradient. Otherwise, add it to the parameters of an optimizer."
     unseen = _in_plain_container(scene, leaves)
     if unseen:
         return (
-            f"Make {unseen} an nn.ModuleList, nn.ModuleDict or nn.ParameterList: of a plain list or dict, "
-            f"{unseen.partition('.')[0]}.parameters() does not see what is inside."
+            f"Make {unseen} an nn.ModuleList, nn.ModuleDict or nn.ParameterList: "
+            f"{unseen.partition('.')[0]}.parameters() does not look inside a plain list or dict."
         )
     one, first = len(leaves) == 1, next(iter(scene.optimizers))
     left = _left_behind(scene, leaves[0])
     if left:
         optimizer, number = left
         return (
-            f"Make {optimizer} after the last module is replaced: it holds {counted(number, 'parameter')} that nothing "
-            f"else holds anymore, and not {'this one' if one else 'these'}."
+            f"Create {optimizer} after you replace the last module: it holds {counted(number, 'parameter')} that "
+            f"nothing else uses anymore, but not {'this one' if one else 'these'}."
         )
     code = _given_too(made[1].text, leaves[0].name) if made else ""
     how = f"Write {code}" if code else f"Add {'it' if one else 'them'} to {first}"

@@ -33,15 +33,15 @@ class Takes:
 
     def fix(self, given: str) -> str:
         if self.what == "logits":
-            return f"Give {self.loss} what {given} is given; apply {given} where probabilities are wanted."
+            return f"Pass {self.loss} the input of {given}; apply {given} only where you need probabilities."
         log = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}.get(given)
-        way = f"Use {log} in place of {given}" if log else f"Give {self.loss} its log_softmax"
+        way = f"Use {log} instead of {given}" if log else f"Pass {self.loss} its log_softmax"
         if self is _KL:
             return f"{way}; the second argument of kl_div stays probabilities."
-        return f"{way}; or give cross_entropy {'its result' if log is None else f'what {given} is given'}."
+        return f"{way}; or pass cross_entropy {'its result' if log is None else f'the input of {given}'}."
 
 
-_TWICE = "applies {given} itself, a second time: gradients are small, and the loss cannot reach 0."
+_TWICE = "applies {given} a second time: gradients are small, and the loss cannot reach 0."
 _CROSS_ENTROPY = Takes("cross_entropy", "logits", {"Softmax": "softmax"}, _TWICE)
 _BINARY = Takes("binary_cross_entropy_with_logits", "logits", {"Sigmoid": "sigmoid"}, _TWICE)
 _NLL = Takes("nll_loss", "log-probabilities", {**_PROBABILITIES, **_LAYERS}, "takes no logarithm of them.")
@@ -49,7 +49,7 @@ _KL = Takes(
     "kl_div",
     "log-probabilities",
     {**_PROBABILITIES, **_LAYERS},
-    "takes no logarithm of its first argument: the loss may be negative, and is not least where the two agree.",
+    "takes no logarithm of its first argument: the loss may be negative, and its minimum is not where the two agree.",
     position=1,
 )
 
@@ -97,13 +97,13 @@ def _maker(node: Node) -> Node:
 def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
     given = takes.mistakes[made.op]
     lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
-    says = ("makes what it is given.", takes.does.format(given=given))
+    says = ("computes its input.", takes.does.format(given=given))
     evidence = tuple(shown(line.place, text) for line, text in zip(lines, says, strict=True) if line is not None)
     return Finding(
         "BS122",
         "warning",
-        f"{takes.loss} takes {takes.what}, and is given the result of {given}.",
-        evidence or (f"In the graph, {made.name} goes straight into {node.name}.",),
+        f"{takes.loss} expects {takes.what}, but gets the output of {given}.",
+        evidence or (f"In the graph, {made.name} goes directly into {node.name}.",),
         takes.fix(given),
         source=str(lines[1].place) if lines[1] is not None else None,
         nodes=(node.index, made.index),

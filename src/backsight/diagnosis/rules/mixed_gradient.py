@@ -42,19 +42,19 @@ def mixed_gradient(scene: Scene) -> Iterator[Finding]:
         whose, fix = _for_another(scene, past, optimizer, held, before), ""
         if not whose and (given := _read_after(before, past.given)):
             whose = f"runs for {given}.grad"
-            fix = f" Or take it by torch.autograd.grad(..., {given}), which leaves the weights alone."
+            fix = f" Or use torch.autograd.grad(..., {given}), which does not touch the weights."
         if not whose:
             continue
         yield Finding(
             "BS123",
             "warning",
-            f"{name}.step() also uses the gradients that another loss has left.",
+            f"{name}.step() also uses gradients left by another loss.",
             (
                 shown(
                     before.line.place,
-                    f"{whose}, and leaves gradients in {counted(len(held), 'parameter')} of {name}, too.",
+                    f"{whose} and also leaves gradients in {counted(len(held), 'parameter')} of {name}.",
                 ),
-                shown(now.line.place, "adds its own to them."),
+                shown(now.line.place, "adds its own gradients to them."),
             ),
             f"Call {name}.zero_grad() right before `{now.line.place.text}`.{fix}",
             source=str(now.line.place),

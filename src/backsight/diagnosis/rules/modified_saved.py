@@ -30,12 +30,12 @@ def _finding(scene: Scene, node: Node, saved: Saved) -> Finding:
     return Finding(
         "BS104",
         "error",
-        f"{what} was modified in place after {node.name} had saved it: backward will raise.",
+        f"{what} was modified in place after {node.name} saved it: backward will raise.",
         (
-            f"{node.name}{where} saved it as `{saved.name}` (shape {shape}) at version {saved.expected}; it is at "
-            f"version {saved.version} now: {counted(times, 'change')} since.",
+            f"{node.name}{where} saved it as `{saved.name}` (shape {shape}) at version {saved.expected}; it is now "
+            f"at version {saved.version}: {counted(times, 'change')} since.",
         ),
-        "Make a new tensor instead (x = x + 1, not x += 1), or change a copy: x = x.clone() first. If an optimizer "
-        "changed it, call step() after the last backward() that needs the old weights.",
+        "Create a new tensor instead (x = x + 1, not x += 1), or modify a copy: x = x.clone() first. If an "
+        "optimizer modified it, call step() after the last backward() that needs the old weights.",
         nodes=(node.index,),
     )

@@ -59,10 +59,11 @@ def non_finite(scene: Scene) -> Iterator[Finding]:
 def _born_late(scene: Scene) -> str:
     if scene.moment == "during backward":
         return (
-            "What the model saved is finite, so it was born between the model's output and the loss, or came in as "
-            "data. (That part of the graph is freed by now: backsight.audit(loss) before backward() sees it.)"
+            "The tensors that the model saved are finite, so it arose between the model's output and the loss, or "
+            "came in as data. (That part of the graph is already freed; backsight.audit(loss) before backward() sees "
+            "it.)"
         )
-    return "What was saved for backward is finite, so it was born in the last operations, or came in as data."
+    return "All saved tensors are finite, so it arose in the last operations, or came in as data."
 
 
 def _is_masked(saved: Saved) -> bool:
@@ -82,10 +83,10 @@ def _of_leaves(spoilt: list[Leaf]) -> Finding:
         "warning",
         f"{spoilt[0].label}{more} {'hold' if more else 'holds'} NaN or infinity.",
         (
-            f"{'They are leaves' if more else 'It is a leaf'} of this loss: an earlier step, or the start, spoilt "
-            f"{'them' if more else 'it'}.",
+            f"{'They are leaves' if more else 'It is a leaf'} of this loss: the bad values come from an earlier step "
+            "or from the initialization.",
         ),
-        "Run it again with backsight run --nonfinite: it names the line where the first NaN or infinity is born.",
+        "Run it again with backsight run --nonfinite: it names the line that produces the first NaN or infinity.",
         nodes=tuple(leaf.node for leaf in spoilt),
     )
 
@@ -96,9 +97,9 @@ def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
     order = f"the first of {count} such tensors in forward order" if count > 1 else "the only such tensor"
     packed = any(each.state == "hooked" for i, held in scene.graph.saved.items() if i > node.index for each in held)
     born = (
-        "so it was born there or before. (What a checkpoint or another hook has packed before it was not looked at.)"
+        "so it arose there or earlier. (Tensors packed by a checkpoint or another hook were not inspected.)"
         if packed
-        else "so it was born there or just before."
+        else "so it arose there or just before."
     )
     return Finding(
         "BS108",

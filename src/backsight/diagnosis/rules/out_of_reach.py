@@ -44,13 +44,12 @@ def _finding(scene: Scene, met: Met, reach: Reach, index: int) -> Finding:
     return Finding(
         "BS130",
         "warning",
-        f"The targets{f' {target}' if target else ''} lie where {prediction or 'the prediction'} never comes.",
+        f"The targets{f' {target}' if target else ''} lie outside the range of {prediction or 'the prediction'}.",
         (
             f"{' and '.join(sides)}.",
             *_evidence(met.line.place, line.place if line is not None else None, f"{reach.op} returns {bounds}"),
         ),
-        f"Leave out the last {reach.op}, so that the model may return any number; or scale the targets to what it "
-        "returns.",
+        f"Remove the last {reach.op}, so the model can return any number. Or scale the targets to its range.",
         source=str(line.place if line is not None else met.line.place),
         nodes=(index,),
     )
@@ -59,4 +58,4 @@ def _finding(scene: Scene, met: Met, reach: Reach, index: int) -> Finding:
 def _evidence(compared: Place, made: Place | None, returns: str) -> tuple[Fact, ...]:
     if made is None or made == compared:
         return (shown(compared, f"compares the two; {returns}."),)
-    return shown(made, f"makes it: {returns}."), shown(compared, "compares the two.")
+    return shown(made, f"computes it: {returns}."), shown(compared, "compares the two.")

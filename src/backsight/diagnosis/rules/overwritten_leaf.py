@@ -17,12 +17,12 @@ def overwritten_leaf(scene: Scene) -> Iterator[Finding]:
     """A leaf has lost its name to one of its own results."""
     for leaf in scene.graph.leaves:
         if leaf.kind == "overwritten":
-            fate = f"{leaf.owner} still updates it, unseen" if leaf.owner else "no optimizer updates it"
+            fate = f"{leaf.owner} still updates it" if leaf.owner else "no optimizer updates it"
             name = leaf.name.removesuffix(" (overwritten)")
             at = rebinding(*scene.site, name)
-            near = Evidence(f"It is an {leaf.near}: the name went to the result.", certainty="read")
+            near = Evidence(f"It is an {leaf.near}: the name now refers to the result.", certainty="read")
             if at is not None and f"`{at.text}`, {at}" in leaf.near:
-                near = shown(at, f"replaces {name}, the leaf, with a result computed from it.", "read")
+                near = shown(at, f"rebinds {name}, the leaf, to a result computed from it.", "read")
             else:
                 at = None
             yield Finding(
@@ -31,9 +31,9 @@ def overwritten_leaf(scene: Scene) -> Iterator[Finding]:
                 f"{leaf.name} is a leaf that no variable holds anymore.",
                 (
                     near,
-                    f"Its gradient cannot be read anymore, and {fate}.",
+                    f"Its gradient can no longer be read, and {fate}.",
                 ),
-                "Give the result another name and keep the leaf's, and recompute the result in each step.",
+                "Give the result another name, keep the leaf's name, and recompute the result in each step.",
                 source=None if at is None else str(at),
                 exact=False,
                 nodes=(leaf.node,),

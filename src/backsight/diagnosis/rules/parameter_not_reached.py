@@ -52,9 +52,9 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "BS102",
             "warning",
             f"{optimizer} holds parameters that are detached from this loss.",
-            (evidence, f"Their result ends at `{cut.expression}`: {cut.why}."),
-            f"{_undone(cut)} if they should learn from this loss; else freeze them with requires_grad_(False) and "
-            "leave them out of the optimizer.",
+            (evidence, f"Their path to the loss ends at `{cut.expression}`: {cut.why}."),
+            f"{_undone(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) "
+            "and leave them out of the optimizer.",
             source=str(cut.place),
         )
     if in_vain:
@@ -63,17 +63,19 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
             "warning",
             f"{optimizer} learns nothing from this loss.",
             (evidence,),
-            "Look between their result and the loss for .detach(), .data, .item(), torch.no_grad(), or a result that "
-            "is dropped; or give audit() the optimizer that goes with this loss.",
+            "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
+            "result. Or pass audit() the optimizer that belongs to this loss.",
         )
-    trains = f"{'It has' if one else f'{other} of them have'} a gradient or a past step, from another loss or batch."
+    trains = (
+        f"{'It has' if one else f'{other} of them have'} a gradient or took a step before, from another loss or batch."
+    )
     return Finding(
         "BS102",
         "note",
         f"{optimizer} holds parameters that this loss does not depend on.",
         (evidence, *([trains] if other else [])),
-        "Nothing to do if this step is not meant to use them. Else look between their result and the loss for "
-        ".detach(), .data, .item(), torch.no_grad(), or a result that is dropped.",
+        "Nothing to do if this step should not use them. Otherwise, look between their output and the loss for "
+        ".detach(), .data, .item(), torch.no_grad(), or an unused result.",
     )
 
 
@@ -109,7 +111,7 @@ def _severed(optimizer: str, names: Sequence[str], total: int, cut: Severed) -> 
             f"No path leads from the loss to {listed(list(names))}: {len(names)} of its {total} trainable parameters.",
             *((shown(place, ends(cut)),) if place is not None else ()),
         ),
-        f"{undoing(cut)} if they should learn from this loss; else freeze them with requires_grad_(False) and "
+        f"{undoing(cut)} if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and "
         "leave them out of the optimizer.",
         source=str(place) if place is not None else None,
     )
@@ -120,7 +122,7 @@ def _undone(cut: Cut) -> str:
     if cut.kind == "no_grad":
         if cut.place.text.startswith("@"):
             return f"Remove {cut.place.text}"
-        return f"Compute their result outside of the {cut.expression} block"
+        return f"Compute their output outside the {cut.expression} block"
     function = cut.why.partition(" ")[0]
     if cut.kind == "detach":
         return f"Remove {function}" if function.startswith(".") else f"Remove .{function}()"

@@ -72,10 +72,10 @@ def _finding(scene: Scene, tensors: list[torch.Tensor], where: list[Place], grav
     return Finding(
         "BS106",
         "note",
-        f"{subject} {'stands' if len(tensors) == 1 else 'stand'} in {len(where)} optimizers.",
+        f"{subject} {'is' if len(tensors) == 1 else 'are'} in {len(where)} optimizers.",
         (f"Among the parameters of {_spelt(scene, where)}.",),
-        "Nothing to do if they take turns; if all of them step after one backward(), each parameter moves "
-        f"{len(where)} times: give it to one of them.",
+        "Nothing to do if they take turns. If all of them step after one backward(), each parameter moves "
+        f"{len(where)} times: give it to one of them only.",
     )
 
 

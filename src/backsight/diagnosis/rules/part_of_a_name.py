@@ -1,4 +1,4 @@
-"""BS134: parameters are frozen since a word stands in the middle of their names."""
+"""BS134: parameters are frozen since a word appears inside their names."""
 
 from __future__ import annotations
 
@@ -71,14 +71,13 @@ def _finding(variable: str, word: str, meant: list[str], inside: list[str], at: 
     return Finding(
         "BS134",
         "warning",
-        f'{listed(names, 2)} {"are" if len(names) > 1 else "is"} frozen too: "{word}" stands in the middle of '
+        f'{listed(names, 2)} {"are" if len(names) > 1 else "is"} frozen too: "{word}" appears inside '
         f"{'their names' if len(names) > 1 else 'its name'}.",
         (
-            shown(at, "decides by it what is frozen."),
+            shown(at, "decides what is frozen."),
             *((shown(given, f'gives "{word}".'),) if given is not None else ()),
-            f"It begins a part of the name of {counted(len(meant), 'other parameter')}: {whole}.",
+            f"In {counted(len(meant), 'other parameter')}, it starts a part of the name: {whole}.",
         ),
-        f'Ask for what is meant: name.startswith("{whole}.") in place of a part of it; or freeze the module itself, by '
-        "requires_grad_(False).",
+        f'Match the whole prefix: name.startswith("{whole}."). Or freeze the module itself with requires_grad_(False).',
         source=str(given or at),
     )

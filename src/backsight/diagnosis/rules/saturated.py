@@ -64,7 +64,7 @@ def _finding(scene: Scene, node: Node, slope: float, count: int) -> Finding:
         f"{function} is saturated{f' in module {node.module}' if node.module else ''}.",
         (
             *((shown(line.place, f"computes {function}{others}."),) if line else ()),
-            f"Its mean slope is {slope:.1%} of the steepest, and backward multiplies the gradient by it.",
+            f"Its mean slope is {slope:.1%} of the maximum, and backward multiplies the gradient by it.",
             *((cause,) if cause else ()),
         ),
         fix,
@@ -82,17 +82,18 @@ def _why(scene: Scene, node: Node) -> tuple[str, str]:
     if first is not None and given is not None and is_readable(given) and (rms := _rms(given)) > _LARGE:
         name = scene.name_of_saved(saved["mat1"]) or tensor_of(given.shape)
         return (
-            f"What its layer is given, {name}, is large: {rms:.3g} on average.",
-            "Scale the inputs: (x - mean) / std of each feature, of the training data; or normalize them first.",
+            f"The input of its layer, {name}, is large: {rms:.3g} on average.",
+            "Scale the inputs: (x - mean) / std per feature, computed on the training data. Or add a normalization "
+            "layer.",
         )
     gain = _rms(weight) * weight.shape[0] ** 0.5 if weight is not None and is_readable(weight) else 0.0
     if gain > _LARGE:
         name = scene.name_of_saved(saved["mat2"]).removesuffix(".T") or "the weight of its layer"
         return (
-            f"Its layer makes values {gain:.3g} times as large as it is given: {name} begins large.",
-            "Start with smaller weights, such as torch.nn.init.xavier_normal_ makes.",
+            f"Its layer makes values {gain:.3g} times larger: {name} starts out large.",
+            "Start with smaller weights, for example from torch.nn.init.xavier_normal_.",
         )
-    return "", "Scale the inputs, start with smaller weights, or put a normalization layer before it."
+    return "", "Scale the inputs, start with smaller weights, or add a normalization layer before it."
 
 
 def _rms(tensor: torch.Tensor) -> float:

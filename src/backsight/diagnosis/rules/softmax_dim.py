@@ -59,7 +59,7 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
         if shape is None or len(shape) < 2:
             continue
         if _is_of_one(node, shape):
-            yield _finding(scene, node, "over a dimension that has one entry: its result does not depend on it", None)
+            yield _finding(scene, node, "over a dimension of size 1: its result does not depend on it", None)
             continue
         rows = shape[0]
         use = _by_row(users, node, rows) if rows > 1 and shape.count(rows) == 1 else None
@@ -133,13 +133,13 @@ def _by_row(users: dict[int, list[Node]], node: Node, rows: int) -> _Use | None:
         at, weighted = stack.pop()
         for user in users.get(at.index, []):
             if user.op.startswith("NllLoss"):
-                return _Use(user, "takes each row for the log-probabilities of one sample.")
+                return _Use(user, "treats each row as the log-probabilities of one sample.")
             shape = user.shape
             if user.index in seen or shape is None or shape[:1] != (rows,):
                 continue
             sums = user.op == "Bmm" or (user.op == "Sum" and weighted and _leaves_rows(at.shape or ()))
             if sums and _compares(users, user, rows):
-                return _Use(user, "sums up each sample by itself, with weights that do not add up to 1 there.")
+                return _Use(user, "sums over each sample separately, with weights that do not add up to 1 there.")
             if user.op in _ALONG and (user.op != "Mul" or len(shape) == len(at.shape or ())):
                 seen.add(user.index)
                 stack.append((user, weighted or user.op == "Mul"))
@@ -181,7 +181,7 @@ def _compares(users: dict[int, list[Node]], node: Node, rows: int) -> bool:
 def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
     called = "log_softmax" if node.op == "LogSoftmax" else "softmax"
     line, user = scene.line_of(node), scene.line_of(use.node) if use is not None else None
-    shape = f"the result has shape {shaped(node.shape)}."
+    shape = f"its result has shape {shaped(node.shape)}."
     facts = (
         shown(line.place, f"computes it; {shape}") if line is not None else f"In the graph, {shape}",
         *((shown(user.place, use.does),) if user is not None and use is not None else ()),
@@ -191,10 +191,12 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
         "warning",
         f"{called} is taken {over}.",
         facts,
-        "Take it over the classes or positions of each sample: dim=1, or dim=-1 for the last."
+        "Use the dimension of the classes or positions: dim=1, or dim=-1 for the last."
         if use is not None
-        else "Use sigmoid for one output, or let the layer return one for each class; or take it over the dimension "
-        "that was meant.",
+        else (
+            "Use sigmoid for a single output, or let the layer return one output per class. Or choose another "
+            "dimension."
+        ),
         source=str(line.place) if line is not None else None,
         nodes=(node.index,),
     )

@@ -32,8 +32,8 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
                 f"{counted(len(left), 'gradient')} {'was' if len(left) == 1 else 'were'} not zeroed since "
                 f"{name}.step().",
                 (
-                    f"{scene.listed(left)}: the gradient that the last step used is still there, so this backward "
-                    "adds to it, and the next step moves along the sum of all steps so far.",
+                    f"{scene.listed(left)}: the gradient of the previous step is still there, so this backward adds "
+                    "to it, and the next step follows the sum of all gradients so far.",
                     *adds,
                 ),
                 f"Call {name}.zero_grad() in each step before backward().",

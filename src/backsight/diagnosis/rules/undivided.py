@@ -45,11 +45,14 @@ def undivided(scene: Scene) -> Iterator[Finding]:
         "warning" if grows else "note",
         f"Each step uses the sum of the gradients of {batches} batches, not their mean.",
         (
-            *((shown(here, "adds the gradient of a batch; its loss is a mean, and is not divided."),) if here else ()),
-            shown(guard[0], "has several added before the step."),
+            *((shown(here, "adds the gradient of a batch; its loss is a mean and is not divided."),) if here else ()),
+            shown(guard[0], "accumulates several batches before each step."),
             f"{listed(grows)}: the step is {batches} times as large as with one batch."
             if grows
-            else "Its optimizer normalizes the gradient, and does not care; clipping and weight decay do.",
+            else (
+                "This optimizer normalizes the gradient, so its step stays the same size; clipping and weight decay "
+                "are still affected."
+            ),
         ),
         f"Divide each loss by {guard[1]} before backward().",
         source=str(here) if here else None,

@@ -52,8 +52,8 @@ def told_unmoved(name: str, optimizer: torch.optim.Optimizer, still: Sequence[Un
         "warning",
         f"{name}.step() does not move {names[0] if len(grave) == 1 else f'{len(grave)} of its {of} parameters'}.",
         (
-            f"{shown}: bit-identical in {counted(grave[0].steps, 'step')}, though there is a gradient "
-            f"(up to {max(each.pull for each in grave):.2g}).",
+            f"{shown}: bit-identical in {counted(grave[0].steps, 'step')}, although the gradient is not zero (up to "
+            f"{max(each.pull for each in grave):.2g}).",
             because,
         ),
         fix.format(them=them),
@@ -70,19 +70,20 @@ def _reason(name: str, first: Unmoved, is_zero: bool, is_rounded: bool) -> tuple
     if is_zero:
         return (
             "Its learning rate is 0.",
-            "Look at the scheduler: a warm-up that divides whole numbers, or a rate that has decayed to 0; to freeze "
+            "Check the scheduler: an integer division in the warm-up, or a rate that decayed to 0. To freeze "
             "{them}, requires_grad_(False) saves the work.",
         )
     kind = dtype_name(first.parameter.dtype)
     if is_rounded:
         bits = 8 if first.parameter.dtype is torch.bfloat16 else 11
         return (
-            f"A {kind} has {bits} significant bits: with a learning rate of {first.rate:.2g} an update is smaller than "
-            "the distance to the next number, and is rounded away.",
+            f"A {kind} has {bits} significant bits: with a learning rate of {first.rate:.2g} an update is smaller "
+            "than the distance to the next number and is rounded away.",
             "Keep {them} in float32 and compute under torch.autocast, or use an optimizer with stochastic rounding.",
         )
     return (
-        f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it: something puts it back.",
-        "Look for what writes to {them} after the step: a copy_(), load_state_dict(), a clamp, or weights that are "
-        "computed from others.",
+        f"With a learning rate of {first.rate:.2g}, {name}.step() should have moved it: something restores the old "
+        "value.",
+        "Look for code that writes to {them} after the step: copy_(), load_state_dict(), a clamp, or weights that "
+        "are computed from others.",
     )

@@ -27,8 +27,8 @@ def png(svg: str) -> bytes:
     drawn = _by_cairosvg(svg) or _by_resvg(svg) or _by_program(svg)
     if drawn is None:
         raise NoRasteriser(
-            "a .png needs a program that turns SVG into pixels, and none is installed: pip install cairosvg, "
-            "or write an .svg or .html instead, which any browser shows."
+            "a .png needs a program that renders SVG, and none is installed: pip install cairosvg, or write .svg or "
+            ".html, which any browser shows."
         )
     return drawn
 

@@ -30,11 +30,13 @@ def clip(
 ) -> None:
     """Clip gradients from now on; see `Release.clip`."""
     if method not in METHODS:
-        raise ValueError(f"clip(method={method!r}): it is one of {', '.join(map(repr, METHODS))}.")
+        raise ValueError(f"clip(method={method!r}): it must be one of {', '.join(map(repr, METHODS))}.")
     if max_norm is not None and not float(max_norm) >= 0:
-        raise ValueError(f"clip(max_norm={max_norm!r}): a norm is 0 or more; None ends clipping.")
+        raise ValueError(f"clip(max_norm={max_norm!r}): a norm must be 0 or more; None turns clipping off.")
     if stepping.stepped:
-        raise ReleaseError("clip() in the middle of a step: some parameters took it unclipped. Call it after step().")
+        raise ReleaseError(
+            "clip() in the middle of a step: some parameters already took it unclipped. Call it after step()."
+        )
     if stepping.clipping is not None:
         stepping.clipping.close()
     if max_norm is None:

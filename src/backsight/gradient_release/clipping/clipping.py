@@ -105,7 +105,7 @@ class Clipping:
             self.measure(parameter)
         elif self.method == "two-pass" and not self._release.accumulating:
             raise ReleaseError(
-                "Clipping by two passes needs to call both: write release.backward(loss) instead of loss.backward(). "
+                "Two-pass clipping runs both passes itself: write release.backward(loss) instead of loss.backward(). "
                 "No weight was moved. (release.clip(max_norm, method='factored') works with loss.backward().)"
             )
         return True

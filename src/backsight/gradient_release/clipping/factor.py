@@ -123,6 +123,6 @@ def dense_sum(factors: Sequence[Factor], weight: torch.Tensor) -> torch.Tensor:
 
 def _changed(what: str) -> ReleaseError:
     return ReleaseError(
-        f"The {what} was changed in place after backward(), while its weight's gradient was still kept as factors. "
-        "Change it after optimizer.step(), or use release.clip(max_norm, method='two-pass')."
+        f"The {what} was modified in place after backward(), while its weight's gradient was still kept as factors. "
+        "Modify it after optimizer.step(), or use release.clip(max_norm, method='two-pass')."
     )

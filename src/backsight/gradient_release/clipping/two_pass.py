@@ -82,7 +82,7 @@ class FirstPass:
         if id(parameter) in self.norms:
             raise AlreadyStepped(
                 f"A parameter of shape {tuple(parameter.shape)} gets its gradient in two parts within one backward "
-                "pass, of which neither tells the norm. Use checkpoint(..., use_reentrant=False), or "
+                "pass, and neither part gives the norm. Use checkpoint(..., use_reentrant=False), or "
                 "release.clip(max_norm, method='factored'). No weight was moved."
             )
         earlier = self._earlier.get(id(parameter))

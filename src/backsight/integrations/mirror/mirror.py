@@ -111,7 +111,7 @@ class Mirror:
             try:
                 self._look(is_last)
             except Exception as failure:  # of the run, which may be damaged, or of ours
-                self._voice.say("mirror", f"{self.run.path} is not shown elsewhere any more: {told(failure)}")
+                self._voice.say("mirror", f"{self.run.path} is no longer mirrored: {told(failure)}")
                 is_last = True
             wait = max(self._pause, (time.monotonic() - began) / SHARE)
             if is_last or not self._sinks:
@@ -177,7 +177,7 @@ class Mirror:
                 self._sinks.remove(sink)
                 self._voice.say(
                     f"sink {id(sink)}",
-                    f"{_name(sink)} does not show {self.run.path} any more, and the training goes on: {told(failure)}",
+                    f"{_name(sink)} no longer shows {self.run.path}; training continues: {told(failure)}",
                 )
 
 
@@ -190,7 +190,7 @@ def chosen(to: Sinks) -> list[str | Sink]:
     sinks = [to] if isinstance(to, (str, Sink)) else list(to)
     for each in sinks:
         if isinstance(each, str) and each not in SINKS:
-            raise ValueError(f"there is no sink {each!r}; the sinks are {', '.join(SINKS)}.")
+            raise ValueError(f"there is no sink {each!r}; choose from {', '.join(SINKS)}.")
     return sinks
 
 

@@ -57,8 +57,8 @@ def available() -> bool:
     """Whether the kernel is built; where it is not, says so, once."""
     if kernel is None:
         warnings.warn(
-            "backsight was installed without its C kernel (no compiler?): statistics are measured by PyTorch's own "
-            "operations, with the same results, several times slower",
+            "backsight was installed without its C kernel (no compiler?): statistics are computed with PyTorch "
+            "operations: same results, several times slower",
             RuntimeWarning,
             stacklevel=2,
         )

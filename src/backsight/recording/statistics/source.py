@@ -79,14 +79,14 @@ def source(tensor: torch.Tensor) -> Source:
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor that holds the memory: a DTensor's local shard, a parameter's data."""
     if torch.nn.parameter.is_lazy(tensor):
-        raise Unreadable("is not initialised yet")
+        raise Unreadable("is not initialized yet")
     tensor = local(tensor)
     if tensor.is_meta:
         raise Unreadable("is on the meta device and has no values")
     if tensor.is_quantized:
         raise Unreadable("is quantized")
     if answers_itself(tensor):
-        raise Unreadable(f"is a {type(tensor).__name__}, which keeps its values in its own way")
+        raise Unreadable(f"is a {type(tensor).__name__}, which stores its values in its own way")
     held = tensor.detach()
     return held if type(held) is torch.Tensor else held.as_subclass(torch.Tensor)
 

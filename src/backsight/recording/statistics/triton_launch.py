@@ -64,8 +64,7 @@ def _give_up(reason: str) -> None:
 
 def _say(reason: str) -> None:
     warnings.warn(
-        f"{reason}: the statistics of tensors on devices are measured by PyTorch's own operations, with the same "
-        "results, slower",
+        f"{reason}: the statistics of tensors on devices are computed with PyTorch operations: same results, slower",
         RuntimeWarning,
         stacklevel=2,
     )

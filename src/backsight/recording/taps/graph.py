@@ -83,8 +83,8 @@ class GraphTap(Tap):
         self._pages += self._calls.attached
         if self.captured is None and not self.left_out and self._pages >= PATIENCE:
             self.left_out = (
-                f"no model returned anything with a graph in {PATIENCE} recorded steps: they are compiled as a whole, "
-                "or are not called themselves"
+                f"no model returned anything with a graph in {PATIENCE} recorded steps: it is compiled as a whole, or "
+                "is not called itself"
             )
         return self.broken or bool(self.captured or self.left_out)
 

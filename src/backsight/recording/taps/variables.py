@@ -71,8 +71,8 @@ def by_name(variables: Any) -> dict[str, Callable[[], Any] | None]:
     for name, ask in given.items():
         if not isinstance(name, str) or not (ask is None or callable(ask)) or isinstance(ask, torch.Tensor):
             raise TypeError(
-                f"variables has to be names, or functions by name such as {{'delta': lambda: delta}}; "
-                f"{name!r} is given as {type(ask).__name__}. A tensor itself would be kept alive and go stale."
+                f"variables must be names, or functions by name such as {{'delta': lambda: delta}}; "
+                f"{name!r} is a {type(ask).__name__}. A tensor itself would be kept alive and go stale."
             )
     return given
 

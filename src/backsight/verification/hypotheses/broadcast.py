@@ -38,12 +38,12 @@ def missing_sum(case: Case) -> Explanation | None:
 def _instead(case: Case, spread: list[int]) -> str | None:
     """What backward does instead of summing over these dimensions; None where it is something else."""
     if case.fits(lambda draw: draw.got * copies(case)):
-        return "returns the mean over them, and must return the sum"
+        return "returns the mean over them but must return the sum"
     for dimension in spread:
         size = case.draws[0].u.shape[dimension]
         for index, which in ((0, "first"), (size - 1, "last")):
             if _only(case, dimension, index):
-                return f"hands on the gradient of the {which} of {size} copies alone"
+                return f"passes on the gradient of only the {which} of {size} copies"
     other = _other_dimensions(case, spread)
     return None if other is None else f"sums over {_dimensions(other)} instead"
 

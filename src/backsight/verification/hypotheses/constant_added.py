@@ -28,21 +28,21 @@ def constant_added(case: Case) -> Explanation | None:
     surplus = judged and not bracketed and case.fits(lambda draw: draw.got - added)
     what = number(here[0]) if bool((here == here[0]).all()) else "a term"
     evidence = [
-        f"For a {case.grad_output} of zeros it returns {_amount(case, here)} for `{case.argument}`; it must return 0, "
-        "since where no gradient arrives, none may leave."
+        f"For a {case.grad_output} of zeros it returns {_amount(case, here)} for `{case.argument}`; it must return 0: "
+        "without an incoming gradient there is no outgoing gradient."
     ]
     fix = "Multiply every term of the derivative by grad_output."
     if bracketed:
         evidence.append(
-            f"grad_output * a + b is not grad_output * (a + b): with {what} inside the brackets every entry is right. "
-            "A test with loss = out.sum() cannot see it, since grad_output is 1 there."
+            f"grad_output * a + b is not grad_output * (a + b): with {what} inside the parentheses every entry is "
+            "right. A test with loss = out.sum() cannot see this, because grad_output is 1 there."
         )
-        fix = _brackets(case) or "Put the sum in brackets: grad_output * (... + ...)."
+        fix = _brackets(case) or "Put the sum in parentheses: grad_output * (... + ...)."
     elif surplus:
         evidence.append("Without it every entry is right.")
-        fix = "Leave the added term out."
+        fix = "Remove the added term."
     elif not judged and (brackets := _brackets(case)):
-        fix = f"If it belongs to the derivative: {brackets[:1].lower()}{brackets[1:]} If it does not, leave it out."
+        fix = f"If it belongs to the derivative: {brackets[:1].lower()}{brackets[1:]} If not, remove it."
     return Explanation(f"{case.subject} adds {what} that is not multiplied by grad_output.", tuple(evidence), fix)
 
 
@@ -68,7 +68,7 @@ def _brackets(case: Case) -> str:
         return ""
     terms = [ast.unparse(inner or side) for inner, side in zip(inside, (left, right), strict=True)]
     symbol = "+" if isinstance(sign, ast.Add) else "-"
-    return f"Put the sum in brackets: `{name} * ({terms[0]} {symbol} {terms[1]})`."
+    return f"Put the sum in parentheses: `{name} * ({terms[0]} {symbol} {terms[1]})`."
 
 
 def _without(product: ast.expr, name: str) -> ast.expr | None:

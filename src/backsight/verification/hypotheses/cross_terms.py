@@ -19,7 +19,7 @@ def missing_cross_terms(case: Case) -> Explanation | None:
         (
             "Each entry that it returns is grad_output times the derivative of the output entry at the same place: the "
             "diagonal of the Jacobian.",
-            "But an entry of the input also changes other entries of the output, as in a softmax or a normalisation: "
+            "But an entry of the input also changes other entries of the output, as in a softmax or a normalization: "
             "d loss/d x_i is the sum over j of grad_output_j · d y_j/d x_i.",
         ),
         "Add the terms with j ≠ i. For y = softmax(x) the whole is "

@@ -33,8 +33,8 @@ def constant_factor(case: Case) -> Explanation | None:
     largest = case.draws[0].right.abs().argmax()
     got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
     evidence = [
-        f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one; "
-        f"the largest is {number(got)} and must be {number(right)}."
+        f"Every entry that it returns for `{case.argument}` is {times(factor)} the right one; the largest is "
+        f"{number(got)} but must be {number(right)}."
     ]
     reasons, number_ = _reasons(case, factor)
     evidence += reasons

@@ -34,11 +34,11 @@ def missing_last_step(case: Case) -> Explanation | None:
             return Explanation(
                 f"{case.subject} leaves out the derivative of the last step, {activation}, for `{case.argument}`.",
                 (
-                    f"With {name} * {factor} in the place of {name} every entry is right: that is the derivative of "
+                    f"With {name} * {factor} instead of {name} every entry is right: that is the derivative of "
                     f"{activation}, in terms of its output.",
                     "The chain rule goes through all steps of forward, the last one first.",
                 ),
-                f"Begin backward with `{name} = {name} * {factor}`, output being what forward returned.",
+                f"Start backward with `{name} = {name} * {factor}`, output being what forward returned.",
             )
     return None
 

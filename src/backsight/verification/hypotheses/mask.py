@@ -40,7 +40,7 @@ def wrong_mask(case: Case) -> Explanation | None:
     return Explanation(
         f"{case.subject} returns the gradient of `{case.argument}` with zeros in the wrong places.",
         tuple(evidence),
-        "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
+        "Compute the mask in backward with the same comparison as in forward: same tensor, bound and direction.",
     )
 
 

@@ -1,4 +1,4 @@
-"""BS416: a factor is missing, or there is one too many."""
+"""BS416: a factor is missing or extra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def missing_factor(case: Case) -> Explanation | None:
             return Explanation(
                 f"{case.subject} {text} in the gradient of `{case.argument}`.",
                 (f"Every entry that it returns for `{case.argument}` would be right {fix}.",),
-                "Multiply the derivatives of all steps of forward, from its output back to this input: the chain rule.",
+                "Apply the chain rule: multiply the derivatives of all steps of forward, from its output back to "
+                "this input.",
             )
     return None
 
@@ -25,9 +26,9 @@ def missing_factor(case: Case) -> Explanation | None:
 def _candidates(case: Case) -> Iterator[tuple[str, Candidate, str]]:
     for name, tensor in _tensors(case):
         yield f"lacks the factor {name}", _multiplied(tensor), f"if it were multiplied by {name}"
-        yield f"has {name} as a factor too many", _divided(tensor), f"if it were divided by {name}"
+        yield f"has an extra factor {name}", _divided(tensor), f"if it were divided by {name}"
     if case.elementwise:
-        yield "has grad_output as a factor too many", lambda draw: draw.got / draw.u, "if it were divided by it"
+        yield "has grad_output as an extra factor", lambda draw: draw.got / draw.u, "if it were divided by it"
 
 
 def _multiplied(tensor: torch.Tensor) -> Candidate:

@@ -10,7 +10,7 @@ from backsight.verification.wording import number
 def nothing_returned(case: Case) -> Explanation | None:
     """The gradient is None or zero everywhere, and the forward, where it is known, does depend on the input."""
     if Known.FORWARD not in case.known:
-        return _none(case, "No gradient goes on from here: whatever was computed before it learns nothing through it.")
+        return _none(case, "No gradient passes this point: nothing computed before it learns through it.")
     if not case.returned_none and any(bool((draw.got != 0).any()) for draw in case.draws):
         return None
     path = case.operation.paths()[case.point.wanted[case.number]]
@@ -19,18 +19,18 @@ def nothing_returned(case: Case) -> Explanation | None:
         return Explanation(
             f"{case.operation.name}.apply gets `{name}` in a container, where autograd does not see it.",
             (
-                "forward depends on it, but no gradient will ever arrive: Function.apply looks for tensors among its "
-                "direct arguments alone.",
+                "forward depends on it, but no gradient will ever arrive: Function.apply looks for tensors only "
+                "among its direct arguments.",
             ),
-            "Pass each tensor as an argument of its own, as in apply(*tensors), and return a gradient for each.",
+            "Pass each tensor as a separate argument, as in apply(*tensors), and return a gradient for each.",
         )
     what = "None" if case.returned_none else "zeros"
     largest = number(case.draws[0].right.abs().max())
     return Explanation(
         f"{case.subject} returns {what} for `{case.argument}`, which needs a gradient.",
         (
-            f"forward depends on `{case.argument}`: the right gradient reaches {largest}. As it is, `{case.argument}` "
-            "never learns, and nothing says so.",
+            f"forward depends on `{case.argument}`: the right gradient reaches {largest}. As it is, "
+            f"`{case.argument}` silently never learns.",
         ),
         f"Return {case.grad_output} times the derivative of forward with respect to `{case.argument}`; None is only "
         "for arguments that ctx.needs_input_grad does not ask for.",
@@ -44,6 +44,6 @@ def _none(case: Case, why: str) -> Explanation | None:
     return Explanation(
         f"{case.subject} returns None for `{case.argument}`, which needs a gradient.",
         (why,),
-        "Return its gradient. If there is none on purpose, detach the input before apply().",
+        "Return its gradient. If it should have none, detach the input before apply().",
         severity="warning",
     )

@@ -24,6 +24,7 @@ def not_finite(case: Case) -> Explanation | None:
             f"{number(case.at(case.input)[example])}, and {number(case.draws[0].right[example])} is right there.",
             "One such entry makes every weight before it NaN.",
         ),
-        "Treat these values apart before dividing: 0 / 0 stays NaN under a later torch.where, so replace the divisor, "
+        "Handle these values separately before dividing: 0 / 0 stays NaN under a later torch.where, so replace the "
+        "divisor, "
         "as in x / norm.clamp_min(1e-12).",
     )

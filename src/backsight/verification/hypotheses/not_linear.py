@@ -29,7 +29,7 @@ def not_linear(case: Case) -> Explanation | None:
         f"{case.subject} is not linear in {case.grad_output}.",
         tuple(evidence),
         f"Return {case.grad_output} times the derivative of forward, which does not depend on it. To clip or "
-        "normalise gradients, use a hook, so that the Function itself stays right.",
+        "normalize gradients, use a hook, so the Function itself stays right.",
         severity="error" if case.definition is not None else "warning",  # PyTorch's own may lose digits
     )
 

@@ -16,8 +16,8 @@ def of_one_sample(case: Case) -> Explanation | None:
     for sample, which in ((count - 1, "last"), (0, "first")):
         if all(_is_alone(case, draw.u, draw.got, sample) for draw in case.draws):
             return Explanation(
-                f"{case.subject} returns the gradient of the {which} sample alone for `{case.argument}`.",
-                (f"The batch has {count} samples, and each adds its part.",),
+                f"{case.subject} returns only the gradient of the {which} sample for `{case.argument}`.",
+                (f"The batch has {count} samples, and each contributes.",),
                 "In a loop over samples write += instead of =; without a loop, sum over the batch.",
             )
     return None

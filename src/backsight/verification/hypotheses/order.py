@@ -15,7 +15,7 @@ def wrong_order(case: Case) -> Explanation | None:
         if case.fits(lambda draw: draw.got, other) and _fits_mine(case, other):
             names = [case.argument_of(k) for k in sorted((case.number, other))]
             evidence = (
-                f"The gradient returned for `{names[0]}` is the right one for `{names[1]}`, and the other way round.",
+                f"The gradient returned for `{names[0]}` is the right one for `{names[1]}`, and vice versa.",
                 "Backward returns one gradient for each argument of forward, in the order of the arguments.",
             )
             taken = ", ".join(_parameters(case)) or ", ".join(names)

@@ -28,7 +28,7 @@ def _transposed(case: Case) -> Explanation | None:
     return Explanation(
         f"{case.subject} returns the gradient of `{case.argument}` transposed.",
         (f"Transposed it is right. {_shapes(case)}",),
-        "Exchange the factors, or transpose the result.",
+        "Swap the factors, or transpose the result.",
         code="BS405",
     )
 
@@ -65,14 +65,14 @@ def _reshaped(case: Case) -> Explanation | None:
     return Explanation(
         f"{case.subject} returns the gradient of `{case.argument}` in another shape.",
         (f"Its values are right. {_shapes(case)}",),
-        f"Reshape it to {tuple(case.shape)}; a sum with keepdim=True keeps a dimension too many.",
+        f"Reshape it to {tuple(case.shape)}; a sum with keepdim=True keeps an extra dimension.",
     )
 
 
 def _another(case: Case) -> Explanation:
     return Explanation(
         f"{case.subject} returns a gradient of the wrong shape for `{case.argument}`.",
-        (f"{_shapes(case)} A gradient has one entry for each entry of what it belongs to.",),
+        (f"{_shapes(case)} A gradient has one entry for each entry of its tensor.",),
         "",
     )
 

@@ -20,7 +20,7 @@ def shifted(case: Case) -> Explanation | None:
             return Explanation(
                 f"{case.subject} returns the gradient of `{case.argument}` in reverse order along dimension {dim}.",
                 ("Reversed, every entry is right.",),
-                f"Reverse it: `.flip({dim})`. A loop that goes back through forward meets its last step first.",
+                f"Reverse it: `.flip({dim})`. A loop back through forward visits the last step first.",
             )
     for dim, size in enumerate(case.shape):
         for by in (1, -1):
@@ -29,7 +29,7 @@ def shifted(case: Case) -> Explanation | None:
                 return Explanation(
                     f"{case.subject} returns the gradient of `{case.argument}` shifted by one along dimension {dim}.",
                     (f"Every entry is the right one for the entry {where} it.",),
-                    "Look at what is cut off or padded: forward's padding in front is the offset of its gradient.",
+                    "Check what is sliced or padded: padding in front in forward is the offset of the gradient.",
                 )
     return None
 

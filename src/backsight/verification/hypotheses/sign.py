@@ -20,13 +20,13 @@ def wrong_sign(case: Case) -> Explanation | None:
     largest = case.draws[0].right.abs().argmax()
     got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
     evidence = (
-        f"Every entry that it returns for `{case.argument}` is the right one times -1; "
-        f"the largest is {number(got)} and must be {number(right)}.",
+        f"Every entry that it returns for `{case.argument}` is the right one times -1; the largest is {number(got)} "
+        f"but must be {number(right)}.",
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )
     expression = case.returned
     if case.through:
-        fix = f"Negate the part that arrives{case.through}, and no other."
+        fix = f"Negate the part that arrives{case.through} and no other."
     elif expression and len(ast.unparse(expression)) <= LONG:
         fix = f"Negate it: `{_negated(expression)}`."
     else:

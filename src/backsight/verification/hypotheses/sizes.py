@@ -80,7 +80,7 @@ def told(case: Case, factor: float, measured: Factor) -> tuple[list[str], bool]:
         return [_said(case, *sure[0])], False
     if changed:
         return [
-            f"The factor depends on {each.of}: with {each.new} in the place of {each.old} it is "
+            f"The factor depends on {each.of}: with {each.new} instead of {each.old} it is "
             f"{times(each.factor, words=False)}."
             for each in changed[:2]
         ], False
@@ -129,12 +129,12 @@ def drawn_for(case: Case, point: Point, generator: torch.Generator) -> list[torc
 def _said(case: Case, size: Size, formula: str) -> str:
     n = size.at(case.point)
     if size.name.startswith("`"):
-        return f"The factor is {formula}, where n = {n} is {size.name}; that holds with other values, too."
+        return f"The factor is {formula}, where n = {n} is {size.name}; this also holds for other values."
     if formula == "n":
         return f"It is multiplied by {n}, {size.name}: a sum where the mean belongs?"
     if formula == "1/n":
         return f"It is divided by {n}, {size.name}: a mean where the sum belongs?"
-    return f"The factor is {formula}, where n = {n} is {size.name}; that holds at other sizes, too."
+    return f"The factor is {formula}, where n = {n} is {size.name}; this also holds for other sizes."
 
 
 def _plain(factor: float) -> str:

@@ -11,7 +11,7 @@ from backsight.verification.hypotheses.explanation import Explanation
 from backsight.verification.hypotheses.factor import factor_of
 from backsight.verification.wording import number, times
 
-DECLARE = 'If it is meant, say so: put `@backsight.surrogate("{}")` on the Function.'
+DECLARE = 'If this is intended, declare it: put `@backsight.surrogate("{}")` on the Function.'
 
 
 def surrogate(case: Case) -> Explanation | None:
@@ -25,7 +25,7 @@ def as_declared(case: Case, kind: str, otherwise: Explanation) -> Explanation:
     evidence = (otherwise.title, *otherwise.evidence)
     if (holds := _KINDS.get(kind)) is not None and not holds(case):
         return Explanation(
-            f"{subject} a gradient for `{case.argument}` that is declared {kind}, and is not.",
+            f"{subject} a gradient for `{case.argument}` that is declared {kind} but is not.",
             (*evidence, _MEANING[kind]),
             "Declare what it is, or change backward.",
             severity="warning",
@@ -81,7 +81,7 @@ def _multiple(case: Case) -> Explanation | None:
     told = f"-{number(-factor)}" if factor < 0 else times(factor, words=False)
     return Explanation(
         f"{case.subject} returns exactly {told} times the true gradient of `{case.argument}`: {asked}",
-        ("Forward returns its input unchanged, so that this factor is all that the Function does.",),
+        ("Forward returns its input unchanged, so this factor is all that the Function does.",),
         DECLARE.format(kind),
         severity="note",
     )
@@ -94,7 +94,7 @@ def _limited(case: Case) -> Explanation | None:
         return None
     return Explanation(
         f"{case.subject} returns the true gradient of `{case.argument}` clipped {how}: on purpose?",
-        ("What is below the limit is right; what is above has the right direction.",),
+        ("Values below the limit are right; values above it have the right direction.",),
         DECLARE.format("clipped"),
         severity="note" if _is_identity(case) else "warning",
     )

@@ -28,7 +28,7 @@ def _of_itself(case: Case, a: int, b: int) -> Explanation:
     how = "" if plain else f" in dimensions {a} and {b}"
     evidence = (
         f"What it returns for `{case.argument}` is the transpose{how} of the right gradient.",
-        "These dimensions are of one size, so nothing complains.",
+        "These dimensions have the same size, so no error is raised.",
     )
     return Explanation(_title(case), evidence, "Transpose it." if plain else f"Return it with .transpose({a}, {b}).")
 
@@ -36,13 +36,13 @@ def _of_itself(case: Case, a: int, b: int) -> Explanation:
 def _conjugated(case: Case) -> Explanation | None:
     """For complex numbers autograd hands on grad_output times the conjugate of the derivative."""
     title = f"{case.subject} lacks a conjugate in the gradient of `{case.argument}`."
-    rule = "Of complex numbers autograd hands on grad_output times the conjugate of the derivative."
+    rule = "For complex numbers, autograd passes on grad_output times the conjugate of the derivative."
     if case.fits(lambda draw: draw.got.conj()):
         return Explanation(title, ("What it returns is the conjugate of the right gradient.", rule), "Add .conj().")
     for position, other in enumerate(case.point.values):
         if isinstance(other, torch.Tensor) and other.is_complex() and case.fits(_with_conjugate(other)):
             name = case.operation.argument(position)
-            evidence = (f"It is right with the conjugate of `{name}` in the place of `{name}`.", rule)
+            evidence = (f"It is right with the conjugate of `{name}` instead of `{name}`.", rule)
             return Explanation(title, evidence, f"Multiply by {name}.conj().")
     return _of_product(case)
 
@@ -69,7 +69,7 @@ def _of_product(case: Case) -> Explanation | None:
         return None
     evidence = (
         f"What it returns for `{case.argument}` is {got}, and must be {right}.",
-        "The matrices are square, so both have the shape of the input and nothing complains.",
+        "The matrices are square, so both have the shape of the input and no error is raised.",
     )
     return Explanation(_title(case), evidence, f"Return `{right}`.")
 

@@ -22,7 +22,7 @@ def nearly_right(case: Case) -> Explanation | None:
     if not bool(case.is_wrong.any()) or not error < NEARLY:
         return None
     return Explanation(
-        f"{case.subject} returns a gradient for `{case.argument}` that is right to {error:.1g} only.",
+        f"{case.subject} returns a gradient for `{case.argument}` that is only right to {error:.1g}.",
         ("That is the largest difference, relative to the largest entry. The worst:", *_worst(case)),
         "Such a difference comes from a term such as eps that was left out, from numerical differentiation, or from a "
         "coarser dtype.",
@@ -50,7 +50,7 @@ def out_of_time(wrong: Wrong, why: Exception) -> Explanation:
         f"{operation.backward} returns a wrong gradient for `{argument}`.",
         (
             f"Along a random direction it says {number(wrong.found)} where forward changes by "
-            f"{number(wrong.slope.value)}. How it is wrong was not looked into: {why}.",
+            f"{number(wrong.slope.value)}. How it is wrong was not determined: {why}.",
         ),
         "Give it more time, or a smaller input.",
     )

@@ -21,9 +21,9 @@ from backsight.verification.live.operations import definition_of
 
 _STATES = {
     "freed": "a backward has released what it saved",
-    "modified": "what it saved was modified in place since: backward() will raise",
+    "modified": "what it saved was modified in place afterwards: backward() will raise",
     "hooked": "what it saved is packed by hooks (checkpointing, offloading), and unpacking would run them",
-    "unread": "this PyTorch gives no way to look at what it saved",
+    "unread": "this PyTorch offers no way to read what it saved",
 }
 
 _COMMUNICATES = ("torch.distributed", "torch.nn.parallel", "deepspeed", "megatron", "fairscale")

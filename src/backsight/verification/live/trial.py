@@ -193,7 +193,7 @@ def _gradients(live: Any, generators: Generators) -> list[torch.Tensor | None]:
     made = [_gradient(each, generators, custom) for each in input_metadata(live)]
     # Without a gradient for each output only the engine could call a custom Function, and it runs the hooks.
     if (custom and any(g is None for g in made)) or not any(g is not None and can_be_probed(g.dtype) for g in made):
-        raise NotTried("its outputs have no shape or dtype for which gradients can be made up")
+        raise NotTried("its outputs have no shape or dtype for which gradients can be generated")
     return made
 
 

@@ -21,7 +21,7 @@ from backsight.verification.live.trial import NotTried, attempt
 from backsight.verification.probes import Generators
 from backsight.verification.report import Checked, Skipped, Verification, WrongGradient
 
-HOW = "called four times: linear, the same for the same, leaves what it was given"
+HOW = "called four times: linear, deterministic, modifies no input"
 
 
 def verify_graph(*roots: Any, model: Models = None) -> Verification:

@@ -28,7 +28,7 @@ def manual_backward(
         ValueError: if there is no such parameter, or shapes of `x` and `grad_out` do not fit the layer.
     """
     if not isinstance(layer, nn.Module):
-        raise TypeError(f"the layer has to be a torch.nn.Module, not a {type(layer).__name__}.")
+        raise TypeError(f"the layer must be a torch.nn.Module, not a {type(layer).__name__}.")
     inputs = tuple(_tensor("x", each) for each in (x if isinstance(x, tuple) else (x,)))
     with kept(layer):
         signal = _tensor("grad_out", grad_out)
@@ -72,9 +72,9 @@ def _name(asked: str, right: Mapping[str, torch.Tensor]) -> str:
         return meant[0]
     known = ", ".join(right)
     if not meant:
-        raise ValueError(f"there is no {asked}: what has a gradient here is {known}.")
+        raise ValueError(f"there is no {asked}: gradients exist for {known}.")
     raise ValueError(
-        f"{asked} may be that of several: {', '.join(meant)}. Give each by its name, as in "
+        f"{asked} is ambiguous: {', '.join(meant)}. Pass each by name, as in "
         f"grads={{{meant[0].removesuffix('_grad')!r}: ...}}."
     )
 
@@ -86,7 +86,7 @@ def _tensor(name: str, value: Any) -> torch.Tensor:
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"{name} has to be a tensor or an array, not a {type(value).__name__}.") from None
+        raise TypeError(f"{name} must be a tensor or an array, not a {type(value).__name__}.") from None
 
 
 def _allowed(given: torch.Tensor, layer: nn.Module, inputs: tuple[torch.Tensor, ...]) -> float:

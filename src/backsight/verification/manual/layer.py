@@ -59,16 +59,15 @@ def gradient_of(argument: str) -> str:
 def _check(call: Any, values: list[torch.Tensor], grad_out: torch.Tensor) -> None:
     made, again = (_seeded(call, values, seed) for seed in (0, 1))
     if not isinstance(made, torch.Tensor):
-        raise ValueError(f"the layer returned a {type(made).__name__}; it has to return one tensor.")
+        raise ValueError(f"the layer returned a {type(made).__name__}; it must return one tensor.")
     if not torch.allclose(made, again, rtol=0, atol=0, equal_nan=True):
         raise ValueError(
-            "the layer is random (dropout, for instance): its gradient is another at each call. Call layer.eval() "
-            "before."
+            "the layer is random (dropout, for example): its gradient differs in each call. Call layer.eval() first."
         )
     if made.shape != grad_out.shape:
         raise ValueError(
-            f"grad_out is a {describe(grad_out)}, and the layer returns a {describe(made.detach())}. grad_out is "
-            "the gradient of the loss with respect to that output, and has its shape."
+            f"grad_out is a {describe(grad_out)}, but the layer returns a {describe(made.detach())}. grad_out is the "
+            "gradient of the loss with respect to that output, so it must have the same shape."
         )
 
 

@@ -42,7 +42,7 @@ class Pullback:
             outputs = differentiable(self.operation.call(own))
             found = torch.autograd.grad(outputs, inputs, us, create_graph=recorded, allow_unused=True)
         if recorded and any(_delayed_error(g) for g in found):
-            raise CannotTest("it is marked @once_differentiable: a second derivative raises, instead of being wrong")
+            raise CannotTest("it is marked @once_differentiable: a second derivative raises instead of being wrong")
         none = 0 * us[0].sum()  # what depends on nothing has a derivative too: zero
         return tuple(
             torch.zeros_like(x) + none.real if g is None else g if g.requires_grad else g + none.real
@@ -60,7 +60,7 @@ def pullback(point: Point, generator: torch.Generator) -> Operation:
     us = [Kept(drawn(each, generator), True) for each in point.outputs]
     kept = [_kept(operation, k, value) for k, value in enumerate(point.values)]
     if not us or len(differentiable_of(point)) != len(us):
-        raise CannotTest("it changes an argument in place and does not return it")
+        raise CannotTest("it modifies an argument in place and does not return it")
     arguments = (*kept, *us)
     _, spec = flattened(arguments, {})
     function: Callable[..., Any] = Pullback(operation)
@@ -96,7 +96,7 @@ def _refuse_tangents(arguments: tuple[Any, ...]) -> None:
     unpacked: Any = forward_ad.unpack_dual
     for each in arguments:
         if isinstance(each, torch.Tensor) and unpacked(each).tangent is not None:
-            raise NotImplementedError("a second derivative is tested by differences alone")
+            raise NotImplementedError("a second derivative is tested only by finite differences")
 
 
 def _delayed_error(gradient: torch.Tensor | None) -> bool:

@@ -42,12 +42,14 @@ def _lost(point: Point, wrongs: Sequence[Wrong], lost: Sequence[Lost]) -> WrongG
     names = listed([*dict.fromkeys(each.name for each in lost)])
     title = f"The second derivative of {point.operation.name} is silently wrong: autograd cannot see through {names}."
     fix = (
-        f"Save the inputs of forward (ctx.save_for_backward) and compute {names} from them again in backward; or "
-        f"return {'it' if len(lost) == 1 else 'them'} as {'one more output' if len(lost) == 1 else 'more outputs'} of "
-        "forward and save that. If no second derivative is wanted, mark backward @once_differentiable: then it raises."
+        f"Save the inputs of forward (ctx.save_for_backward) and recompute {names} from them in backward. Or return "
+        f"{'it' if len(lost) == 1 else 'them'} as {'one more output' if len(lost) == 1 else 'more outputs'} of "
+        "forward and save that. If you need no second derivative, mark backward @once_differentiable: then it raises."
         if lost[0].kept
-        else "Leave it out, so that backward is made of differentiable operations; or mark backward "
-        "@once_differentiable: then a second derivative raises instead of being wrong."
+        else (
+            "Remove it, so backward uses only differentiable operations. Or mark backward @once_differentiable: a "
+            "second derivative then raises instead of being wrong."
+        )
     )
     return _finding(point, wrongs, title, _why(lost), fix, lost)
 
@@ -57,17 +59,17 @@ def _why(lost: Sequence[Lost]) -> str:
         return " ".join(dict.fromkeys(each.why for each in lost))
     names, one = listed([*dict.fromkeys(each.name for each in lost)]), len(lost) == 1
     return (
-        f"{names} {'is' if one else 'are'} made in forward, which autograd does not record: when backward is "
+        f"{names} {'is' if one else 'are'} computed in forward, which autograd does not record: when backward is "
         f"differentiated, {'it is a constant' if one else 'they are constants'}."
     )
 
 
 def _unexplained(point: Point, wrongs: Sequence[Wrong]) -> WrongGradient:
     title = f"The second derivative of {point.operation.name} is silently wrong."
-    why = "What its backward computes changes with the input otherwise than autograd says."
+    why = "What its backward computes changes with the input differently than autograd says."
     fix = (
-        "Look in backward for what is a constant to autograd: values made in forward and kept on ctx, .detach(), "
-        ".data, NumPy. Or mark it @once_differentiable."
+        "In backward, look for constants to autograd: values computed in forward and kept on ctx, .detach(), .data, "
+        "NumPy. Or mark it @once_differentiable."
     )
     return _finding(point, wrongs, title, why, fix, ())
 

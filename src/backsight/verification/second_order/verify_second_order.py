@@ -83,5 +83,5 @@ def _untestable(point: Point) -> str:
     """Return why the second derivative of one of PyTorch's own operations cannot be told by differences."""
     operation = point.operation
     if "hermitian" in str(operation.paths()):
-        return "it takes its matrix to be symmetric, and moved along a random direction it is not"
-    return "it computes in a narrow type, in which differences are too coarse" if point.eps > 1e-10 else ""
+        return "it assumes a symmetric matrix, and perturbed along a random direction it is not symmetric"
+    return "it computes in a narrow dtype, where differences are too coarse" if point.eps > 1e-10 else ""

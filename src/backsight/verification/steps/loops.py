@@ -57,9 +57,9 @@ def carried(runs: Mapping[Hashable, Sequence[Step]], key: Hashable, number: int)
             yield Other(f"from the {way} run of the loop, and not from its own", f"the {way} run", _OWN, first, other)
         return
     if len(states) > len(mine):
-        yield Other("from its own run of the loop, and not from the one before", "that run", _STATES, first, after)
+        yield Other("from its own run of the loop, not from the previous one", "that run", _STATES, first, after)
     yield Other("from two runs before, and not from one", "two runs before", _STATES, first, [begin, *states])
 
 
-_STATES = "Save the states of all steps, the first one included, and use the one that {step} got."
-_OWN = "What goes back through run t of the loop uses what run t used: mind which run the gradient comes from."
+_STATES = "Save the states of all steps, including the first, and use the one that {step} received."
+_OWN = "The backward of iteration t uses the values of iteration t: check which iteration the gradient comes from."

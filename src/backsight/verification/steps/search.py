@@ -465,7 +465,7 @@ def _moves(runs: Sequence[Step]) -> Iterator[tuple[tuple[int, ...], str, str, di
     except Exception:  # an operation that does not take integers
         return
     for dim in dims:
-        for where, by in (("one place further", 1), ("one place before", -1)):
+        for where, by in (("one place later", 1), ("one place earlier", -1)):
             yield (dim,), where, PLACES, {dim: partial(_shifted, by)}
     gaps = {dim: min((b - a for a, b in pairwise(known)), default=1) for dim, known in begins.items()}
     even = [dim for dim in dims if gaps[dim] > 1 and all((k - begins[dim][0]) % gaps[dim] == 0 for k in begins[dim])]
@@ -482,8 +482,8 @@ def _moves(runs: Sequence[Step]) -> Iterator[tuple[tuple[int, ...], str, str, di
     if step.name == "unfold" and len(step.args) == 4:
         dim, size, stride = step.args[1] % len(dims), step.args[2], step.args[3]
         for new in _strides(stride, size):
-            where = f"in windows that begin {new} apart"
-            yield (dim,), where, f"They begin {stride} apart.", {dim: partial(_windowed, stride, new)}
+            where = f"in windows that start {new} apart"
+            yield (dim,), where, f"They start {stride} apart.", {dim: partial(_windowed, stride, new)}
     apart = [dim for dim in dims if strides[dim] > 1]
     for some in _together(apart):
         told = " and ".join(str(strides[dim]) for dim in some)

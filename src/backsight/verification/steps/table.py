@@ -106,7 +106,7 @@ def _of_bound(_: Step, which: int) -> dict[str, str]:
     return {"bound": ("upper", "lower")[which]}
 
 
-_SAME_EXPRESSION = "Use in backward what forward computed, the {number} included and where it stands."
+_SAME_EXPRESSION = "Use in backward what forward computed, including the {number} and its place."
 
 _ONLY_VALUES = "With the values of that forward, and the derivatives of this one, the returned gradient is reproduced."
 _ONLY_SLOPES = "With that derivative of {step}, and the values of this forward, the returned gradient is reproduced."
@@ -456,7 +456,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS407",
         exchanged,
         "with the derivatives of the two operands of {step} exchanged",
-        "The derivative of the first operand stands where that of the second belongs, and the other way round.",
+        "The derivative of the first operand stands where that of the second belongs, and vice versa.",
         "Exchange them.",
     ),
 )
@@ -498,7 +498,7 @@ MASKED = Alteration(
     constant,
     "with another mask for {step} than forward has",
     "With the mask flipped at {count} entries{between}, the returned gradient is reproduced.{tensor}",
-    "Make the mask in backward from the comparison that forward makes, with the same tensor, bound and direction.",
+    "Compute the mask in backward with the same comparison as in forward: same tensor, bound and direction.",
 )
 
 PATHS = Alteration(

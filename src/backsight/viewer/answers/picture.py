@@ -42,7 +42,7 @@ def graph(run: Run, asked: Asked) -> Answer:
     wanted = nodes.get((asked.word("tensor", ""), asked.word("kind", "")), [])
     scene = _toggled(scene, _numbers(asked), wanted)
     if _count(scene) > MOST_BOXES:
-        raise BadQuestion(f"more than {MOST_BOXES} boxes would be shown: close some.")
+        raise BadQuestion(f"this would show more than {MOST_BOXES} boxes: close some.")
     boxes = _boxes_by_node(scene)
     scene = _with_room(
         scene, {index for several in nodes.values() for node in several for index in boxes.get(node, ())}
@@ -88,7 +88,7 @@ def _numbers(asked: Asked) -> set[int]:
     try:
         return {int(word) for word in asked.words("open")}
     except ValueError:
-        raise BadQuestion("open has to be numbers between commas.") from None
+        raise BadQuestion("open must be comma-separated numbers.") from None
 
 
 def _toggled(scene: Scene, toggled: set[int], wanted: Iterable[int]) -> Scene:

@@ -45,6 +45,6 @@ function aboutPage(state, info) {
         name === "command" && Array.isArray(value) ? value.join(" ") : value,
       ]),
     ),
-    list("What else happened", news),
+    list("Other events", news),
   );
 }

@@ -171,7 +171,7 @@ async function show() {
       app.info = info;
       drawTop(state, info);
       if (state.page === "tensor" && !(state.tensor && state.kind))
-        fill(main, empty("Which tensor?", "Choose one in the heatmap."));
+        fill(main, empty("Which tensor?", "Choose a tensor in the heatmap."));
       else fill(main, PAGES[state.page](state, info, app));
     } catch (error) {
       if (error.name === "AbortError" || mine !== turn) return;

@@ -34,8 +34,8 @@ function comparePage(state, info, app) {
           place,
           chooser,
           empty(
-            "Choose the runs to compare with",
-            "Their curves are laid over one another, and the first step and tensor at which two part tells what made them different.",
+            "Choose runs to compare with",
+            "backsight overlays their curves and shows the first step and tensor where two runs diverge.",
           ),
         );
         return;
@@ -93,7 +93,7 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
     cursor.boards = [];
     const { wanted, any } = finder(state.find),
       charts = curveCharts(sets, { state, app, cursor, wanted });
-    if (charts.length || !any) fill(body, charts.length ? charts : empty("These runs hold no numbers yet"));
+    if (charts.length || !any) fill(body, charts.length ? charts : empty("These runs have no numbers yet"));
     else
       fill(
         body,
@@ -129,7 +129,7 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
     }
   }
   if (runs.length > 1 + MOST_PARTINGS)
-    partings.append(h("p", { class: "soft" }, `Where they part is looked for in the first ${MOST_PARTINGS} alone.`));
+    partings.append(h("p", { class: "soft" }, `Divergence is only searched in the first ${MOST_PARTINGS}.`));
 }
 
 // One statistic of one tensor, of each of the runs.
@@ -220,7 +220,7 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
       at: (k) => set.place(set.lines.first + k * set.lines.stretch),
     }));
     if (!lines.length) {
-      fill(board, h("p", { class: "soft" }, "None of the runs that are shown has this tensor."));
+      fill(board, h("p", { class: "soft" }, "None of the shown runs has this tensor."));
       return;
     }
     const even_ = ["mean", "min", "max", "zero_fraction", "nonfinite"].includes(stat);
@@ -287,7 +287,7 @@ async function settingsOf(place, sets, app) {
                 draw();
               },
             },
-            whole ? "only what differs" : `all ${count(all.length)}`,
+            whole ? "only differences" : `all ${count(all.length)}`,
           ),
         ),
         shown.length
@@ -437,7 +437,7 @@ function drawComparison(answer, state, runs) {
       : null;
   const same = alike(answer.exact, answer.near);
   return [
-    h("h2", {}, runs.length > 2 ? `Where ${state.with} parts from ${state.run}` : "Where they part"),
+    h("h2", {}, runs.length > 2 ? `Where ${state.with} parts from ${state.run}` : "Where they diverge"),
     h(
       "p",
       { class: "soft" },
@@ -446,19 +446,19 @@ function drawComparison(answer, state, runs) {
     parting(
       "First difference, to the bit",
       answer.exact,
-      "There is none: every number of both is the same.",
+      "There is none: every number is the same in both.",
       same || !answer.near,
     ),
     same
       ? h(
           "p",
           { class: "parting" },
-          `It is also the first in which a norm differs by more than ${num(100 * answer.tolerance)} %.`,
+          `It is also the first where a norm differs by more than ${num(100 * answer.tolerance)} %.`,
         )
       : parting(
           `First difference of a norm by more than ${num(100 * answer.tolerance)} %`,
           answer.near,
-          answer.exact ? "There is none: the runs differ by rounding only." : "There is none.",
+          answer.exact ? "There is none: the runs only differ by rounding." : "There is none.",
           true,
         ),
     only(answer.tensors.only_one, state.run),

@@ -9,20 +9,20 @@ async function searched(run, signal, progress = () => {}) {
   }
 }
 function findingsPage(state, info, app) {
-  const waiting = busy("looking through the run"),
+  const waiting = busy("auditing the run"),
     place = h("div", { class: "findings" }, waiting);
   const progress = (read, of) =>
     fill(
       waiting,
-      h("progress", { max: of || 1, value: read, "aria-label": "tensors looked through" }),
+      h("progress", { max: of || 1, value: read, "aria-label": "tensors checked" }),
       of
         ? `looked through ${count(read)} of ${plural(of, "tensor")}, ${plural(info.steps.count, "step")}`
-        : "looking through the run",
+        : "auditing the run",
     );
   app.refreshed = async () => {
     const answer = await searched(state.run, app.signal, progress);
     if (!answer.findings.length) {
-      fill(place, empty("Nothing was found", `Looked at ${answer.looked_at || "the whole run"}.`));
+      fill(place, empty("Nothing found", `Checked ${answer.looked_at || "the whole run"}.`));
       return;
     }
     const counts = ["error", "warning", "note"]

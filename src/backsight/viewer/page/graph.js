@@ -21,7 +21,7 @@ const NO_HEAT = new Set(["mean", "min", "max"]); // signed: the picture shows ho
 // The server's picture as elements of ours: only shapes and text of those known here come in, whatever a name holds.
 function imported(text) {
   const source = new DOMParser().parseFromString(text, "image/svg+xml");
-  if (source.querySelector("parsererror")) throw new Error("The picture of this graph cannot be read.");
+  if (source.querySelector("parsererror")) throw new Error("Cannot read the picture of this graph.");
   const copy = (from) => {
     if (!DRAWN.has(from.localName)) return null;
     const to = document.createElementNS("http://www.w3.org/2000/svg", from.localName);
@@ -95,13 +95,13 @@ function graphPage(state, info, app) {
     }
     if (picture.svg === null) {
       const why = picture.why
-        ? `It was left out: ${picture.why}.`
+        ? `It was omitted: ${picture.why}.`
         : info.state === "recording" && !info.steps.count
-          ? "It will be here after the first step."
+          ? "It will appear after the first step."
           : "The graph is captured in the first recorded step; this run was recorded without it.";
       fill(bar);
       fill(below);
-      fill(place, empty("This run holds no graph", why));
+      fill(place, empty("This run has no graph", why));
       return;
     }
     fill(bar, graphBar({ state, info, kind, stat, stats, picture, go }));
@@ -157,7 +157,7 @@ function graphBar({ state, info, kind, stat, stats, picture, go }) {
       ? h(
           "button",
           { onclick: () => go({ open: undefined, tensor: undefined }) },
-          state.tensor ? "unmark" : "as at first",
+          state.tensor ? "unmark" : "reset",
         )
       : null,
     h("span", { class: "grow" }),
@@ -446,7 +446,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     [
       ["−", "smaller", 0.8],
       ["+", "larger", 1.25],
-      ["fit", "as at first", null],
+      ["fit", "reset", null],
     ].map(([text, label, by]) => h("button", { "aria-label": label, onclick: () => zoomBy(by) }, text)),
   );
   fill(place, pane, where, zooms);
@@ -482,7 +482,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
         { class: "notes" },
         wide
           ? legend(scale, STAT_NAMES[stat] || stat, show)
-          : h("span", { class: "soft" }, "no step has been recorded yet"),
+          : h("span", { class: "soft" }, "no step recorded yet"),
         h("span", { class: "soft" }, `the graph of step ${count(picture.step)}, behind what the model returned`),
       ),
     );

@@ -56,9 +56,9 @@ const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone &&
 function heatmapPage(state, info, app) {
   if (!info.steps.count)
     return empty(
-      "No step has been recorded yet",
+      "No step recorded yet",
       info.state === "recording"
-        ? "This page will fill as soon as there is one."
+        ? "This page fills as soon as there is one."
         : "The run ended before its first step was complete.",
     );
   const kind = info.kinds.includes(state.kind) ? state.kind : info.kinds[0];
@@ -116,8 +116,8 @@ function heatmapPage(state, info, app) {
       select(
         "scale",
         [
-          ["", "one for all"],
-          ["row", "each row its own"],
+          ["", "shared"],
+          ["row", "per row"],
         ],
         state.scale || "",
         (scale) => go({ scale: scale || undefined }),
@@ -155,8 +155,8 @@ const STAT_NAMES = {
   absmax: "largest magnitude",
   nonfinite: "NaN and ∞",
   std: "standard deviation",
-  min: "least",
-  max: "greatest",
+  min: "min",
+  max: "max",
   m2: "spread (m2)",
   nans: "NaN",
   infs: "infinite",

@@ -62,7 +62,7 @@ function drawMemory(answer) {
     return low;
   };
   const fillOf = (slug) => ink(`memory-${slug}`) || ink("soft");
-  const board = canvas(height, draw, "bytes by kind over the time of the step; arrow keys move");
+  const board = canvas(height, draw, "bytes by kind during the step; arrow keys move");
   board.tabIndex = 0;
 
   function draw(pen, width) {
@@ -212,7 +212,7 @@ function drawMemory(answer) {
       more = there.length - MEMORY_ROWS;
     const rest = [
       more > 0 ? `${count(more)} more` : null,
-      answer.rest > 0 ? `what is alive of ${count(answer.rest)} smaller ones` : null,
+      answer.rest > 0 ? `live part of ${count(answer.rest)} smaller ones` : null,
     ]
       .filter(Boolean)
       .join(" and ");
@@ -325,7 +325,7 @@ function drawMemory(answer) {
       h(
         "p",
         { class: "hint" },
-        "Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click or Escape for all. A click on a kind hides it.",
+        "Point at a moment to see what was alive; click to pin it, drag to zoom, double-click or Escape to reset. Click a kind to hide it.",
       ),
     ),
     h(

@@ -19,7 +19,7 @@ function metricsPage(state, info, app) {
     else if (any && !steady.length && !words.length)
       fill(body, noMatch(state.find, there, "the numbers of this run", choose));
     else if (!there.length)
-      fill(body, empty("No numbers yet", "They come with the first step; rec.mark(accuracy=...) adds your own."));
+      fill(body, empty("No numbers yet", "They appear with the first step; rec.mark(accuracy=...) adds your own."));
     else fill(body);
     const table = (title, rows) =>
       rows.length

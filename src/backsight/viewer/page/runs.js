@@ -63,7 +63,7 @@ const stampOf = (run) => `${run.name} ${run.bytes} ${run.steps}`;
 function foundIn(run, found) {
   const severities = found.get(stampOf(run)),
     worst = severities && ["error", "warning", "note"].find((each) => severities.includes(each));
-  if (!severities) return h("span", { class: "soft", title: "not looked for yet" }, "–");
+  if (!severities) return h("span", { class: "soft", title: "not searched yet" }, "–");
   return worst
     ? link({ page: "findings", run: run.name }, plural(severities.filter((each) => each === worst).length, worst), {
         class: `severity ${worst}`,
@@ -79,7 +79,7 @@ function drawRuns({ title, folder, list, find, compare, places, found }, answer,
   const counted = () => {
     compare.disabled = chosen.size < 2;
     compare.textContent = chosen.size < 2 ? "compare" : `compare ${chosen.size}`;
-    compare.title = chosen.size < 2 ? "tick two runs or more" : "";
+    compare.title = chosen.size < 2 ? "select two or more runs" : "";
   };
   const choose = (name, on) => {
     on ? chosen.add(name) : chosen.delete(name);

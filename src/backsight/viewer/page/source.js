@@ -16,7 +16,7 @@ async function asked(url, signal) {
     response = await fetch(url, { signal, headers: { accept: "application/json" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The viewer does not answer any more. Is `backsight view` still running?");
+    throw new Error("The viewer no longer answers. Is `backsight view` still running?");
   }
   if (response.ok) return response.json();
   const text = await response.text();
@@ -32,7 +32,7 @@ async function asked(url, signal) {
 async function ask(run, question, given = {}, signal = undefined) {
   if (!LIVE) {
     const answer = held.answers[spelled(question, given)];
-    if (answer === undefined) throw new Error("This report does not hold that; open the run with `backsight view`.");
+    if (answer === undefined) throw new Error("This report does not contain that; open the run with `backsight view`.");
     return answer;
   }
   const query = new URLSearchParams({ run });

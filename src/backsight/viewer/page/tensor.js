@@ -116,7 +116,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
       : null,
   );
   if (!answer.columns) {
-    fill(body, empty("Nothing was recorded of it in these steps"));
+    fill(body, empty("Nothing recorded for it in these steps"));
     return;
   }
   const line = (name, color, text) => ({
@@ -131,9 +131,9 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
   panels.push(
     panel(
       "Values",
-      chart({ ...common, lines: [meanLine], band: spread, nonfinite, label: `mean, least and greatest of ${tensor}` }),
+      chart({ ...common, lines: [meanLine], band: spread, nonfinite, label: `mean, min and max of ${tensor}` }),
       names([meanLine]),
-      "the band is from the least to the greatest element",
+      "the band spans the min and max element",
     ),
   );
   const normLines = [
@@ -193,7 +193,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
         h(
           "span",
           { class: "soft" },
-          step === null ? "the last ones; click a chart for others" : `around step ${count(step)}`,
+          step === null ? "the latest; click a chart for others" : `around step ${count(step)}`,
         ),
       ),
       rows,

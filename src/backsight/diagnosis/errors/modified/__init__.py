@@ -36,8 +36,8 @@ _DETAILS = re.compile(
 """A nested tensor has a table in place of its shape, over several lines; an operation of C++ may have a namespace."""
 
 _FIX = (
-    "Make a new tensor instead of changing the old one: x = x + 1, not x += 1; or change a copy, x = x.clone() first. "
-    "If an optimizer changed it, compute the loss after its step()."
+    "Create a new tensor instead of modifying the old one: x = x + 1, not x += 1. Or modify a copy: x = x.clone() "
+    "first. If an optimizer modified it, compute the loss after its step()."
 )
 
 
@@ -47,7 +47,7 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class Said:
-    """What the message tells of the tensor: `writer` is the operation that made it, or changed it last.
+    """What the message tells of the tensor: `writer` is the operation that created it, or modified it last.
 
     shape: None for a nested tensor, which has none.
     """
@@ -87,7 +87,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
     operation = _operation(subject)
     title = f"{_capital(name)} was modified in place{through} after {spoken(operation)} had saved it for backward."
     if first.path:
-        who = f"{first.path}, a {first.module} made with inplace=True,"
+        who = f"{first.path}, a {first.module} created with inplace=True,"
         title = f"{who} changed what {spoken(operation)} had saved for backward."
     beside = [] if first.path else [*stale_beside(subject, found)]
     names = [each for other, changed in beside if (each := other.holder or changed.name)]
@@ -107,7 +107,11 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
             ),
             *(shown(changed.place, _does_too(changed), changed.certainty) for _, changed in beside),
             *needs(subject),
-            *(["(Which of these statements ran after the saving is not known.)"] if sure and not exact else []),
+            *(
+                ["(It is unknown which of these statements ran after the tensor was saved.)"]
+                if sure and not exact
+                else []
+            ),
         ),
         leave_as_it_was(subject, first, name if view else "", found[1:], beside),
         source=str(first.place),
@@ -141,7 +145,7 @@ def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
         body = body_around(saver.file, saver.line)
         statement = statement_at(body, saver.line)
         if statement is not None and reads_itself(statement, changed.name):
-            return shown(saver, f"saves a part of {name}, and then writes into {name}: {reason}.", changed.certainty)
+            return shown(saver, f"saves a part of {name}, then writes into {name}: {reason}.", changed.certainty)
         return shown(saver, f"saves {name}, and the next iteration modifies it in place: {reason}.", changed.certainty)
     where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
     what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"
@@ -175,12 +179,12 @@ def _does(changed: Changed) -> str:
     times = {1: "", 2: ", twice"}.get(changed.count, f", {changed.count} times")
     if changed.path:
         return f"runs {changed.path}, which overwrites its input{times}."
-    via = f" by way of {changed.via}" if changed.via and changed.via.split(".")[-1] not in changed.place.text else ""
+    via = f" in {changed.via}" if changed.via and changed.via.split(".")[-1] not in changed.place.text else ""
     also = f", which is {changed.outer}," if changed.outer != changed.name else ""
     if scene and changed.name in scene.running:
         also = ", which runs over the parameters,"
     called = f"; {scene.function} was called at line {scene.call.line}" if scene and scene.call else ""
-    because = f": this {changed.module} was made with inplace=True" if changed.module else ""
+    because = f": this {changed.module} was created with inplace=True" if changed.module else ""
     return f"modifies {changed.name or 'it'}{also} in place{via}{_when(changed)}{times}{called}{because}."
 
 
@@ -188,7 +192,7 @@ def _does_too(changed: Changed) -> str:
     """What a statement does to another tensor that this backward needs."""
     name = changed.outer or changed.name or "another tensor"
     when = f"after line {changed.saver.line} had saved it" if changed.saver else "which is needed as well"
-    return f"modifies {name} in place, too, {when}."
+    return f"also modifies {name} in place, {when}."
 
 
 def _when(changed: Changed) -> str:
@@ -208,14 +212,14 @@ def _unlocated(subject: Subject) -> Finding:
     operation = spoken(_operation(subject))
     kind, path = changed_by_module(subject)
     if kind:
-        who = f"{path}, a {kind} made with inplace=True," if path else f"A {kind} made with inplace=True"
+        who = f"{path}, a {kind} created with inplace=True," if path else f"A {kind} created with inplace=True"
         title = f"{who} changed what {operation} had saved for backward."
         fix = without_working_in_place(subject, kind, path)
         how = f"{path or f'A {kind}'} overwrites its input."
     else:
         name = subject.holder or _described(subject)
         title, fix = f"{_capital(name)} was modified in place after {operation} had saved it for backward.", _FIX
-        how = "Which statement modified it is not known after the fact."
+        how = "The statement that modified it is unknown after the fact."
     lines = (_saved(subject), *needs(subject), how)
     return explanation(title, lines, fix, source=subject.failure.source, exact=bool(path))
 
@@ -227,9 +231,9 @@ def _by_message(failure: Failure, said: Said | None) -> Finding:
     if said:
         lines.append(f"It was saved at version {said.expected} and is at version {said.version} now.")
     if said and said.writer:
-        lines.append(f"{said.writer} made it, or changed it last.")
+        lines.append(f"{said.writer} created it, or modified it last.")
     return explanation(
-        f"{what} that backward needs was modified in place after the forward pass had saved it.",
+        f"{what} that backward needs was modified in place after the forward pass saved it.",
         tuple(lines),
         _FIX,
         source=failure.source,

@@ -58,9 +58,7 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
         f"{optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
         (
             *([shown(forward, f"uses {weight}, {reason}", certainty)] if forward else []),
-            shown(
-                step.place, f"modifies {weight} in place, like all weights that {optimizer} holds.{where}", certainty
-            ),
+            shown(step.place, f"modifies {weight} in place, like every weight of {optimizer}.{where}", certainty),
             *needs(subject, f"needs the original value of {weight}"),
             *([] if exact else unwatched()),
         ),
@@ -79,9 +77,9 @@ def _in_order(subject: Subject, case: Case, level: Level | None, optimizer: str,
         return f"C{again}. Or call backward on every loss before the first optimizer steps."
     name, read = cut
     return (
-        f"If {loss} is not to train what {optimizer} holds, use {name}.detach() in line {read.line}: then its "
-        f"backward needs none of those weights. If it is, c{again}. (Backward on every loss before the first step "
-        f"would run too, but {optimizer} then steps by the gradient of {loss} as well.)"
+        f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() in line {read.line}: its "
+        f"backward then needs none of those weights. If it should, c{again}. (Running backward on every loss before "
+        f"the first step also avoids the error, but then {optimizer} also steps along the gradient of {loss}.)"
     )
 
 
@@ -136,13 +134,13 @@ def _through_history(
         how.append(shown(found.assigned, f"assigns it for the next {found.span}.", certainty))
     if joint and held and not found:
         how += [shown(joint.made, f"made {held} in an earlier iteration.")] if joint.made else []
-        how += [shown(joint.used, "computes with it again.")] if joint.used and joint.used != joint.made else []
+        how += [shown(joint.used, "uses it again.")] if joint.used and joint.used != joint.made else []
     kept = f"Recompute {held} in each iteration, or detach after each step what {held.partition('[')[0]} holds."
     detach = kept if held else "Detach after each step what is carried over: hidden = hidden.detach()."
     detach = detaching(found) if found else detach
     needed = f"needs the original value of {weight}; {since(subject)}"
     return explanation(
-        f"{name} leads this backward into an earlier iteration, whose weights {step.name}.step() has changed since.",
+        f"{name} leads this backward into an earlier iteration, whose weights {step.name}.step() has since modified.",
         (
             *how,
             shown(

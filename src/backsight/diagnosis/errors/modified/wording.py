@@ -24,7 +24,7 @@ def spoken(operation: str) -> str:
 
 
 _NEEDS_RESULT = {
-    "relu": "the gradient of relu needs its result, to know which entries were positive",
+    "relu": "the gradient of relu needs its result to know which entries were positive",
 }
 _NEEDS_INPUT = {
     "mul": "the gradient of a product needs both factors",
@@ -39,11 +39,11 @@ def why_saved(operation: str, result: bool) -> str:
     """Say why the backward of an operation needs what it saved.
 
     >>> why_saved("sigmoid", result=True)
-    'the gradient of sigmoid is computed from its own result'
+    'the gradient of sigmoid is computed from its result'
     """
     if result:
-        return _NEEDS_RESULT.get(operation, f"the gradient of {spoken(operation)} is computed from its own result")
-    return _NEEDS_INPUT.get(operation, f"the gradient of {spoken(operation)} is computed from what it was given")
+        return _NEEDS_RESULT.get(operation, f"the gradient of {spoken(operation)} is computed from its result")
+    return _NEEDS_INPUT.get(operation, f"the gradient of {spoken(operation)} is computed from its input")
 
 
 def since(subject: Subject) -> str:

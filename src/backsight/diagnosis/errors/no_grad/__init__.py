@@ -73,7 +73,7 @@ def _root(failure: Failure, index: int) -> torch.Tensor | None:
 def _unlocated(scene: Scene) -> Finding:
     level = scene.failure.user
     made = assignments(level.body, scene.loss, before=level.line) if level else ()
-    evidence: list[Fact] = [shown(place, f"gives {scene.loss} its value.") for place in made[-3:]]
+    evidence: list[Fact] = [shown(place, f"computes {scene.loss}.") for place in made[-3:]]
     if level:
         evidence.append(shown(level.place, "has nothing to backpropagate through."))
     if len(made) > 1:
@@ -81,15 +81,15 @@ def _unlocated(scene: Scene) -> Finding:
     if scene.root is not None:
         evidence.append(f"{scene.loss}: {described(scene.root)}{_made_in(scene.root)}.")
     evidence.append(
-        "Where it was detached is not known after the fact."
+        "Where it was detached is unknown after the fact."
         if level is None or level.body
-        else "The source of this code cannot be read, so what detached it is not known."
+        else "The source of this code is not available, so what detached it is unknown."
     )
     return explanation(
-        scene.title("none of what it was computed from does, or it was detached on the way"),
+        scene.title("none of its inputs does, or it was detached on the way"),
         tuple(evidence),
         "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) and "
-        f"torch.no_grad(), and for parameters that are frozen. {silenced(scene.loss)}",
+        f"torch.no_grad(), and for frozen parameters. {silenced(scene.loss)}",
         source=scene.failure.source,
         exact=False,
     )

@@ -29,9 +29,7 @@ from backsight.story.handed import handed
 from backsight.story.sections import Section, sections
 from backsight.tape import modules_in
 
-_SWITCHED_OFF = (
-    "torch.is_grad_enabled() is False as this is explained, so some code disabled gradients and never re-enabled them."
-)
+_SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
 _INITIAL = re.compile(r"torch\.(zeros|ones|full|empty)\(")
 
@@ -43,9 +41,9 @@ def switched_off(scene: Scene) -> Finding | None:
     place = next(_switches(scene), None)
     off = shown(place, "disables them for everything that follows.") if place else _SWITCHED_OFF
     return explanation(
-        scene.title("gradients are disabled in the whole program"),
+        scene.title("gradients are disabled globally"),
         (off, *fails(scene)),
-        "Call torch.set_grad_enabled(True) before training, or use `with torch.no_grad():` around what only evaluates, "
+        "Call torch.set_grad_enabled(True) before training. Or wrap only the evaluation in `with torch.no_grad():`, "
         "which ends by itself.",
         source=str(place) if place else scene.failure.source,
         exact=place is not None,
@@ -87,7 +85,7 @@ def nothing_requires_grad(scene: Scene) -> Finding | None:
     return explanation(
         scene.title(f"it is computed from {listed(names, 4)}, and {_none(len(names))}"),
         (*_tensors(found), *fails(scene)),
-        f"Ask for the gradient where the tensor to be trained is made: {_asking(scene, found)}.",
+        f"Set requires_grad where you create the tensor to train: {_asking(scene, found)}.",
         source=scene.failure.source,
         exact=False,
     )
@@ -110,7 +108,7 @@ def _none(number: int) -> str:
 
 def _tensors(found: Sources) -> Iterator[Fact]:
     for source in found.tensors[:4]:
-        what = f"makes {source.name} ({shaped(source.tensor.shape)}), which does not require grad."
+        what = f"creates {source.name} ({shaped(source.tensor.shape)}), which does not require grad."
         yield (
             shown(source.made, what, "read")
             if source.made
@@ -129,7 +127,7 @@ def _finding(scene: Scene, suspect: Suspect, all_of_them: list[Suspect]) -> Find
         (
             *_steps(suspect, None if seen else "read"),
             *fails(scene),
-            *((f"Other graphs end at {listed(others, 3)}.",) if others else ()),
+            *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
         ),
         fix(culprit, scene.loss, _copied_later(scene, culprit), derivative=scene.failure.call == "grad"),
         source=str(culprit.cut.place),
@@ -168,7 +166,7 @@ def _because(suspect: Suspect) -> str:
         case "frozen":
             return f"{expression} ran on nothing that requires grad"
         case "no_grad" if not suspect.verdict:
-            return f"something that it comes from was computed under {expression}, where nothing is recorded"
+            return f"one of its inputs was computed under {expression}, where nothing is recorded"
         case "no_grad":
             return f"it was computed under {expression}, where nothing is recorded"
         case "copy":
@@ -181,16 +179,15 @@ def _steps(suspect: Suspect, certainty: Certainty | None) -> Iterator[Fact]:
     """What happened to the history, in the order in which it happened."""
     if suspect.behind:
         yield from _steps(suspect.behind, certainty)
-    held = suspect.held.replace("what ", "What ", 1) if suspect.held.startswith("what ") else suspect.held
     weighed = suspect.operand and suspect.verdict and not suspect.seen
-    had = f" {held} is attached to a graph; the result is not." if weighed else ""
+    had = f" {suspect.spoken} is attached to a graph; the result is not." if weighed else ""
     if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
-        yield shown(suspect.cut.place, "records nothing of what is computed inside.", certainty)
+        yield shown(suspect.cut.place, "disables gradients for everything inside it.", certainty)
         if suspect.calling is not None:
-            yield shown(suspect.calling, "is inside the block.", certainty)
-        stands = "is inside the block" if suspect.calling is None else "runs there"
+            yield shown(suspect.calling, "runs inside it.", certainty)
+        stands = "runs inside it" if suspect.calling is None else "runs there"
         for place, name in suspect.inside[:2]:
-            yield shown(place, f"{stands}, and uses {name or 'a tensor'}, which should be trained.", certainty)
+            yield shown(place, f"{stands} and uses {name or 'a tensor'}, which should be trained.", certainty)
     else:
         does = listed([why(each.cut) for each in (suspect, *suspect.beside)], 3)
         yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)
@@ -255,7 +252,7 @@ def _entering(statement: ast.stmt) -> Iterator[str]:
             stack += [(each, in_call) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
 
 
-_SILENT = "use_reentrant=True records nothing where no input of the checkpointed function requires grad, as here."
+_SILENT = "With use_reentrant=True, checkpoint records nothing if no input requires grad, as here."
 
 
 def reentrant(scene: Scene) -> Finding | None:
@@ -269,7 +266,7 @@ def reentrant(scene: Scene) -> Finding | None:
     enable = f"{model}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{'use_reentrant': False}})"
     of_model = f"Call {enable}, or {model}.enable_input_require_grads()."
     return explanation(
-        scene.title("it came through a checkpoint to which nothing that requires grad was given"),
+        scene.title("it went through a checkpoint whose inputs do not require grad"),
         (where, _SILENT, *((shown(user.place, "has nothing to backpropagate through."),) if user else ())),
         "Pass use_reentrant=False to checkpoint." if place else of_model,
         source=str(place) if place else scene.failure.source,

@@ -17,10 +17,10 @@ def fix(suspect: Suspect, loss: str, copied: Suspect | None = None, *, derivativ
     if derivative and suspect.cut.kind == "no_grad" and suspect.cut.place.text.startswith("@"):
         name = getattr(suspect.section.body.node, "name", "")
         return (
-            f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around what takes the "
-            "derivative: that needs a graph, also where nothing is trained."
+            f"Remove @{suspect.cut.expression} from {name}, or put `with torch.enable_grad():` around the derivative: "
+            "it needs a graph even when nothing is trained."
         )
-    also = f" Put {_stacked(copied)} in place of {copied.cut.expression}." if copied else ""
+    also = f" Replace {copied.cut.expression} with {_stacked(copied)}." if copied else ""
     return f"{_fix(suspect)}{also} {silenced(loss)}"
 
 
@@ -92,19 +92,19 @@ def _fix(suspect: Suspect) -> str:
             alike = [each for each in suspect.beside if each.held and _function(each.cut.expression) == function]
             used = listed([operand, *(each.held for each in alike)], 3)
             return (
-                f"Use {used} without {_dotted(function)} here; keep that for logging, and for what must not be trained."
+                f"Use {used} without {_dotted(function)} here; keep that for logging and for what must not be trained."
             )
         case "copy" if is_several(suspect.section, operand, suspect.cut.place.line):
             return (
-                f"Put {_stacked(suspect)} in place of {expression}: it joins tensors and keeps their graphs. "
-                f"{operand} must hold the tensors themselves, not their numbers."
+                f"Replace {expression} with {_stacked(suspect)}: it joins tensors and keeps their graphs. {operand} "
+                "must hold the tensors themselves, not their numbers."
             )
         case "copy":
             return of_copy(operand, expression)
         case "frozen":
-            return f"Let something that {expression} is given require grad."
+            return f"Make some input of {expression} require grad."
         case "gradient":
-            return "Pass create_graph=True where that gradient is computed, so that it has a graph of its own."
+            return "Pass create_graph=True where that gradient is computed, so it has its own graph."
         case "number":
             return _of_number(operand, function)
     return f"Compute the loss without {expression}."
@@ -121,8 +121,8 @@ def of_positions(operand: str, function: str) -> str:
 def of_comparison(operand: str) -> str:
     """What to do instead of comparing."""
     return (
-        f"Compute the loss from {operand} before it is compared: a comparison jumps from 0 to 1 and has no slope to "
-        "follow. Where a soft step is meant, use torch.sigmoid."
+        f"Compute the loss from {operand} before the comparison, which jumps from 0 to 1 and has no gradient. For a "
+        "soft step, use torch.sigmoid."
     )
 
 
@@ -137,8 +137,7 @@ def of_copy(operand: str, expression: str) -> str:
         values = expression.partition("(")[2]
         return f"Write torch.stack({values} there: it joins tensors and keeps their graphs."
     return (
-        f"Where {operand} is one tensor, use {operand} itself instead of {expression}; where it holds several, "
-        f"torch.stack({operand})."
+        f"If {operand} is one tensor, use it instead of {expression}. If it holds several, use torch.stack() on them."
     )
 
 
@@ -164,17 +163,15 @@ _NUMPY = ("numpy", "array", "asarray")
 def _of_number(operand: str, function: str) -> str:
     if function == "tolist":
         return (
-            f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) in place of "
-            "math.sqrt(x), torch.stack([...]) in place of torch.tensor([...])."
+            f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
+            "torch.stack([...]) instead of torch.tensor([...])."
         )
     if function in _NUMPY:
         return (
-            f"Stay in PyTorch, with {operand} as it is: NumPy records no graph, and most of its functions have a "
-            "namesake in torch."
+            f"Stay in PyTorch and use {operand} itself: NumPy records no graph, and torch has most of its functions "
+            "under the same name."
         )
-    return (
-        f"Leave out {_dotted(function)} here and keep the tensor; take the number only for what is printed or logged."
-    )
+    return f"Remove {_dotted(function)} here and keep the tensor; convert to a number only to print or log it."
 
 
 def _of_numbers(suspect: Suspect) -> str:
@@ -182,36 +179,38 @@ def _of_numbers(suspect: Suspect) -> str:
     names = operands(suspect.section, suspect.cut)
     function = _function(suspect.behind.cut.expression)
     return (
-        f"Leave out .{function}() there, so that {names[0] if names else 'the list'} holds tensors with their graphs, "
-        f"and put {_stacked(suspect)} in place of {suspect.cut.expression}."
+        f"Remove .{function}() there, so {names[0] if names else 'the list'} holds tensors with their graphs, and "
+        f"replace {suspect.cut.expression} with {_stacked(suspect)}."
     )
 
 
 def _of_block(suspect: Suspect) -> str:
     expression = suspect.cut.expression
     if suspect.seen and not suspect.inside:
-        return f"Compute {expression} with gradients enabled: outside of the block, or before it."
+        return f"Compute {expression} with gradients enabled: outside the block or before it."
     if suspect.cut.place.text.startswith("@"):
-        return f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on what only evaluates."  # type: ignore[union-attr]  # a decorator stands on a function
+        return (
+            f"Remove @{expression} from {suspect.section.body.node.name}; it belongs on functions that only evaluate."  # type: ignore[union-attr]  # a decorator stands on a function
+        )
     if suspect.seen:
         what, block = (suspect.calling or suspect.inside[0][0]).text, suspect.cut.place.text.rstrip(":")
-        return f"Compute `{what}` outside of that block, `{block}`, wherever it should be trained."
+        return f"Compute `{what}` outside the block `{block}` when it should be trained."
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
-            "is training, see that it is true."
+            "is training, make sure that it is true."
         )
     if not suspect.inside and suspect.verdict:
-        return f"Compute the loss outside of the {expression} block."
+        return f"Compute the loss outside the {expression} block."
     if not suspect.inside:
         return (
-            f"Compute outside of the {expression} block what the loss needs with its graph. Weights that the block "
-            "updates must be modified in place (w -= lr * w.grad): then they stay the leaves that they were."
+            f"Move what the loss depends on out of the {expression} block. Weights that the block updates must be "
+            "modified in place (w -= lr * w.grad), so they stay leaves."
         )
     places = [place for place, _ in suspect.inside]
     texts = listed([f"`{place.text}`" for place in places], 2)
     belong = "belongs" if len(places) == 1 else "belong"
-    return f"End the block before line {places[0].line}: {texts} {belong} after it, one level to the left."
+    return f"End the block before line {places[0].line}: {texts} {belong} after it, dedented one level."
 
 
 def _dotted(function: str) -> str:

@@ -41,12 +41,12 @@ def frozen(scene: Scene) -> Finding | None:
             f"none of the {counted(count, 'parameter')} of {model} does" if count > 1 else f"{model} is frozen"
         ),
         (
-            *(shown(each, "turns it off.", None if len(places) == 1 else "read") for each in places[:3]),
+            *(shown(each, "sets requires_grad to False.", None if len(places) == 1 else "read") for each in places[:3]),
             *missed,
             f"{model}: requires_grad is False for {'all ' if count > 1 else 'its '}{counted(count, 'parameter')}.",
             *fails(scene),
         ),
-        f"{fix} If the gradient of an input is wanted, call x.requires_grad_() on it before the forward pass.",
+        f"{fix} If you want the gradient of an input, call x.requires_grad_() on it before the forward pass.",
         source=str(places[0]) if places else scene.failure.source,
         exact=len(places) < 2,
     )
@@ -67,11 +67,11 @@ def _unfreeze(scene: Scene, found: Sources, freezing: Freezing | None) -> tuple[
     words, begins = freezing.words(scope)
     if not words or any(each.startswith(word) if begins else word in each for word in words for each in every):
         same = freezing.at == freezing.place
-        return [] if same else [shown(freezing.at, "decides what is frozen, and left nothing trainable.")], fix
+        return [] if same else [shown(freezing.at, "decides what is frozen, and leaves nothing trainable.")], fix
     how, texts = "begins with" if begins else "contains", listed([f'"{word}"' for word in words], 3)
     spared = [each for each in every if (each.startswith(layer) if begins else layer in each)]
     if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in spared):
-        fix = f'Write "{layer}" in place of {texts}, to train the last layer alone.'
+        fix = f'Write "{layer}" instead of {texts} to train only the last layer.'
     return (
         [shown(freezing.at, f"leaves nothing trainable: no parameter name of {name} {how} {texts}.")],
         f"{fix} The names are {listed(every, 6)}.",

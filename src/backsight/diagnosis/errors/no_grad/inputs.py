@@ -40,7 +40,7 @@ def input_without_grad(failure: Failure) -> Finding:
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
         tuple(evidence),
-        f"Call {first}.requires_grad_() {_where(found)}; after that the forward pass must run again.",
+        f"Call {first}.requires_grad_() {_where(found)}; the forward pass must come after that.",
         source=str(cut.place if cut else (found and found.given and (found.assigned or found.given)) or failure.source),
         exact=bool(bare),
     )
@@ -65,6 +65,6 @@ def _made(found: Handed | None, name: str) -> list[Fact]:
     place = found.made if found else None
     if found is None or place is None:
         return []
-    lines: list[Fact] = [shown(place, "makes it, without requires_grad=True.")]
+    lines: list[Fact] = [shown(place, "creates it without requires_grad=True.")]
     here = found.assigned
-    return lines if here is None or here == place else [*lines, shown(here, f"gives it the name {name}.")]
+    return lines if here is None or here == place else [*lines, shown(here, f"assigns it to {name}.")]

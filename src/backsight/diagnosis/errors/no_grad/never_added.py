@@ -47,7 +47,7 @@ def _not_chosen(scene: Scene, missed: Unmatched) -> Finding:
     lines = [shown(missed.choice.place, missed.does)]
     lines += failing(scene.failure, "has nothing to backpropagate through.")
     return explanation(
-        scene.title("it is still the constant that it began as, for no branch computed it"),
+        scene.title("it is still its initial constant, because no branch computed it"),
         tuple(lines),
         missed.fix,
         source=str(missed.written or missed.choice.place),
@@ -86,8 +86,8 @@ def _finding(scene: Scene, name: str, start: Place, adding: Spot, section: Secti
     condition = around[-1] if around else None
     add = section.body.place(adding.node)
     lines: list[Fact] = [
-        shown(start, f"starts {name} as a constant."),
-        shown(add, "would have added to it, and never ran.", certainty),
+        shown(start, f"initializes {name} as a constant."),
+        shown(add, "would add to it, but never ran.", certainty),
     ]
     if condition is not None:
         lines.insert(1, shown(condition, "was never true.", certainty))
@@ -96,9 +96,9 @@ def _finding(scene: Scene, name: str, start: Place, adding: Spot, section: Secti
         lines.append(f"{name} is still 0.")
     where = f"the condition in line {condition.line}" if condition else f"what leads to line {add.line}"
     return explanation(
-        scene.title("it is still the constant that it began as, and nothing was ever added to it"),
+        scene.title("it is still its initial constant; nothing was ever added to it"),
         tuple(lines),
-        f"Look at {where}, which never held. If that may happen in healthy training, skip such a step: "
+        f"Check {where}: it was never true. If that can happen in a healthy run, skip such a step: "
         f"`if {scene.loss}.requires_grad: {scene.loss}.backward()`.",
         source=str(start),
         exact=exact,

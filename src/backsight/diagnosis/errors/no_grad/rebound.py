@@ -71,15 +71,15 @@ def _fix(level: Level, name: str, update: Place) -> str:
     """How to change the leaf itself: as the last statement that computes `name` from `name` does."""
     if f"{name}.grad" in update.text:
         return (
-            f"Change {name} in place, so that it stays the leaf it was: `with torch.no_grad(): "
-            f"{name} -= lr * {name}.grad`, and {name}.grad = None after that. Or let an optimizer do it."
+            f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {name} -= lr * {name}.grad`, then "
+            f"{name}.grad = None. Or let an optimizer do it."
         )
     assert level.body is not None
     changes = (in_place(level.body, name, place.line) for place in reversed(assignments(level.body, name)))
     change = next((each for each in changes if each), None)
     if change is None:
-        return f"Leave out line {update.line}, so that {name} stays the leaf that it was."
-    return f"Change {name} in place, so that it stays the leaf it was: `with torch.no_grad(): {change}`."
+        return f"Remove line {update.line}, so {name} stays a leaf."
+    return f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {change}`."
 
 
 def _finding(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:
@@ -87,9 +87,9 @@ def _finding(scene: Scene, name: str, made: Place, update: Place, fix: str) -> F
     return explanation(
         scene.title(f"{name} was replaced in its update by a tensor that does not"),
         (
-            shown(made, f"makes {name}, with requires_grad."),
+            shown(made, f"creates {name} with requires_grad."),
             shown(
-                update, f"puts a new tensor into {name}, computed without a graph: it does not require grad.", "read"
+                update, f"assigns a new tensor to {name}, computed without a graph: it does not require grad.", "read"
             ),
             *((shown(level.place, "has nothing to backpropagate through."),) if level else ()),
         ),

@@ -51,8 +51,16 @@ class Suspect:
     @property
     def held(self) -> str:
         """The operand as a person would speak of it: of a module, what it computes."""
-        is_module = issubclass(type(self.section.value(self.operand)), torch.nn.Module)
-        return f"what {self.operand} computes" if is_module else self.operand
+        return f"the output of {self.operand}" if self._is_of_module else self.operand
+
+    @property
+    def spoken(self) -> str:
+        """The same at the beginning of a sentence."""
+        return f"The output of {self.operand}" if self._is_of_module else self.operand
+
+    @property
+    def _is_of_module(self) -> bool:
+        return issubclass(type(self.section.value(self.operand)), torch.nn.Module)
 
 
 def suspects(failure: Failure, trained: Trained) -> list[Suspect]:
@@ -224,7 +232,7 @@ def _suspect(cut: Severed, line: Line) -> Suspect:
     if cut.by in ("no_grad", "inference"):
         off = disabled_by(cut)
         if off is None:
-            why = "runs while gradients are disabled, so nothing of it is recorded"
+            why = "runs while gradients are disabled, so autograd records nothing"
             return Suspect(section, Cut("no_grad", line.place, expression, why), True, operand, seen=True)
         inside = ((line.place, operand),)
         block = Cut("no_grad", off.place, off.text, "records nothing")
@@ -235,14 +243,14 @@ def _suspect(cut: Severed, line: Line) -> Suspect:
 
 
 def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
-    what = cut.operand or "what it was given"
+    what = cut.operand or "its input"
     match cut.by:
         case "integer":
             is_index = cut.op.startswith("arg") or cut.op in _POSITIONS
             kind: Kind = "index" if is_index else "comparison" if cut.dtype == "bool" else "integer"
-            return kind, f"makes {cut.dtype or 'integers'} of {what}: only floating point has a gradient"
+            return kind, f"turns {what} into {cut.dtype or 'integers'}; only floating-point tensors have a gradient"
         case "frozen":
-            return "frozen", f"computes {cut.op} from what does not require grad"
+            return "frozen", f"computes {cut.op} from tensors that do not require grad"
         case "rewrapped":
             return "copy", f"copies the values of {what} into a new tensor, without a graph"
         case "derivative":

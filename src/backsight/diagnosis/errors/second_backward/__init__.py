@@ -59,21 +59,24 @@ def _other_cell(level: Level | None) -> Iterator[str]:
     if level is None or level.body is None or not name or not name.isidentifier():
         return
     if isinstance(level.body.node, ast.Module) and not assignments(level.body, name):
-        yield f"This code does not compute {name}: if it ran before, as a cell run twice does, it freed it then."
+        yield (
+            f"This code does not compute {name}. If it ran before, as when a notebook cell runs twice, it freed the "
+            "graph then."
+        )
 
 
-_NOT_FOUND = "Which variable leads there is not known after the fact."
+_NOT_FOUND = "The variable that leads there is unknown after the fact."
 
 
 def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
     where = failing(failure, "is the call that failed.")
     elsewhere = tuple(_other_cell(failure.user))
-    again = f"Run what computes {failure.user.receiver} again, then this. " if elsewhere and failure.user else ""
+    again = f"Rerun the code that computes {failure.user.receiver}, then this. " if elsewhere and failure.user else ""
     return explanation(
-        "backward() reached operations whose saved tensors an earlier backward() had freed.",
+        "backward() reached operations whose saved tensors an earlier backward() freed.",
         (*where, *elsewhere, *steps, _NOT_FOUND),
         f"{again}{'If that does not help, look' if again else 'Look'} for a result that is computed once and used in "
-        "every iteration (compute it again each time), one that is carried from iteration to iteration (detach it: "
+        "every iteration (recompute it each time), one that is carried from iteration to iteration (detach it: "
         "hidden = hidden.detach()), and two losses over one forward pass (add them, and call backward once).",
         source=failure.source,
         exact=False,

@@ -33,7 +33,7 @@ def steps_seen(case: Case) -> tuple[str, ...]:
         return tuple(joined_at(case))
     names = listed([case.graph.nodes[i].name for i in case.joints], 3)
     return (
-        f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step; the new part "
+        f"{were(len(case.old), 'operations of this graph')} recorded before the last optimizer step; the new part "
         f"reaches {'it' if len(case.old) == 1 else 'them'} through {names}.",
     )
 
@@ -80,9 +80,9 @@ def _kept(level: Level, leaf: Leaf, name: str, assigned: Place) -> str:
     """What to do where the variable held a leaf that an optimizer goes on updating, unseen: detaching loses it, too."""
     change = (in_place(level.body, name, assigned.line) if level.body else None) or f"{name}.copy_(...)"
     return (
-        f"Let {name} stay the leaf that {leaf.owner} updates, and change it in place: `with torch.no_grad(): "
-        f"{change}`. Or give the result another name. {name}.detach() won't help: {leaf.owner} does not hold what that "
-        "makes."
+        f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `with torch.no_grad(): "
+        f"{change}`. Or give the result another name. {name}.detach() won't help: {leaf.owner} does not hold the new "
+        "tensor."
     )
 
 

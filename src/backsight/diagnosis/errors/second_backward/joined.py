@@ -63,8 +63,8 @@ def joined_at(case: Case) -> Iterator[str]:
         return
     by = f" at {case.earlier.line}" if case.earlier.line else ""
     yield (
-        f"{were(len(case.old), 'operations of this graph')} made before the backward{by}, which freed them; the new "
-        f"part reaches them through {joint.old.name}{f' of {joint.made}' if joint.made else ''}."
+        f"{were(len(case.old), 'operations of this graph')} recorded before the backward{by}, which freed them; the "
+        f"new part reaches them through {joint.old.name}{f' of {joint.made}' if joint.made else ''}."
     )
 
 
@@ -113,7 +113,7 @@ def _carried_by_element(case: Case, joint: Joint) -> Finding | None:
                     f"reads {name} from the previous iteration, still attached to its graph, and reassigns it.",
                     "read",
                 ),
-                shown(joint.used, "computes with it."),
+                shown(joint.used, "uses it."),
                 *_freed(case),
             ),
             f"Detach after each step: detach() every tensor that {name} holds. retain_graph=True won't help: "
@@ -137,8 +137,8 @@ def _written_into(case: Case, joint: Joint) -> Finding | None:
     return explanation(
         f"{name}, {_kind(joint.old)}, keeps the graphs of what earlier passes wrote into it, and backward() has freed "
         "them.",
-        (shown(made.place, f"writes into {name}, still attached to the graph of its pass."), *_freed(case)),
-        f"Forget the old graphs at the start of each pass, {name} = {name}.detach(), or keep values alone: "
+        (shown(made.place, f"writes into {name} a tensor that is still attached to its graph."), *_freed(case)),
+        f"Drop the old graphs at the start of each pass: {name} = {name}.detach(). Or store only values: "
         f"{body.text(target) if target is not None else name} = {value}.detach().",
         source=str(made),
     )
@@ -156,7 +156,7 @@ def _parametrized_once(case: Case, joint: Joint) -> Finding | None:
                 place = level.body.place(arm) if level.body else level.place
                 return explanation(
                     "A parametrized weight is computed once for all iterations, and backward() has freed its graph.",
-                    (shown(place, "keeps what is computed until its end."), *_freed(case)),
+                    (shown(place, "caches what is computed until the block ends."), *_freed(case)),
                     f"Put `{place.text}` inside the loop, around the forward and backward of one iteration.",
                     source=str(place),
                 )
@@ -171,22 +171,22 @@ def _kept(case: Case, joint: Joint) -> Finding:
     known, name = bool(name), name or f"the result of {joint.old.op}"
     lines = [shown(joint.made, f"computed {name if put is None else 'it'}.")] if joint.made else []
     if put is not None and (joint.made is None or put.position[0] != joint.made.line):
-        lines.append(shown(put, f"keeps it in {container}, still attached to its graph."))
+        lines.append(shown(put, f"stores it in {container}, still attached to its graph."))
     else:
         keeping = keeping if keeping and expression(keeping.place.text) is not None else None
         put = None
     here = _local(case, joint)
     first = here.first if here else None
     if joint.used and joint.used != joint.made:
-        lines.append(shown(joint.used, f"computes with {name} again."))
+        lines.append(shown(joint.used, f"uses {name} again."))
     where = put or joint.made
-    older = "made another result that is older than that backward."
+    older = "computed another result that is older than that backward."
     doubt: list[Fact] = [shown(line, older) for line in joint.others[:2]]
     if doubt:
-        doubt.append("(Which of them that backward went through is not known.)")
+        doubt.append("(It is unknown which of them that backward went through.)")
     return explanation(
         f"{name}, {_kind(joint.old)}, was computed before an earlier backward(), which has freed its graph.",
-        (*lines, *([shown(first, "has run backward through it.")] if first else ()), *_freed(case), *doubt),
+        (*lines, *([shown(first, "already ran backward through it.")] if first else ()), *_freed(case), *doubt),
         _fix(case, joint, name, container, keeping, known=known),
         source=str(where) if where else case.failure.source,
         exact=joint.made is not None and not doubt,
@@ -201,7 +201,7 @@ def _freed(case: Case) -> Iterator[Fact]:
     earlier, level = case.earlier, case.failure.user
     if earlier is not None and earlier.line is not None and level is not None:
         if earlier.line.line == level.place.line and earlier.line.file == level.place.file:
-            yield shown(level.place, "freed that graph when it ran before, and needs it again.")
+            yield shown(level.place, "freed that graph the last time it ran, and needs it again.")
             return
         yield shown(earlier.line, "freed that graph.")
     if level is not None:
@@ -227,13 +227,12 @@ def _fix(case: Case, joint: Joint, name: str, container: str, keeping: Keeping |
         return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
     if not known:  # what keeps it is not known, and so not whether it is carried over
         return (
-            f"Look for what keeps {name} from one iteration to the next. A state that is carried over is detached when "
-            "it is kept: state = state.detach(). What is computed once, of weights that are trained, is recomputed "
-            "in each iteration."
+            f"Look for what keeps {name} from one iteration to the next. Detach a state that is carried over: state = "
+            "state.detach(). Recompute in each iteration what depends on trained weights."
         )
     return (
-        f"Recompute {name} in each iteration, inside the loop that uses it. If what computes it is not meant to be "
-        "trained here, compute it once under torch.no_grad()."
+        f"Recompute {name} in each iteration, inside the loop that uses it. If nothing behind it is trained here, "
+        "compute it once under torch.no_grad()."
     )
 
 
@@ -267,15 +266,15 @@ class _Local:
     def fix(self) -> str:
         name = self.name
         if self.first is None and self.inner:
-            return f"Compute {name} inside {self.inner}(), which runs backward each time that it is called."
+            return f"Compute {name} inside {self.inner}(), which runs backward each time it is called."
         if self.first is None:
             return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
         detached = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", self.first.text)
         if self._is_for_others:
-            return f"Its optimizer does not train what made {name}. Write, in line {self.first.line}: {detached}."
+            return f"Its optimizer does not train what computes {name}. In line {self.first.line}, write {detached}."
         return (
-            f"If line {self.first.line} is not to train what made {name}, write {detached}. If it is, add the losses "
-            "and call backward once."
+            f"If line {self.first.line} should not train what computes {name}, write {detached}. If it should, add "
+            "the losses and call backward once."
         )
 
     @property
@@ -336,13 +335,13 @@ def _all_of_it(case: Case) -> Finding:
         return _twice(case, seen, level)
     again = seen is not None and level is not None and seen.file == level.place.file
     return explanation(
-        f"{case.loss} was computed once, and backward() has run on it before.",
+        f"{case.loss} was computed once, and backward() already ran on it.",
         (
-            *((shown(made, f"computed {case.loss}, and was not run again."),) if made else ()),
+            *((shown(made, f"computed {case.loss} and did not run again."),) if made else ()),
             *(_freed(case) if again else ()),
         ),
-        f"Recompute {case.loss}, with a new forward pass, before each backward(). In a notebook: run the cell that "
-        "computes it again, too.",
+        f"Recompute {case.loss}, with a new forward pass, before each backward(). In a notebook, also rerun the cell "
+        "that computes it.",
         source=case.failure.source,
         exact=made is not None,
     )
@@ -353,8 +352,8 @@ def _twice(case: Case, first: Line, level: Level) -> Finding:
     return explanation(
         f"backward() runs on {case.loss} a second time.",
         (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {case.loss} once: leave out one of the two. For gradients that are only looked at, "
-        f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) leaves the graph for the other.",
+        f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
+        f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
         source=str(level.place),
     )
 
@@ -418,8 +417,8 @@ def kept_detached(container: str, keeping: Keeping) -> str:
     """What to do about results that a container keeps."""
     if keeping.cached:
         return (
-            f"Recompute {keeping.value or 'it'} in each step, and do not keep it: what it depends on is trained. If "
-            "that is not meant to be trained, compute it under torch.no_grad()."
+            f"Recompute {keeping.value or 'it'} in each step instead of storing it: the parameters it depends on are "
+            "trained. If they should not be, compute it under torch.no_grad()."
         )
     cut = _detached(keeping.value) if keeping.value else ""
     written = keeping.with_value(cut) if cut else ""
@@ -468,12 +467,12 @@ def held_since_step(case: Case) -> Finding | None:
         else f"{name}, {tensor_of(held[0][1].shape)}, is a result"
     )
     return explanation(
-        f"{what} from before the last optimizer step, and an earlier backward() has freed what computed "
+        f"{what} from before the last optimizer step, and an earlier backward() freed the graph behind "
         f"{'them' if several else 'it'}.",
         (
-            shown(case.failure.user.place, f"goes back through {listed([path for _, _, path in held], 3)}."),
-            f"{were(len(case.old), 'operations of this graph')} made before the last optimizer step, as the running "
-            "watch has noted.",
+            shown(case.failure.user.place, f"backpropagates through {listed([path for _, _, path in held], 3)}."),
+            f"{were(len(case.old), 'operations of this graph')} recorded before the last optimizer step, as the "
+            "watch has seen.",
         ),
         _emptied(name, len({node for node, _, _ in held})),
         source=case.failure.source,
@@ -483,8 +482,8 @@ def held_since_step(case: Case) -> Finding | None:
 
 def _emptied(name: str, made: int) -> str:
     if made > 1:  # one after the other, in a loop
-        return f"Empty {name} after each optimizer step, {name}.clear(), or put results into it after .detach()."
+        return f"Empty {name} after each optimizer step, {name}.clear(), or store only detached results in it."
     return (
-        f"Recompute what {name} holds in each step; if what computes it is not meant to be trained here, compute it "
-        "once under torch.no_grad()."
+        f"Recompute what {name} holds in each step. If nothing behind it is trained here, compute it once under "
+        "torch.no_grad()."
     )

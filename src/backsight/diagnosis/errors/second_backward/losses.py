@@ -89,7 +89,7 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
 
 def _once_before_loop(level: Level, name: str, loop: Place) -> Finding:
     made = assignments(level.body, name, before=loop.line)
-    where = shown(made[-1], "computes it, before the loop.") if made else f"{level.function} is given it once."
+    where = shown(made[-1], "computes it before the loop.") if made else f"{level.function} receives it once."
     return explanation(
         f"{name} is computed once, and backward() runs on it in every iteration.",
         (
@@ -147,21 +147,19 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             continue
         if where:
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
-        fix = f"Compute {apart} from {through}.detach(): then its backward does not reach what made {through}."
+        fix = f"Compute {apart} from {through}.detach(): its backward then stops there."
         if stands:
-            evidence.append(f"The step that follows {apart}.backward() does not train what made {through}.")
+            evidence.append(f"The step after {apart}.backward() does not train what computes {through}.")
         else:
             evidence.append(
-                f"{through} only weighs {apart}, as an advantage does; adding the losses would train it by both."
+                f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
             )
-            fix += f" If {apart} should train that as well, add the losses: {add}."
+            fix += f" If {apart} should train it too, add the losses: {add}."
         if seen and seen.others:
             fix = f"Compute {apart} from {through}.detach(), and add the losses, which share more than that: {add}."
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
     if part := _trains_a_part(case, level, place, shared):
-        evidence.append(
-            f"{part} in between trains only a part of what they share: each loss is for an optimizer of its own."
-        )
+        evidence.append(f"{part} in between trains only a part of what they share: each loss has its own optimizer.")
         fix = (
             f"{_again(through)} for {loss}, after {part}. For {other}, detach what its optimizer does not train. "
             "(Adding the losses won't help: each optimizer would get the gradients of both.)"
@@ -172,7 +170,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     fix = f"Add the losses and call backward once: {add}."
     if perhaps := perhaps_moved(level, place):
         needed = f"compute {through}" if through else "run the forward pass"
-        fix += f" If line {perhaps.line}, {perhaps.text}, changes weights, do not add them but {needed} again below it."
+        fix += f" If line {perhaps.line}, {perhaps.text}, changes weights, do not add them; {needed} again below it."
     if _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
@@ -194,7 +192,7 @@ def _over_old_weights(
     below = f"below line {between.place.line}, {between.place.text}" if stands else f"below line {between.below.end}"
     fix = f"{_again(through)} {below}{forward}, and compute {loss} from that."
     if between.by_step:
-        fix += f" Or, if one step is to follow both losses, add them, {add}, and step after that."
+        fix += f" Or, if both losses share one step, add them, {add}, then step."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
@@ -260,7 +258,7 @@ def _held(case: Case, level: Level, joints: set[tuple[int, int]]) -> str | None:
 
 def _freed_title(other: str, loss: str, through: str | None) -> str:
     part = f"behind {through}" if through else "that both need"
-    return f"{other}.backward() has freed the part of the graph {part}, which {loss}.backward() needs too."
+    return f"{other}.backward() freed the part of the graph {part}, which {loss}.backward() needs too."
 
 
 def _steps_between(level: Level, place: Place) -> list[Step]:

@@ -63,12 +63,12 @@ def computed_outside(case: Case) -> Finding | None:
         return None
     function = level.function.rpartition(".")[2]
     return explanation(
-        f"{name} was computed once, outside of {function}(), and backward() has run on it before.",
+        f"{name} was computed once, outside {function}(), and backward() already ran on it.",
         (
             shown(places[0], f"computes {name} once."),
             shown(level.place, f"frees its graph in the first call of {function}(), and needs it again."),
         ),
-        f"Move `{places[0].text}` into {function}(), so that each call computes it anew.",
+        f"Move `{places[0].text}` into {function}(), so each call recomputes it.",
         source=str(places[0]),
         exact=case.earlier is not None,
     )
@@ -84,7 +84,7 @@ def _of_container(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]
             return _container_keeps(
                 container,
                 keeping,
-                "results that were computed before the loop, and the first backward() has freed their graph.",
+                "results computed before the loop, whose graph the first backward() freed.",
                 shown(ancestor.read, f"uses it in every iteration, as a part of {name}."),
                 shown(level.place, "frees that graph in the first iteration, and needs it again in the next."),
             )
@@ -104,7 +104,7 @@ def kept_for_later(case: Case) -> Finding | None:
             return _container_keeps(
                 kept.variable,
                 keeping,
-                _STEPS if kept.inside else "a result of an earlier step, whose backward() has freed its graph.",
+                _STEPS if kept.inside else "a result of an earlier step, whose graph backward() freed.",
                 *_used_again(case, keeping),
                 shown(case.failure.user.place, "backpropagates through it, and needs that graph again."),
                 exact=bool(case.old),
@@ -116,10 +116,10 @@ def _used_again(case: Case, keeping: Keeping) -> Iterator[Fact]:
     """The statement that a watch has seen to compute with what is kept."""
     joint = joint_of(case)
     if joint is not None and joint.used is not None and joint.used.line != keeping.place.line:
-        yield shown(joint.used, "computes with it again.")
+        yield shown(joint.used, "uses it again.")
 
 
-_STEPS = "results of earlier steps, and an earlier backward() has freed their graph."
+_STEPS = "results of earlier steps, whose graph an earlier backward() freed."
 
 
 class _Kept(NamedTuple):
@@ -148,7 +148,7 @@ def _kept_results(case: Case) -> Iterator[tuple[_Kept, int]]:
 def _container_keeps(container: str, keeping: Keeping, what: str, *then: Fact, exact: bool = True) -> Finding:
     return explanation(
         f"{container} keeps {what}",
-        (shown(keeping.place, f"keeps {keeping.value or 'it'}, still attached to its graph."), *then),
+        (shown(keeping.place, f"stores {keeping.value or 'it'}, still attached to its graph."), *then),
         kept_detached(container, keeping),
         source=str(keeping.place),
         exact=exact,
@@ -180,15 +180,15 @@ def _finding(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, nod
             (
                 shown(filled[0], "adds to it in every iteration, and nothing empties it."),
                 shown(ancestor.read, "uses all of it again."),
-                shown(level.place, "runs into what the iteration before has freed."),
+                shown(level.place, "reaches what the previous iteration freed."),
             ),
-            f"Empty {name} at the start of each iteration, or add results after .detach() to it.",
+            f"Empty {name} at the start of each iteration, or add only detached results to it.",
             source=str(filled[0]),
         )
     seen = case.watch.line_of(case.graph.nodes[nodes[0]]) if case.watch and not made else None
-    origin: Fact = shown(made[-1], "computes it, before the loop.") if made else _given(level, name)
+    origin: Fact = shown(made[-1], "computes it before the loop.") if made else _given(level, name)
     if seen is not None:  # elsewhere, by who has handed it over
-        origin = shown(seen, f"computes {name}, before the loop.")
+        origin = shown(seen, f"computes {name} before the loop.")
         made = [seen.place]
     use = shown(ancestor.read, f"uses it in every iteration of the loop at line {facts.loop.line}.")
     summed = _summed(case, level, facts, ancestor)
@@ -215,9 +215,9 @@ def _summed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor) -> s
     if type(value) not in (list, tuple, dict) or not any(each is case.root for each in results_in(value)):
         if not isinstance(loop, ast.For) or level.body is None or not _runs_on(level, loop):
             return ""
-        return f"Add the losses and call backward once, in place of the loop: on sum({level.body.text(loop.iter)})."
+        return f"Add the losses and call backward once, instead of the loop: on sum({level.body.text(loop.iter)})."
     every = f"{name}.values()" if type(value) is dict else name
-    return f"Add the losses and call backward once, in place of the loop: sum({every}).backward()."
+    return f"Add the losses and call backward once, instead of the loop: sum({every}).backward()."
 
 
 def _runs_on(level: Level, loop: ast.For) -> bool:
@@ -233,7 +233,7 @@ def _runs_on(level: Level, loop: ast.For) -> bool:
 def _otherwise(case: Case) -> str:
     """What to do if it is computed once on purpose."""
     if any(optimizer_steps(each) for each in case.failure.users):
-        return "If what computes it is not meant to be trained here, compute it once under torch.no_grad()."
+        return "If nothing behind it is trained here, compute it once under torch.no_grad()."
     call = f"{simple(case.receiver or 'loss')}.backward"
     return (
         "If it is computed once on purpose and no optimizer steps between the backwards, keep its graph: "
@@ -243,4 +243,4 @@ def _otherwise(case: Case) -> str:
 
 def _given(level: Level, name: str) -> str:
     known = name.split(".")[0] in level.variables
-    return f"{level.function} is given {name}, computed before." if known else f"{name} was computed before."
+    return f"{level.function} receives {name}, already computed." if known else f"{name} was computed before."
