@@ -67,7 +67,7 @@ const failed = (error, way) =>
   h(
     "div",
     { class: "empty bad", role: "alert" },
-    h("h2", {}, "This did not work"),
+    h("h2", {}, "Failed"),
     h("p", {}, error.message),
     way ? h("p", {}, way) : null,
   );
