@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -43,5 +44,15 @@ def take_out(mode: Any) -> bool:
     return True
 
 
-PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
-"""Types that hold their own memory; an operation on another first becomes operations on the parts of it."""
+_answers: Any = take("torch._C._disabled_torch_dispatch_impl", _FEATURE)
+
+
+@cache
+def answers_itself(kind: type) -> bool:
+    """Whether a class of tensors has a `__torch_dispatch__`, which makes an operation one on its parts."""
+    for each in kind.__mro__:
+        if each is torch.Tensor:
+            return False
+        if "__torch_dispatch__" in vars(each):
+            return vars(each)["__torch_dispatch__"] is not _answers
+    return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from backsight.traces.difference import Difference, Parted
 from backsight.traces.distance import Distances
-from backsight.traces.growth import growth, loss_of, number_of, settled
+from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Walk
 from backsight.traces.records import Trace
@@ -54,8 +54,8 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
 def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
     walk = Walk(distances, step).run(first=first)
     points = growth(walk)
-    same = settled(walk, points)
-    origins = tuple(judged(each, distances, same) for each in walk.origins)
+    same, alike = settled(walk, points), updated_alike(points)
+    origins = tuple(judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins)
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
     pairs = len(walk.pairing.to_b)

@@ -21,11 +21,13 @@ class Apart:
     relative: the norm of the difference over the larger of the two norms; infinite where they cannot be compared.
     ulps: the largest difference of an element in units in the last place; None where the tensors were not kept.
     exact: whether it was measured, and not estimated from projections (which is right within a third or so).
+    absolute: the norm of the difference.
     """
 
     relative: float
     ulps: float | None = None
     exact: bool = False
+    absolute: float = 0.0
 
     @property
     def same(self) -> bool:
@@ -33,7 +35,7 @@ class Apart:
 
 
 SAME = Apart(0.0, 0.0, True)
-INCOMPARABLE = Apart(inf)
+INCOMPARABLE = Apart(inf, absolute=inf)
 
 
 def unit(dtype: str) -> float:
@@ -83,7 +85,7 @@ class Distances:
         if not size:
             return SAME
         # Other bits make other numbers, but for 0 and -0: a projection that does not show it has rounded it away.
-        return Apart(max(apart / size, 1e-17)) if isfinite(apart) else INCOMPARABLE
+        return Apart(max(apart / size, 1e-17), absolute=apart) if isfinite(apart) else INCOMPARABLE
 
 
 def _measured(x: NDArray[np.generic], y: NDArray[np.generic], step: float) -> Apart:
@@ -98,7 +100,8 @@ def _measured(x: NDArray[np.generic], y: NDArray[np.generic], step: float) -> Ap
         spacing = np.exp2(np.floor(np.log2(np.where(larger > 0, larger, 1.0)))) * step if step else np.ones(p.shape)
         ulps = np.abs(np.where(p == q, 0.0, p - q)) / spacing
         ulps = ulps[np.isfinite(ulps)]
-    return Apart(float(np.linalg.norm(difference)) / size if size else inf, float(ulps.max(initial=0.0)), True)
+    absolute = float(np.linalg.norm(difference))
+    return Apart(absolute / size if size else inf, float(ulps.max(initial=0.0)), True, absolute)
 
 
 def factor(a: Trace, b: Trace, x: Value, y: Value) -> float | None:

@@ -69,7 +69,13 @@ def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
         return Judged(origin, "precision", "BS502", tuple(reasons))
     random = _random(origin)
     update = [*_hyperparameters(origin.step, a, b)] if origin.phase == "optimizer" else []
-    if reasons := [*update, *_arguments(origin), *_added(origin, random)]:
+    if update:
+        return Judged(
+            origin, "semantics", "BS508", (*update, *_arguments(origin), *_added(origin), *_taken(origin, a, b))
+        )
+    if origin.phase == "optimizer" and origin.before and not origin.arguments:
+        return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update makes more of it",))
+    if reasons := [*_arguments(origin), *_added(origin), *_taken(origin, a, b)]:
         if origin.rounds and not origin.arguments:
             return Judged(origin, "noise", "BS503", (_reordered(origin, a, b), *reasons[:2]))
         if settled and not origin.arguments:
@@ -99,7 +105,27 @@ def _arguments(origin: Origin) -> Iterator[str]:
         yield f"`{name}` is {_shown(ours)} in A and {_shown(theirs)} in B"
 
 
-def _added(origin: Origin, random: bool) -> Iterator[str]:
+def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    """Say which tensors an operation takes, where both programs have the same operations and use them otherwise."""
+    if origin.kind == "program" and not origin.only_a and not origin.only_b:
+        names = [_named(trace, number) for trace, number in zip((a, b), origin.values, strict=True)]
+        if all(names) and names[0] != names[1]:
+            yield f"it takes {names[0]} in A and {names[1]} in B"
+        else:
+            yield "it takes another tensor in B than in A"
+
+
+def _named(trace: Trace, number: int) -> str:
+    """Return the name of a value, or of what it looks into."""
+    value = trace.values[number]
+    if value.name or value.maker < 0:
+        return value.name
+    maker = next((each for each in trace.operations if each.number == value.maker), None)
+    names = [] if maker is None else [trace.values[each].name for each in maker.inputs]
+    return names[0] if len(names) == 1 else ""
+
+
+def _added(origin: Origin) -> Iterator[str]:
     """Say what only one of the programs does."""
     if origin.kind != "program":
         return
@@ -107,8 +133,6 @@ def _added(origin: Origin, random: bool) -> Iterator[str]:
         if telling := [each for each in mine if plain_name(each.op) not in _VIEWS] or list(mine):
             listed = ", ".join(dict.fromkeys(map(call, telling[-4:])))
             yield f"only {name} calls {listed}" + ("" if len(telling) <= 4 else f" and {len(telling) - 4:,} more")
-    if not origin.only_a and not origin.only_b:
-        yield "the operation takes another tensor in B than in A"
 
 
 _VIEWS = frozenset(

@@ -58,6 +58,12 @@ class Ledger:
         if storage is not None:
             self._names.setdefault((storage_key(storage), *_layout(tensor)), name)
 
+    def recheck(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Forget what these tensors held: batch normalization writes to its statistics and neither its schema nor their
+        version counters say so."""
+        for tensor in tensors:
+            self._overwritten(tensor, -1)
+
     def of(self, tensors: Iterable[torch.Tensor], otherwise: int = -1) -> list[int]:
         """Return the numbers of the values that these tensors are now.
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from backsight.traces._torch import PLAIN, put_below, take_out
+from backsight.traces._torch import answers_itself, put_below, take_out
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -49,15 +49,14 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch
         self.thread, self._idle = get_ident(), False
         put_below(self)
 
-    def leave(self) -> None:
-        """See no more."""
+    def leave(self) -> bool:
+        """See no more; return whether it is off the stack, where it stays while it is at work or of another thread."""
         self._idle = True
-        if get_ident() == self.thread:
-            take_out(self)
+        return get_ident() == self.thread and take_out(self)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(each not in PLAIN for each in types):
+        if any(map(answers_itself, types)):
             return NotImplemented  # a subclass first turns the operation into those on its parts, which come here again
         if self._idle or os.getpid() != self._process or _says_nothing(func):
             return func(*args, **kwargs)

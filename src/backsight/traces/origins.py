@@ -97,7 +97,7 @@ class Walk:
         self._a = {each.number: each for each in a.operations if each.step == self.step}
         self._b = {each.number: each for each in b.operations if each.step == self.step}
         self.names = paired_names(a, b, self.step)
-        self.pairing = paired(list(self._a.values()), list(self._b.values()))
+        self.pairing = paired(list(self._a.values()), list(self._b.values()), (a, b))
         self._seen: set[Any] = set()
         self._leaked = False
         if first:
@@ -122,9 +122,33 @@ class Walk:
 
     def _look_at_end(self) -> None:
         """Look at what is held as at what an operation takes: an update may have been made by other operations."""
+        began = {(ours.kind, ours.name): (ours.value, theirs.value) for ours, theirs in self.held("start")}
         for ours, theirs in self.held("end"):
-            if len(self.origins) < _MOST:
-                self._slot(ours.value, theirs.value, None, None)
+            x, y = ours.value, theirs.value
+            if len(self.origins) >= _MOST or self._slot(x, y, None, None).same:
+                continue
+            before = began.get((ours.kind, ours.name))
+            unmade = self.distances.a.values[x].maker not in self._a
+            if unmade and before is not None and before[0] != x and self.distances(*before).same:
+                self._written_unseen(f"{ours.kind} {ours.name}", x, y)
+
+    def _written_unseen(self, name: str, x: int, y: int) -> None:
+        """Tell of what an operation has written to though its schema does not say so, as running statistics."""
+        values = self.distances.a.values
+        took = [each for each in self._a.values() if any(values[number].name == name for number in each.inputs)]
+        partners = self.pairing.to_b
+        pairs = [(each, self._b[partners[each.number]]) for each in took if each.number in partners]
+        a, partner = next((pair for pair in pairs if differing(*pair)), pairs[0] if pairs else (None, None))
+        if a is not None and partner is not None and ("written", a.number) not in self._seen:
+            self._seen.add(("written", a.number))
+            given = zip(a.inputs, partner.inputs, strict=False)
+            apart, arguments = self.distances(x, y), differing(a, partner)
+            if not arguments and not all(self.distances(*pair).same for pair in given):
+                return  # that is why
+            allowed = rounding(self.distances.a, a)
+            self.origins.append(
+                Origin("operation", self.step, a.phase, a, partner, (x, y), apart, 0.0, allowed, arguments=arguments)
+            )
 
     def held(self, at: str) -> Iterator[tuple[Held, Held]]:
         """Yield what both programs hold, paired by name or, where it is called otherwise, as was proposed."""
@@ -140,7 +164,8 @@ class Walk:
                 yield ours, found
 
     def _look_at(self, a: Operation, b: Operation) -> None:
-        before = max((self._slot(*slot, a, b) for slot in zip(a.inputs, b.inputs, strict=False)), default=0.0)
+        given = [self._slot(*slot, a, b) for slot in zip(a.inputs, b.inputs, strict=False)]
+        before = max((each.relative for each in given), default=0.0)
         if a.op == "module":
             return
         self._leaked |= before > 0 and a.short in _READS
@@ -154,6 +179,11 @@ class Walk:
         arguments = () if self._leaked else differing(a, b)
         allowed = rounding(self.distances.a, a)
         adds = apart.relative > condition(self.distances.a, a) * (allowed + AMPLIFIED * before)
+        # Beside a mask of -1e9 all else is small, and so is a relative difference.
+        # Adam makes a whole step of a gradient that is nothing but rounding.
+        adds &= a.phase != "optimizer" and apart.absolute > AMPLIFIED * max(
+            (each.absolute for each in given), default=0.0
+        )
         told = any(_decides(name, ours, theirs) for name, ours, theirs in arguments) and before < 1e-2
         if before == 0 or adds or told:
             shown = arguments if before < 1e-2 else ()
@@ -163,19 +193,28 @@ class Walk:
         else:
             self.inherited += 1
 
-    def _slot(self, x: int, y: int, a: Operation | None, b: Operation | None) -> float:
+    def _slot(self, x: int, y: int, a: Operation | None, b: Operation | None) -> Apart:
         """Return how far apart two values are that are taken for the same purpose; tell where they come to differ."""
         apart = self.distances(x, y)
         if apart.same:
-            return 0.0
+            return apart
         ours, theirs = self.distances.a.values[x].maker, self.distances.b.values[y].maker
         if ours == -1 and theirs == -1:
             self._from_outside(x, y, apart, a, b)
         elif ours not in self._a and theirs not in self._b and -1 not in (ours, theirs):
             pass  # both were made in an earlier step, and differ since
-        elif ours == -1 or self.pairing.to_b.get(ours) != theirs:
+        elif not self._partners(x, y):
             self._between(x, y, apart, a, b)
-        return apart.relative
+        return apart
+
+    def _partners(self, x: int, y: int) -> bool:
+        """Whether two values are the same result of operations that belong together."""
+        ours, theirs = self._a.get(self.distances.a.values[x].maker), self._b.get(self.distances.b.values[y].maker)
+        if ours is None or theirs is None or self.pairing.to_b.get(ours.number) != theirs.number:
+            return False
+        if x not in ours.outputs or y not in theirs.outputs:
+            return True  # another view of what it wrote to
+        return ours.outputs.index(x) == theirs.outputs.index(y)
 
     def _from_outside(self, x: int, y: int, apart: Apart, a: Operation | None, b: Operation | None) -> None:
         if self.distances.a.values[x].name or a is None or ("input", x, y) in self._seen or a.short in _READS:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -26,14 +27,70 @@ class Pairing:
     modules: Mapping[str, str]
 
 
-def paired(a: Sequence[Operation], b: Sequence[Operation], names: Mapping[str, str] | None = None) -> Pairing:
-    """Pair the operations of a step; `names` are those of parameters of B by what they are called in A."""
+def paired(a: Sequence[Operation], b: Sequence[Operation], traces: tuple[Trace, Trace]) -> Pairing:
+    """Pair the operations of a step."""
     a, b = a[:_LONGEST], b[:_LONGEST]
     modules = _renamed(a, b)
     back = {theirs: ours for ours, theirs in modules.items()}
-    pairs = _matched([_token(each, {}) for each in a], [_token(each, back) for each in b])
+    tokens = [_token(each, {}) for each in a], [_token(each, back) for each in b]
+    pairs: list[tuple[int, int]] = []
+    for i, j in _stretches(tokens, (a, b), traces):
+        pairs += [(i.start + p, j.start + q) for p, q in _matched(tokens[0][i], tokens[1][j])]
     to_b = {a[i].number: b[j].number for i, j in pairs}
     return Pairing(to_b, {theirs: ours for ours, theirs in to_b.items()}, modules)
+
+
+def _stretches(
+    tokens: Sequence[Sequence[Hashable]],
+    operations: tuple[Sequence[Operation], Sequence[Operation]],
+    traces: tuple[Trace, Trace],
+) -> Iterator[tuple[slice, slice]]:
+    """Yield the stretches between results that only one operation of each side has: the same to three digits.
+
+    Steps over time are made of the same operations again and again, and only their numbers tell them apart.
+    """
+    keys = [
+        [(token, *_digits(trace, each)) for token, each in zip(held, mine, strict=True)]
+        for held, mine, trace in zip(tokens, operations, traces, strict=True)
+    ]
+    counts = [Counter(each) for each in keys]
+    places = {key: place for place, key in enumerate(keys[1]) if counts[1][key] == 1}
+    anchors = [(k, places[key]) for k, key in enumerate(keys[0]) if counts[0][key] == 1 and key in places]
+    start = (0, 0)
+    for i, j in _rising(anchors):
+        yield slice(start[0], i), slice(start[1], j)
+        yield slice(i, i + 1), slice(j, j + 1)
+        start = i + 1, j + 1
+    yield slice(start[0], len(keys[0])), slice(start[1], len(keys[1]))
+
+
+def _digits(trace: Trace, operation: Operation) -> tuple[Hashable, ...]:
+    """Return the results of an operation to three digits; what only looks at another's says nothing."""
+    if operation.op == "module" or not operation.outputs:
+        return (operation.number, id(trace))
+    mark = trace.values[operation.outputs[0]].mark
+    if mark < 0:
+        return (operation.number, id(trace))
+    row = trace.prints[mark]["stats"]
+    return int(row["count"]), *(f"{row[name]:.2e}" for name in ("m2", "min", "max"))
+
+
+def _rising(anchors: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest series of anchors that rises on both sides (patience sorting)."""
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int] = []
+    for k, (_, place) in enumerate(anchors):
+        pile = bisect_left(tops, place)
+        tops[pile : pile + 1] = [place]
+        piles[pile : pile + 1] = [k]
+        before.append(piles[pile - 1] if pile else -1)
+    found: list[tuple[int, int]] = []
+    k = piles[-1] if piles else -1
+    while k != -1:
+        found.append(anchors[k])
+        k = before[k]
+    return found[::-1]
 
 
 def plain_name(op: str) -> str:
@@ -41,7 +98,7 @@ def plain_name(op: str) -> str:
     return op.removeprefix("aten.").partition(".")[0].rstrip("_")
 
 
-def _token(operation: Operation, modules: Mapping[str, str]) -> tuple[object, ...]:
+def _token(operation: Operation, modules: Mapping[str, str]) -> tuple[Hashable, ...]:
     module = modules.get(operation.module, operation.module)
     return operation.phase, plain_name(operation.op), module, len(operation.outputs) if operation.op == "module" else 0
 
@@ -65,11 +122,11 @@ def _renamed(a: Sequence[Operation], b: Sequence[Operation]) -> dict[str, str]:
     return found
 
 
-def _nameless(operation: Operation) -> tuple[object, ...]:
+def _nameless(operation: Operation) -> tuple[Hashable, ...]:
     return operation.phase, plain_name(operation.op), len(operation.inputs)
 
 
-def _matched(a: Sequence[object], b: Sequence[object]) -> list[tuple[int, int]]:
+def _matched(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return the places that belong together: what is common at both ends first, then the longest stretches."""
     start, most = 0, min(len(a), len(b))
     while start < most and a[start] == b[start]:

@@ -50,13 +50,13 @@ class Page:
     def full(self) -> bool:
         return self.count - self._first >= MOST
 
-    def before(self, call: Call) -> Any:
-        """Take down what an operation is given; return what `after` needs."""
+    def before(self, call: Call, grad: bool) -> Any:
+        """Take down what an operation is given; return what `after` needs. grad: whether autograd is recording."""
         func, args, kwargs = call
         given, tensors = taken_apart(func, args, kwargs)
         inputs = self._ledger.of(tensors)
         newest, node = next_sequence_number() - 1, current_node()
-        phase, module, place, name, of = self._where(node)
+        phase, module, place, name, of = self._where(node, grad)
         if newest != self._newest and node is None:  # autograd made a node before it came here
             self._newest = newest
             self._forward[newest] = self.count, module, place
@@ -103,14 +103,14 @@ class Page:
         if len(self._operations) >= _AT_ONCE or self._values.crowded:
             self.flush()
 
-    def _where(self, node: Any) -> tuple[Phase, str, Place, str, int]:
+    def _where(self, node: Any, grad: bool) -> tuple[Phase, str, Place, str, int]:
         """Return in which phase an operation is, its module, line, node and forward operation."""
         if self.optimizing:
             return "optimizer", "", place_here() or Place(), "", -1
         module = self._calls.path
         if node is None:
             return ("recomputation" if in_backward() else "forward"), module, place_here() or Place(), "", -1
-        if self._calls.inside and torch.is_grad_enabled():
+        if self._calls.inside and grad:
             return "recomputation", module, place_here() or Place(), "", -1
         number = sequence_number(node)
         of, module, place = self._forward.get(number, (-1, "", Place()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from backsight.findings import Finding, Severity
 from backsight.findings.evidence import Evidence
@@ -117,6 +118,8 @@ def _size(origin: Origin) -> str:
     )
     if origin.kind in ("start", "input"):
         return f"The values differ by {shown(origin.apart.relative)} of their size."
+    if not isfinite(origin.apart.relative):
+        return f"{before}; the results have other shapes, or are NaN or infinite in other places."
     ulps = f" ({origin.apart.ulps:,.0f} units in the last place at most)" if origin.apart.ulps else ""
     return (
         f"{before}; the results differ by {shown(origin.apart.relative)} of their size{ulps}, and rounding explains "

@@ -58,10 +58,12 @@ class Tracer:
         self._writer: Writer | None = None
         self._page: Page | None = None
         self._mode: Operations | None = None
+        self._stale: Operations | None = None
+        """A mode that is still on the stack of its thread."""
         self._hushed: Hushed | None = None
         self._operations = 0
         self._step, self._manual, self.closed = 0, False, False
-        self._looked_at: set[torch.nn.Module] = set()
+        self._looked_at: set[int] = set()
         self._busy = self._full = False
 
     def start(self, *, at_call: bool = False) -> None:
@@ -75,7 +77,7 @@ class Tracer:
             if 0 in self.steps:
                 self._calls.attach()
                 if not at_call:
-                    self._begin()
+                    self._guarded(self._begin)
 
     @property
     def traced(self) -> int:
@@ -100,16 +102,25 @@ class Tracer:
     def close(self) -> None:
         """End the trace: write what there is of the step under way, and remove every hook."""
         with turn:
-            if self.closed:
+            if self.closed or os.getpid() != self._process:
+                self._sweep()
                 return
             self.closed = True
-            if os.getpid() != self._process:
-                return
             self._stop_looking(whole=False)
-            leave(self._ends)
-            self._calls.detach()
+            self._sweep()
             if self._writer is not None:
                 self._writer.close()
+
+    def _sweep(self) -> None:
+        """Take away what could not be before: PyTorch puts a mode back where it failed, and another thread has its own.
+
+        Until then the mode lets everything pass, and hooks wait for the next call of a module or optimizer.
+        """
+        if self._stale is not None and self._stale.leave():
+            self._stale = None
+        if self.closed and self._stale is None:
+            leave(self._ends)
+            self._calls.detach()
 
     def __enter__(self) -> Tracer:
         return self
@@ -139,24 +150,37 @@ class Tracer:
 
     # What follows is called by hooks and by the mode, and none of it raises.
 
+    def _is_elsewhere(self) -> bool:
+        """Whether what happens is none of the training's: in a process that was forked off, or another thread."""
+        if self._stale is not None:
+            self._sweep()
+        mode = self._mode
+        return self.closed or os.getpid() != self._process or (mode is not None and mode.thread != get_ident())
+
     def _entered(self, module: torch.nn.Module) -> None:
-        if self._page is None and self._step in self.steps and not self.closed and self._step == 0:
+        if self._is_elsewhere():
+            return
+        if self._page is None and self._step in self.steps and self._step == 0:
             self._guarded(self._begin)
-        elif self._page is not None and module not in self._looked_at:
+        elif self._page is not None and id(module) not in self._looked_at:
             self._guarded(self._hold_model)
 
     def _ended(self, path: str, output: Any) -> None:
-        if self._page is not None and self._on_thread():
+        if not self._is_elsewhere() and self._page is not None and not is_compiling():
             self._guarded(self._page.module, path, output)
 
     def _before(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._is_elsewhere():
+            return
         self._optimizers = [each for each in self._optimizers if each() not in (None, optimizer)]
         self._optimizers.append(weakref.ref(optimizer))
-        if self._page is not None and self._on_thread():
+        if self._page is not None:
             self._page.optimizing += 1
             self._guarded(self._hold, "end", ("grad",))
 
     def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
+        if self._is_elsewhere():
+            return
         if self._page is not None:
             self._page.optimizing = max(0, self._page.optimizing - 1)
         if last and not self._manual:
@@ -183,15 +207,16 @@ class Tracer:
 
     def _stop_looking(self, whole: bool) -> None:
         mode, self._mode = self._mode, None
-        if mode is not None:
-            mode.leave()
+        if mode is not None and not mode.leave():
+            self._stale = mode
         if self._page is None:
             return
         self._guarded(self._finish, whole)
         self._page = None
         if not whole or self._step + 1 not in self.steps:  # what a step leaves to the next is not from outside
             self._ledger.forget()
-        self._calls.detach()
+        if self._stale is None:
+            self._calls.detach()
         if self._hushed is not None:
             self._hushed.remove()
             self._hushed = None
@@ -214,7 +239,7 @@ class Tracer:
     def _hold(self, at: str, kinds: tuple[str, ...]) -> None:
         """Take down what models and optimizers hold now."""
         assert self._page is not None
-        self._looked_at = {each for reference in self._calls.models.values() if (each := reference()) is not None}
+        self._looked_at = {id(each) for held in self._calls.models.values() if (each := held()) is not None}
         parameters = {
             place.name: tensor
             for place in self._calls.observed.places("_parameters")
@@ -232,6 +257,8 @@ class Tracer:
         for kind in kinds:
             for name, tensor in found[kind].items():
                 self._ledger.name(tensor, f"{kind} {name}")
+            if kind == "buffer":
+                self._ledger.recheck(found[kind].values())
             if found[kind]:
                 self._page.hold(at, kind, found[kind])  # type: ignore[arg-type]  # one of the kinds
 
@@ -254,7 +281,7 @@ class Tracer:
             self._full = True
             self._note(f"step {self._step} has more than {MOST:,} operations; those after that are left out")
             return None
-        return self._guarded(page.before, call)
+        return self._guarded(page.before, call, torch.is_grad_enabled())
 
     def _result(self, ticket: Any, result: Any) -> None:
         if self._page is not None:
@@ -286,6 +313,3 @@ class Tracer:
                 self._writer.say(b"N", text)
         except OSError:
             pass  # the disk is full: that is what is said on stderr
-
-    def _on_thread(self) -> bool:
-        return self._mode is not None and self._mode.thread == get_ident() and not is_compiling()
