@@ -54,7 +54,7 @@ def newer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "fist"], "There is no run at runs/fist. Beside it: first."),
+        (["show", "fist"], "There is no run at runs/fist. Close to it: first."),
         (["show", "other/fist"], "There is no run at other/fist."),
         (["show", "foreign"], "foreign is not a recording: it contains no rank folder."),
         (["show", "newer"], "has format 2, but this backsight reads up to 1. Upgrade it:"),
@@ -67,7 +67,7 @@ def newer(folder: Path) -> None:
             ("A run can be exported to .csv, .jsonl, .parquet, but 'rows.xls' ends in '.xls'."),
         ),
         (["export", "first", "nowhere/rows.csv"], "No such file or directory"),
-        (["audit", "fist"], "There is no run at runs/fist. Beside it: first."),
+        (["audit", "fist"], "There is no run at runs/fist. Close to it: first."),
         (["nowhere"], "There is no folder nowhere."),
     ],
 )

@@ -35,7 +35,8 @@ def test_the_example_of_pytorch_58509_is_explained() -> None:
         "  constant.\n"
         "  With respect to x, along a random direction, it is # by differences of the gradient and 0 by double\n"
         "  backward.\n"
-        "  fix: Save the inputs of forward (ctx.save_for_backward) and recompute ctx.t from them in backward. Or return\n"
+        "  fix: Save the inputs of forward (ctx.save_for_backward) and recompute ctx.t from them in backward. Or "
+        "return\n"
         "  it as one more output of forward and save that. If you need no second derivative, mark backward\n"
         "  @once_differentiable: then it raises."
     )
@@ -165,9 +166,7 @@ def test_what_has_nothing_to_differentiate_is_refused_by_the_name_of_the_functio
 
 
 def test_an_option_whose_name_the_function_has_too_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify_second_order and"
-    ):
+    with pytest.raises(TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify_second_order and"):
         bs.verify_second_order(lambda x, seed: x * seed, x_of(3), seed=3)
 
 
