@@ -61,7 +61,7 @@ def newer(folder: Path) -> None:
         (["show", "empty"], "empty holds no step yet."),
         (["show", "first", "--step", "99"], "The run has no step 99: it has 12, from 0 to 11, and 11 is the nearest."),
         (["show", "first", "--kind", "wieght"], "The run has no tensors of kind 'wieght'; it has"),
-        (["show", "first", "--stat", "median"], "There is no statistic 'median'. There are"),
+        (["show", "first", "--stat", "median"], "There is no statistic 'median'. Choose from"),
         (
             ["export", "first", "rows.xls"],
             ("A run can be exported to .csv, .jsonl, .parquet, but 'rows.xls' ends in '.xls'."),
