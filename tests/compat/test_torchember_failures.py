@@ -48,7 +48,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_full_disk_disarms_with_one_warning(model: nn.Module, full: None) -> None:
     te = torchEmber(model)
-    with pytest.warns(RecordingWarning, match="torchEmber records nothing any more.*No space left") as warned:
+    with pytest.warns(RecordingWarning, match="torchEmber no longer records.*No space left") as warned:
         model(X)
         model(X)
         te.log_model()
@@ -63,7 +63,7 @@ def test_a_home_that_cannot_be_written_stops_no_training(
 ) -> None:
     (home / ".torchember").write_text("a file where the folder belongs")
     with pytest.warns(
-        RecordingWarning, match="torchEmber records nothing any more, and the training goes on"
+        RecordingWarning, match="torchEmber no longer records; training continues"
     ) as warned:
         te = torchEmber(model)
         model(X)

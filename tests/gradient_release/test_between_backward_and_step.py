@@ -143,7 +143,7 @@ def test_a_second_step_with_the_same_gradients_raises():
     release(optimizer, 0)
     square(model).backward()
     optimizer.step()
-    with pytest.raises(AlreadyStepped, match=r"came a second time for the same gradient of model\.0\.weight"):
+    with pytest.raises(AlreadyStepped, match=r"ran a second time for the same gradient of model\.0\.weight"):
         optimizer.step()
 
 

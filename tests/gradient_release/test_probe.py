@@ -138,7 +138,7 @@ def test_the_evidence_is_kept_and_says_what_was_compared():
         "for bit to the steps of the ordinary loop in weights, state and groups"
     )
     assert re.fullmatch(
-        r"no parameter's step hangs on another's in \d+ steps of tiny copies, up to step \d+, and \d+ runs in which a "
+        r"no parameter's step depends on another's in \d+ steps of tiny copies, up to step \d+, and \d+ runs in which a "
         r"gradient, or a value that the step reads, was replaced",
         shown,
     )
@@ -155,20 +155,20 @@ def test_the_evidence_is_kept_and_says_what_was_compared():
         ),
         (
             Distance,
-            r"reads a value of one parameter into Python, and .* hangs on it, at test_probe.py:\d+: `group\[.dista",
+            r"reads a value of one parameter into Python, and .* depends on it, at test_probe.py:\d+: `group\[.dista",
         ),
         (Noisy, r"draws random numbers, .*, at test_probe.py:\d+: `each.sub_\(each.grad \+ torch.randn_like"),
     ],
 )
 def test_optimizers_that_treat_their_parameters_together_are_refused_with_the_line(kind, reason):
-    with pytest.raises(NotReleasable, match=f"^{kind.__name__} does not step each parameter by itself: .*{reason}"):
+    with pytest.raises(NotReleasable, match=f"^{kind.__name__} does not step each parameter separately: .*{reason}"):
         release(kind(mlp(8, 40, 1).parameters(), lr=0.1))
 
 
 def test_one_that_cannot_be_made_anew_is_refused_until_it_is_said_how():
     model = mlp(8, 40, 1)
     optimizer = Needing(model.parameters(), 0.1, model)
-    with pytest.raises(NotReleasable, match=r"^Needing cannot be probed: one like it could not be made.*Pass make="):
+    with pytest.raises(NotReleasable, match=r"^Needing cannot be probed: backsight could not create one.*Pass make="):
         release(optimizer)
     released = release(optimizer, make=lambda groups: Needing(groups, 0.1, None))
     assert released.evidence.made_with == ("make()",)

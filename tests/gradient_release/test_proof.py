@@ -327,7 +327,7 @@ COUPLED = [
 
 @pytest.mark.parametrize(("kind", "line"), COUPLED, ids=lambda each: getattr(each, "__name__", None))
 def test_what_couples_parameters_is_refused_with_its_line(kind, line):
-    with pytest.raises(NotReleasable, match=f"^{kind.__name__} does not step each parameter by itself.*{line}"):
+    with pytest.raises(NotReleasable, match=f"^{kind.__name__} does not step each parameter separately.*{line}"):
         release(kind(decayed_without(mlp(8, 12, 12, 1)), lr=0.1), 0)
 
 
@@ -607,7 +607,7 @@ class NeedsEveryGradient(optim.SGD):
 def test_an_optimizer_that_cannot_leave_a_parameter_out_is_refused_with_what_to_change():
     model = mlp(8, 16, 1)
     message = (
-        r"^NeedsEveryGradient cannot leave out a parameter that has no gradient, at test_proof\.py:\d+: `held\.lerp_.*"
+        r"^NeedsEveryGradient cannot skip a parameter without a gradient, at test_proof\.py:\d+: `held\.lerp_.*"
         r"TypeError: lerp_.*`if p\.grad is None: continue`"
     )
     with pytest.raises(NotReleasable, match=message):

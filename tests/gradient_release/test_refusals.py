@@ -228,7 +228,9 @@ def test_a_release_tells_plainly_what_it_does():
     assert repr(released) == "<Release of AdamW, removed>"
     assert "whenever 1 KB of them are there" in repr(release(optimizer, 1024))
     small = optim.SGD(mlp(8, 8).parameters(), lr=0.1)
-    assert repr(release(small)) == "<Release of SGD: 288 B of gradients fit into a bucket; nothing is stepped early>"
+    assert repr(release(small)) == (
+        "<Release of SGD: 288 B of gradients fit into one bucket, so nothing is stepped early>"
+    )
 
 
 def test_the_room_has_no_other_names():

@@ -94,7 +94,7 @@ def test_several_losses_are_to_be_summed_or_accumulated():
     model, _, _ = pair()
     one, other = square(model), square(model, 1)
     one.backward()
-    with pytest.raises(AlreadyStepped, match=r"^A second gradient"):
+    with pytest.raises(AlreadyStepped, match=r" received a second gradient"):
         other.backward()
     with pytest.raises(AlreadyStepped, match=r"For several losses, call backward\(\) once on their sum, or run every"):
         square(model, 2)
@@ -116,7 +116,7 @@ def test_a_bias_inside_and_outside_of_a_reentrant_checkpoint_as_well():
     optimizer = optim.SGD([shift], lr=0.1)
     release(optimizer, 0)
     x = checkpoint(lambda y: (y + shift).sin(), torch.ones(2, 8, requires_grad=True), use_reentrant=True)
-    with pytest.raises(AlreadyStepped, match=r"^A second gradient .* shift, .*use_reentrant=False|^shift is read"):
+    with pytest.raises(AlreadyStepped, match=r"^shift received a second gradient .*use_reentrant=False|^shift is read"):
         (x + shift).sum().backward()
 
 

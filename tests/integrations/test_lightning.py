@@ -144,7 +144,7 @@ def test_released_gradients_are_clipped_by_release_as_the_trainer_would(fit, man
         ),
         (
             {"plugins": [MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))]},
-            r"Trainer\(precision='16-mixed'\) scales the loss, and unscales gradients after backward",
+            r"Trainer\(precision='16-mixed'\) scales the loss and unscales gradients after backward",
         ),
         ({"accumulate_grad_batches": 2}, r"Trainer\(accumulate_grad_batches=2\) keeps all gradients until the last"),
     ],

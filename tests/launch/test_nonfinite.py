@@ -46,7 +46,7 @@ def test_the_origin_is_told_with_what_it_reached(bench):
     )
     assert "It reached the gradients of model.weight and model.bias, in step 1." in found
     assert "at train.py:12\n" in found
-    assert "before the operation: torch.where(y > 0, y, 1.0).sqrt()." in " ".join(found.split())
+    assert "where the result is not used: torch.where(y > 0, y, 1.0).sqrt()." in " ".join(found.split())
     assert "nothing found" not in ended.err
 
 

@@ -179,7 +179,7 @@ def test_rows_that_come_twice_are_counted_twice_and_the_forecast_says_so():
     words = torch.randint(0, 2000, (256,)), torch.randint(0, 2000, (256, 6))
     model = word_vectors()
     foretold = forecast(model, words, torch.optim.SparseAdam, device="cpu")
-    assert "Sparse gradients are counted as if no row came twice in a batch" in str(foretold)
+    assert "Sparse gradients are counted as if no row appeared twice in a batch" in str(foretold)
     once = forecast(model, (torch.arange(256), words[1] * 0), torch.optim.SparseAdam, device="cpu")
     assert once.peak == foretold.peak, "values are not known to a forecast"
 

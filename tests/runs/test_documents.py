@@ -100,7 +100,7 @@ def test_any_flipped_bit_is_seen(path, graph):
         ({"graph": {}}, "does not say which step it is from"),
         ({"step": -1, "graph": {}}, "does not say which step it is from"),
         ({"step": 0, "graph": {}}, r"is damaged: version is missing\."),
-        ({"step": 0}, "has to be an object or a list, and is NoneType"),
+        ({"step": 0}, "must be an object or a list, not NoneType"),
         ({"step": 0, "graph": {"version": 1, "types": [["x", "op", None]] * 3}}, "type is missing"),
     ],
 )

@@ -18,7 +18,7 @@ def make_newer(path: Path) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     write(tmp_path / "first", 1)
-    with pytest.raises(RunNotFound, match=r"There is no run at .*frist\. Beside it: first\."):
+    with pytest.raises(RunNotFound, match=r"There is no run at .*frist\. Close to it: first\."):
         open_run(tmp_path / "frist")
 
 

@@ -54,20 +54,20 @@ def newer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "fist"], "There is no run at runs/fist. Beside it: first."),
+        (["show", "fist"], "There is no run at runs/fist. Close to it: first."),
         (["show", "other/fist"], "There is no run at other/fist."),
         (["show", "foreign"], "foreign is not a recording: it contains no rank folder."),
         (["show", "newer"], "has format 2, but this backsight reads up to 1. Upgrade it:"),
         (["show", "empty"], "empty holds no step yet."),
         (["show", "first", "--step", "99"], "The run has no step 99: it has 12, from 0 to 11, and 11 is the nearest."),
         (["show", "first", "--kind", "wieght"], "The run has no tensors of kind 'wieght'; it has"),
-        (["show", "first", "--stat", "median"], "There is no statistic 'median'. There are"),
+        (["show", "first", "--stat", "median"], "There is no statistic 'median'. Choose from"),
         (
             ["export", "first", "rows.xls"],
             ("A run can be exported to .csv, .jsonl, .parquet, but 'rows.xls' ends in '.xls'."),
         ),
         (["export", "first", "nowhere/rows.csv"], "No such file or directory"),
-        (["audit", "fist"], "There is no run at runs/fist. Beside it: first."),
+        (["audit", "fist"], "There is no run at runs/fist. Close to it: first."),
         (["nowhere"], "There is no folder nowhere."),
     ],
 )

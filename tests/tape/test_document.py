@@ -160,7 +160,7 @@ _PLACES = [path for path in _places(_WHOLE) if path]
         ("inputs", [0] * 6, "inputs holds a node that does not stand after the one that consumes it"),
         ("leaves", [], "leaves are not the nodes that are leaves, each once"),
         ("types", [["X", "magic", None]], "types[0][1] has to be one of op, leaf, custom, compiled, checkpoint"),
-        ("types", "abc", "types has to be an object or a list, and is str 'abc'"),
+        ("types", "abc", "types must be an object or a list, not str 'abc'"),
         ("outputs", [[[[2], "system", "cpu"]]], "there is no dtype 'system'"),
         ("outputs", [[[[2], "float32", "os"]]], "there is no device 'os'"),
         ("roots", [[99, 0, ""]], "roots[0][0] has to be from 0 to 5, and is 99"),

@@ -33,10 +33,11 @@ def test_the_polynomial_without_brackets() -> None:
         "backsight: 1 of 1 operation has a wrong backward: Poly\n"
         "\n"
         "error BS402  Poly.backward adds 2 that is not multiplied by grad_output.\n"
-        "  For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0, since where no\n"
-        "  gradient arrives, none may leave.\n"
-        "  grad_output * a + b is not grad_output * (a + b): with 2 inside the brackets every entry is right. A test\n"
-        "  with loss = out.sum() cannot see it, since grad_output is 1 there.\n"
+        "  For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0: without an incoming\n"
+        "  gradient there is no outgoing gradient.\n"
+        "  grad_output * a + b is not grad_output * (a + b): with 2 inside the parentheses every entry is right. A "
+        "test\n"
+        "  with loss = out.sum() cannot see this, because grad_output is 1 there.\n"
         "  fix: Put the sum in parentheses: `grad_output * (6 * input + 2)`."
     )
 
@@ -50,8 +51,9 @@ def test_the_relu_that_writes_ones() -> None:
         "  first stays 1).\n"
         "  By the chain rule each entry is grad_output times the derivative of forward, d loss/d input = d loss/d\n"
         "  output · d output/d input; the first factor is missing.\n"
-        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see it, since grad_output is "
-        "1\n  there.\n"
+        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see this, because "
+        "grad_output\n"
+        "  is 1 there.\n"
         "  fix: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
     )
 
@@ -263,7 +265,7 @@ def test_of_several_outputs_the_wrong_one_is_named() -> None:
     assert (
         finding.title == "Both.backward returns the gradient of `b` that arrives through output 1 with the wrong sign."
     )
-    assert finding.fix == "Negate the part that arrives through output 1and no other."
+    assert finding.fix == "Negate the part that arrives through output 1 and no other."
 
 
 class Weighted(Function):

@@ -36,7 +36,7 @@ def test_a_term_outside_of_the_product() -> None:
         "error BS402 The backward of Poly adds 2 that is not multiplied by grad_output. "
         "For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0: without an incoming "
         "gradient there is no outgoing gradient. "
-        "fix: If it belongs to the derivative: put the sum in brackets: `grad_output * (6 * input + 2)`. If not, "
+        "fix: If it belongs to the derivative: put the sum in parentheses: `grad_output * (6 * input + 2)`. If not, "
         "remove it."
     )
     (finding,) = bs.verify_graph(loss)

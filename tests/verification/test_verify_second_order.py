@@ -31,12 +31,13 @@ def test_the_example_of_pytorch_58509_is_explained() -> None:
         "\n"
         "error BS420  The second derivative of Intermediate is silently wrong: autograd cannot see through ctx.t.\n"
         "  second_order_functions.py:17  ctx.t = t\n"
-        "  ctx.t is computed in forward, which autograd does not record: when backward is differentiated, it is a "
-        "constant.\n"
+        "  ctx.t is computed in forward, which autograd does not record: when backward is differentiated, it is a\n"
+        "  constant.\n"
         "  With respect to x, along a random direction, it is # by differences of the gradient and 0 by double\n"
         "  backward.\n"
-        "  fix: Save the inputs of forward (ctx.save_for_backward) and compute ctx.t from them again in backward; or\n"
-        "  return it as one more output of forward and save that. If no second derivative is wanted, mark backward\n"
+        "  fix: Save the inputs of forward (ctx.save_for_backward) and recompute ctx.t from them in backward. Or "
+        "return\n"
+        "  it as one more output of forward and save that. If you need no second derivative, mark backward\n"
         "  @once_differentiable: then it raises."
     )
 
@@ -165,9 +166,7 @@ def test_what_has_nothing_to_differentiate_is_refused_by_the_name_of_the_functio
 
 
 def test_an_option_whose_name_the_function_has_too_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify_second_order, and"
-    ):
+    with pytest.raises(TypeError, match=r"^verify_second_order\(seed=\.\.\.\) is an option of verify_second_order and"):
         bs.verify_second_order(lambda x, seed: x * seed, x_of(3), seed=3)
 
 

@@ -64,7 +64,7 @@ CASES = [
 def test_a_tensor_that_is_a_factor_too_many(forward: Any, backward: Any, inputs: Any, factor: str) -> None:
     (finding,) = bs.verify(made(forward, backward(False)), *inputs).findings
     assert finding.code == "BS416"
-    assert f"with {factor}" in finding.title and "as a factor too many in the derivative of" in finding.title
+    assert f"with {factor}" in finding.title and "as an extra factor in the derivative of" in finding.title
 
 
 @pytest.mark.parametrize(("forward", "backward", "inputs"), [case[:3] for case in CASES])

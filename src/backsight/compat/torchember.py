@@ -290,7 +290,7 @@ class torchEmber:
     def _failed(self, failure: Exception) -> None:
         """Give up: a failure of ours is not a failure of the training."""
         self._detach()
-        self._voice.say("ember", f"torchEmber records nothing any more, and the training goes on: {told(failure)}")
+        self._voice.say("ember", f"torchEmber no longer records; training continues: {told(failure)}")
 
     def _detach(self) -> None:
         for handle in self._handles:

@@ -58,7 +58,7 @@ class Proof(NamedTuple):
         if self.kernels:
             return "its kernels are known to step one parameter at a time"
         return (
-            f"no parameter's step hangs on another's in {self.steps} steps of tiny copies, up to step {self.counted}, "
+            f"no parameter's step depends on another's in {self.steps} steps of tiny copies, up to step {self.counted}, "
             f"and {self.replaced} runs in which a gradient, or a value that the step reads, was replaced"
         )
 
@@ -226,7 +226,7 @@ class _Tried:
             if others or shared:
                 what = "a value of several parameters" if several else "a value of one parameter"
                 whom = "their step" if several else "the step of others" if others else "what all parameters share"
-                raise coupled(self._name, f"its step reads {what} into Python, and {whom} hangs on it", read.line)
+                raise coupled(self._name, f"its step reads {what} into Python, and {whom} depends on it", read.line)
             detour = read.line, read.operation, repr(other)
             if own and detour not in self._detours:
                 self._detours.add(detour)

@@ -204,7 +204,7 @@ class Release:
         attachments, taken = self._stepping.attachments, len(self._stepping.ledger.stepped)
         if not attachments:
             held = size(attachments.bytes)
-            return f"<Release of {kind}: {held} of gradients fit into a bucket; nothing is stepped early>"
+            return f"<Release of {kind}: {held} of gradients fit into one bucket, so nothing is stepped early>"
         done = f"; {taken} have taken the step under way" if taken else ""
         if self._stepping.averaging.has_buckets:
             return f"<Release of {kind}: steps each bucket that DistributedDataParallel has averaged{done}>"

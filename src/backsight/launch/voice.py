@@ -75,7 +75,7 @@ def show(what: Finding | Report, *, explains: bool, thread: str | None = None, c
     if sys.stderr is not None:
         several = 0 if explains else len(getattr(what, "findings", ()))
         title = "backsight explains" if explains else "backsight found"
-        title += f" {several} things, which to mend in this order" if several > 1 else ""
+        title += f" {several} problems; fix them in this order" if several > 1 else ""
         title += ": an error that the program caught" if caught else ""
         _put(_with_rank(_drawn(what, printable(f"{title} (thread {thread})" if thread else title))))
 

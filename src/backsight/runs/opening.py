@@ -109,7 +109,7 @@ def _hint(path: Path) -> str:
         return f" There are runs in it: {', '.join(inside[:5])}."
     beside = _names_in(path.parent)
     close = difflib.get_close_matches(path.name, beside, 3) or beside[:3]
-    return f" Beside it: {', '.join(close)}." if close else ""
+    return f" Close to it: {', '.join(close)}." if close else ""
 
 
 def _names_in(folder: Path) -> list[str]:

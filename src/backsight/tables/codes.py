@@ -26,7 +26,7 @@ def explain_code(code: str | None) -> int:
     wanted = code.upper() if code.upper().startswith("BS") else f"BS{code}"
     if wanted not in known:
         near = get_close_matches(wanted, known, 3, 0.7)
-        hint = f"close to it: {', '.join(near)}" if near else "`backsight explain` lists those there are"
+        hint = f"close to it: {', '.join(near)}" if near else "`backsight explain` lists all codes"
         complain(f"there is no code {code!r}; {hint}")
         return 2
     show_page(known[wanted].read_text(encoding="utf-8"))

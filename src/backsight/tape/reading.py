@@ -32,7 +32,7 @@ class Part:
     def of(cls, held: Any, place: str = "") -> Part:
         """Return a part, of what has to be an object or a list."""
         if type(held) not in (dict, list):
-            raise BadDocument(f"{place or 'it'} has to be an object or a list, and is {_named(held)}")
+            raise BadDocument(f"{place or 'it'} must be an object or a list, not {_named(held)}")
         return cls(held, place)
 
     def at(self, key: _Key, kind: type[_T] | None = None) -> Any:
@@ -42,7 +42,7 @@ class Part:
         except (KeyError, IndexError, TypeError):
             raise BadDocument(f"{self._said(key)} is missing") from None
         if kind is not None and type(value) is not kind:
-            raise BadDocument(f"{self._said(key)} has to be {kind.__name__}, and is {_named(value)}")
+            raise BadDocument(f"{self._said(key)} must be {kind.__name__}, not {_named(value)}")
         return value
 
     def maybe(self, key: _Key, kind: type[_T]) -> _T | None:
@@ -52,14 +52,14 @@ class Part:
     def word(self, key: _Key, allowed: tuple[Any, ...]) -> Any:
         """Return a word, which has to be one of these."""
         if (value := self.at(key, str)) not in allowed:
-            raise BadDocument(f"{self._said(key)} has to be one of {', '.join(allowed)}, and is {value[:40]!r}")
+            raise BadDocument(f"{self._said(key)} must be one of {', '.join(allowed)}, not {value[:40]!r}")
         return value
 
     def number(self, key: _Key, low: int = 0, high: int = LARGEST) -> int:
         """Return a whole number from `low` to `high`."""
         value: int = self.at(key, int)
         if not low <= value <= high:
-            raise BadDocument(f"{self._said(key)} has to be from {low} to {high}, and is {str(value)[:40]}")
+            raise BadDocument(f"{self._said(key)} must be from {low} to {high}, not {str(value)[:40]}")
         return value
 
     def whole(self, key: _Key, below: int = LARGEST) -> int:
@@ -69,7 +69,7 @@ class Part:
     def items(self) -> list[Any]:
         """Return what this list holds."""
         if type(self.held) is not list:
-            raise BadDocument(f"{self.place} has to be a list, and is an object")
+            raise BadDocument(f"{self.place} must be a list, not an object")
         return self.held
 
     def part(self, key: _Key) -> Part:
@@ -101,7 +101,7 @@ class Part:
             raise BadDocument(f"{self._said(key)} has {len(held):,} entries, which does not fit the rest")
         if any(type(value) is not int or not low <= value < high for value in held):
             wrong = next(v for v in held if type(v) is not int or not low <= v < high)
-            raise BadDocument(f"{self._said(key)} holds {_named(wrong)}, and has to hold numbers below {high}")
+            raise BadDocument(f"{self._said(key)} holds {_named(wrong)} but must hold numbers below {high}")
         return np.array(held, np.int64)
 
     def _said(self, key: _Key) -> str:

@@ -1,7 +1,7 @@
 # code: BS225
 # variable: self.mix
 # cause: return gradient.clamp(-self.limit, self.limit)
-# fix: one gradient for each input
+# fix: with one gradient for each
 import torch
 from torch import nn
 

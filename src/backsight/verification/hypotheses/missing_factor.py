@@ -28,7 +28,7 @@ def _candidates(case: Case) -> Iterator[tuple[str, Candidate, str]]:
         yield f"lacks the factor {name}", _multiplied(tensor), f"if it were multiplied by {name}"
         yield f"has an extra factor {name}", _divided(tensor), f"if it were divided by {name}"
     if case.elementwise:
-        yield "has grad_output as an extra factor", lambda draw: draw.got / draw.u, "if it were divided by it"
+        yield "has an extra factor grad_output", lambda draw: draw.got / draw.u, "if it were divided by it"
 
 
 def _multiplied(tensor: torch.Tensor) -> Candidate:

@@ -582,7 +582,7 @@ STAND_IN = Alteration(
 TIMES_TENSOR = Alteration(
     "BS416",
     skipped,
-    "with {factor} as a factor too many in the derivative of {step}",
+    "with {factor} as an extra factor in the derivative of {step}",
     "That is the derivative with respect to {operand}; with it multiplied by {factor}, the returned gradient is "
     "reproduced.",
     "{mended}.",
