@@ -35,7 +35,7 @@ class TestNonFinite:
             return (model(x) - y).square().mean()
 
         finding = one(train(tmp_path / "run", model, loss), "BS301")
-        assert (finding.severity, finding.title) == ("error", "input came to hold NaN at step 12.")
+        assert (finding.severity, finding.title) == ("error", "input first holds NaN at step 12.")
         assert finding.evidence[0] == "1 NaN of 256 elements; input of the model itself."
         assert finding.evidence[-1] == "Not finite in the last step: 0.weight, 0.bias, 2.weight and 2.bias."
         assert finding.fix == "Look at the data of this step, and at what is done to it before the model gets it."
@@ -50,7 +50,7 @@ class TestNonFinite:
             return model(-x if step == 12 else x).square().mean()
 
         finding = one(train(tmp_path / "run", model, loss, torch.optim.SGD(model.parameters(), lr=1e-3)), "BS301")
-        assert finding.title == "1.output came to hold NaN at step 12."
+        assert finding.title == "1.output first holds NaN at step 12."
         assert finding.evidence[1].startswith("What the module was given was finite (largest magnitude ")
         assert finding.evidence[1].endswith(", so it was born inside.")
 
@@ -75,7 +75,7 @@ class TestNonFinite:
         model = Block()
         report = train(tmp_path / "run", model, lambda step: model(torch.randn(4, 8), step == 12).square().mean())
         finding = one(report, "BS301")
-        assert finding.title == "attn.out.input came to hold NaN at step 12."
+        assert finding.title == "attn.out.input first holds NaN at step 12."
         assert finding.fix == (
             "Look into the forward of attn: what attn was given is finite, and so is what the modules in it returned "
             "before, so it was born in the lines between: a division by 0, log(0), sqrt at 0, an overflow in exp or in "
@@ -95,8 +95,8 @@ class TestNonFinite:
 
         finding = one(train(tmp_path / "run", model, loss, marks=marks), "BS301")
         assert finding.title in (
-            "The gradient of 6.weight came to hold NaN at step 12.",
-            "The gradient of 6.bias came to hold NaN at step 12.",
+            "The gradient of 6.weight first holds NaN at step 12.",
+            "The gradient of 6.bias first holds NaN at step 12.",
         )
         known = "The forward pass was finite, so look for a derivative that is not: sqrt"
         assert finding.fix.startswith(known), "what backward() was called on is recorded without being asked"
@@ -136,7 +136,7 @@ class TestNonFinite:
             return ((model(x) - y) * (0 if step == 12 else 1)).norm(dim=0).pow(0.5).sum()
 
         finding = one(train(tmp_path / "run", model, loss, taps=EVERYTHING), "BS301")
-        assert finding.title == "The gradient of 6.output came to hold NaN at step 12."
+        assert finding.title == "The gradient of 6.output first holds NaN at step 12."
 
     def test_a_training_that_diverges_is_told_from_one_bad_step(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -152,7 +152,7 @@ class TestNonFinite:
         model = layers(2)
         report = train(tmp_path / "run", model, optimizer=torch.optim.SGD(model.parameters(), lr=30.0), every=10)
         finding = one(report, "BS301")
-        assert finding.title.endswith(".weight came to hold NaN at step 10.")
+        assert finding.title.endswith(".weight first holds NaN at step 10.")
         assert "The step recorded before is 0: it came about after that." in finding.evidence
 
     def test_without_gradients_it_is_a_warning_if_it_lasts(self, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ class TestNonFinite:
                 model(torch.randn(4, 8))
                 rec.step()
         finding = one(bs.open_run(tmp_path / "run").audit(), "BS301")
-        assert (finding.severity, finding.title) == ("warning", "1.output came to hold NaN at step 0.")
+        assert (finding.severity, finding.title) == ("warning", "1.output first holds NaN at step 0.")
 
     def test_what_passes_is_a_note(self, tmp_path: Path) -> None:
         model = layers(1)
@@ -206,7 +206,7 @@ class TestNonFinite:
         step_of_nan = -1
         assert not train(tmp_path / "healthy", model, loss).findings
         step_of_nan = 0
-        assert one(train(tmp_path / "ill", model, loss), "BS301").title == "x came to hold NaN at step 0."
+        assert one(train(tmp_path / "ill", model, loss), "BS301").title == "x first holds NaN at step 0."
 
 
 class TestLostLoss:

@@ -26,7 +26,7 @@ def test_runs_are_listed_with_how_they_went(look):
     assert shades(page, "tr:nth-child(3) .sparkline canvas") > 1
     expect(row.locator(".severity")).to_have_text("2 errors")
     row.locator(".severity").click()
-    page.get_by_text("The gradient of head.bias came to hold NaN at step 30.").wait_for()
+    page.get_by_text("The gradient of head.bias first holds NaN at step 30.").wait_for()
 
 
 def test_a_run_is_found_by_typing(look):
@@ -233,7 +233,7 @@ def test_where_nan_began_is_one_click_away(look):
 def test_findings_lead_to_what_they_are_about(look):
     page = look("#/broken/findings")
     first = page.locator(".finding").first
-    assert first.locator("h3").inner_text() == "The gradient of head.bias came to hold NaN at step 30."
+    assert first.locator("h3").inner_text() == "The gradient of head.bias first holds NaN at step 30."
     assert "Fix:" in first.inner_text()
     first.get_by_role("link", name="head.bias (gradients)").click()
     drawn(page)

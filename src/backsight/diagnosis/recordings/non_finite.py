@@ -105,7 +105,7 @@ def _finding(recording: Recording, step: int, bad: set[int], severity: Severity)
         evidence.append(f"Largest norm of a gradient in the steps before: {', '.join(f'{n:.2g}' for n in before)}.")
     if spoilt := _spoilt(recording):
         evidence.append(f"Not finite in the last step: {listed(spoilt, 4)}.")
-    title = f"{label(first)} came to hold {first.what} at step {step}."
+    title = f"{label(first)} first holds {first.what} at step {step}."
     grown = len(before) > 1 and before[-1] > _GROWN * before[0]
     return Finding(
         "BS301", severity, title, tuple(evidence), _FIXES["diverging"] if grown else _fix(recording, first, step)
