@@ -48,7 +48,7 @@ scripts:
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "site/index.html; with search: $(BIN)/python -m http.server --directory site"
+	@echo "site/index.html"
 
 bench: setup
 	$(BIN)/python bench/performance.py

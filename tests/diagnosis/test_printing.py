@@ -44,6 +44,7 @@ into the next, and backward() has freed that graph.
   4 │ for step in range(3):
   5 │     # a step
 ❱ 6 │     output, hidden = model(torch.randn(4, 1, 2), hidden)
+    │                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     │     ╰╴reads hidden from the previous iteration, still attached to its
     │       graph, and assigns it for the next.
   7 │     loss = output.sum()
@@ -139,7 +140,7 @@ class TestTerminal:
     def test_colours_and_without_them_the_same_text(self, finding):
         colored = on_terminal(finding, color=True)
         assert "\x1b[" in colored
-        assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == on_terminal(finding)
+        assert re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", colored) == on_terminal(finding)
 
     @pytest.mark.parametrize("width", [40, 60, 80, 120])
     def test_no_line_is_wider_than_the_terminal(self, finding, width):
@@ -282,6 +283,7 @@ def test_text_stays_together_and_code_stands_apart():
         "",
         "    gone.py:2",
         "❱ 2 │ loss.backward()",
+        "    │ ^^^^^^^^^^^^^^^",
         "    │ ╰╴frees it.",
         "",
         "  Three.",
@@ -291,3 +293,29 @@ def test_text_stays_together_and_code_stands_apart():
     ]
     text = bs.Finding("BS1", "note", "Something.", ("One.",), "Do it.")
     assert on_terminal(text).splitlines() == ["note BS1  Something.", "  One.", "  fix: Do it."]
+
+
+class TestTheFixAsADiff:
+    def test_of_a_fix_that_takes_the_place_of_the_culprit(self):
+        where = Evidence("modifies it.", Place("gone.py", 2, "h.add_(1)"))
+        finding = bs.Finding("BS1", "error", "It.", (where,), "Write h = h.add(1): that makes another.", "gone.py:2")
+        assert on_terminal(finding).splitlines()[-2:] == ["      - h.add_(1)", "      + h = h.add(1)"]
+        assert "<del>- h.add_(1)</del>" in finding._repr_html_()
+
+    @pytest.mark.parametrize("fix", ["Write y = x + 1: another variable.", "Remove .detach().", "Write x.clone()."])
+    def test_is_not_made_of_what_does_not(self, fix):
+        where = Evidence("modifies it.", Place("gone.py", 2, "h = x.exp()"))
+        assert "- h" not in on_terminal(bs.Finding("BS1", "error", "It.", (where,), fix, "gone.py:2"))
+
+
+def test_the_line_of_a_finding_is_shown_where_no_evidence_has_a_statement(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("x = 1\nh = relu(x).detach()\nreturn_ = h\n")
+    finding = bs.Finding("BS1", "warning", "It.", ("Its result ends at `relu(x).detach()`.",), "", "net.py:2")
+    lines = on_terminal(finding).splitlines()
+    assert lines[-4:] == [
+        "  1 │ x = 1",
+        "❱ 2 │ h = relu(x).detach()",
+        "    │     ^^^^^^^^^^^^^^^^",
+        "  3 │ return_ = h",
+    ]

@@ -298,6 +298,7 @@ class TestReports:
                 "error BS201  hidden, a tensor of shape 1×1×4, carries the graph of one iteration*",
                 "     test_it.py:10",
                 "❱ 10 │     output, hidden = rnn(torch.randn(3, 1, 4), hidden)",
+                "     │                      ^^^^^*",
                 "     │     ╰╴reads hidden from the previous iteration*",
                 "  fix: Detach after each step: hidden = hidden.detach()*",
             ]

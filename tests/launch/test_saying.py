@@ -75,7 +75,7 @@ def on_terminal(bench, *command: str, columns: int = 80, **env: str) -> str:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\]8;[^\x1b]*\x1b\\", "", text)
 
 
 FRAME = """\
@@ -88,6 +88,7 @@ FRAME = """\
 │    4 │ hidden = torch.zeros(1, 1, 4)                                         │
 │    5 │ for step in range(3):                                                 │
 │  ❱ 6 │     output, hidden = rnn(torch.randn(3, 1, 4), hidden)                │
+│      │                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^                │
 │      │     ╰╴reads hidden from the previous iteration, still attached to     │
 │      │       its graph, and assigns it for the next.                         │
 │    7 │     loss = output.square().mean()                                     │

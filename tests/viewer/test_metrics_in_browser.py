@@ -241,3 +241,23 @@ def test_pages_of_curves_fit_their_screen(look, scheme, size):
     for view in ("#/first/metrics", "#/first/compare?with=other,again,broken"):
         page = look(view, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_which_run_has_the_lowest_loss_is_said_first_and_from_where_the_others_are_apart(look):
+    page = look("#/first/compare?with=other,broken")
+    verdict = page.locator(".verdict")
+    assert verdict.locator("h2").inner_text().startswith("Lowest loss at the end: ")
+    rows = verdict.locator("tbody tr").all_inner_texts()
+    assert len(rows) == 3
+    assert "NaN" in rows[-1]
+    assert "not finite from step 30 on" in rows[-1]
+
+
+def test_a_finding_leads_to_the_page_of_its_code(look):
+    page = look("#/broken/findings")
+    page.get_by_role("button", name="BS301").first.click()
+    told = page.get_by_role("dialog", name="BS301")
+    told.get_by_text("NaN").first.wait_for()
+    assert "BS301" in told.inner_text()
+    page.keyboard.press("Escape")
+    assert told.count() == 0

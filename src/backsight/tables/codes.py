@@ -43,6 +43,12 @@ def pages() -> dict[str, Path]:
     return {each.stem: each for each in sorted(folder.glob("BS*.md"))}
 
 
+def page_of(code: str) -> str | None:
+    """Return the page of a code as plain text; None if there is none."""
+    page = pages().get(code)
+    return None if page is None else _LINK.sub(r"\1", _COMMENT.sub("", page.read_text(encoding="utf-8")))
+
+
 def show_all(known: dict[str, Path]) -> None:
     for code, page in known.items():
         title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").removeprefix(f"{code}: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +53,10 @@ def settings(runs: Sequence[Run]) -> Table | None:
     if not differing:
         return None
     grid = _grid(runs)
+    twice = {name for name, times in Counter(name for _, name in differing).items() if times > 1}
     for key in differing:
-        grid.add_row(printable(key[1]), *(Text(_short(each.get(key))) for each in held))
+        heading = f"{key[1]} ({key[0]})" if key[1] in twice else key[1]
+        grid.add_row(printable(heading), *(Text(_short(each.get(key))) for each in held))
     return grid
 
 

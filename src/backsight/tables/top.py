@@ -89,6 +89,7 @@ class Top:
         names, values, bad = self._by_depth(rows, width)
         if not names:
             return []
+        names = _without_common(names)
         wide = min(22, max(map(len, names)))
         positive = values[np.isfinite(values) & (values > 0)]
         low, high = (np.log(np.quantile(positive, (0.005, 0.995)))) if len(positive) else (0.0, 1.0)
@@ -163,8 +164,19 @@ def _owner(first: str, last: str) -> str:
     return printable(head if head == tail else f"{head} – {tail}")
 
 
+def _without_common(names: list[str]) -> list[str]:
+    """Return names of modules without the path that all of them are below: `h.1.mlp` of `transformer.h.1.mlp`."""
+    rows = [[end.split(".") for end in name.split(" – ")] for name in names]
+    paths = [path for row in rows for path in row]
+    shared = 0
+    while len(names) > 1 and all(len(path) > shared + 1 and path[shared] == paths[0][shared] for path in paths):
+        shared += 1
+    return [" – ".join(".".join(path[shared:]) for path in row) for row in rows]
+
+
 def _cut(name: str, room: int) -> str:
-    return name if len(name) <= room else f"{name[: room // 2]}…{name[len(name) - (room - room // 2 - 1) :]}"
+    """Return the end of a name that is too long, where those of modules differ."""
+    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}"
 
 
 def watched(run: Run, seconds: float, once: bool) -> None:

@@ -11,6 +11,7 @@ _theirs = random.getrandbits
 random.getrandbits = random.Random().getrandbits
 try:
     from rich import box
+    from rich import style as _style
     from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
     from rich.live import Live
     from rich.markup import escape
@@ -22,6 +23,15 @@ try:
     from rich.text import Text
 finally:
     random.getrandbits = _theirs
+
+_LINKS = not hasattr(_style, "randint")
+"""Whether links cost nothing: older versions of rich draw a number from the program's `random` for each."""
+
+
+def linked(style: str, address: str) -> str:
+    """Return a style with a link to an address, for terminals that have links."""
+    return f"{style} link {address}" if _LINKS else style
+
 
 __all__ = [
     "BarColumn",
@@ -41,6 +51,7 @@ __all__ = [
     "TimeRemainingColumn",
     "box",
     "escape",
+    "linked",
     "live",
     "markdown",
 ]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from backsight.findings.evidence import Fact, doubt, evidence_of
 from backsight.source import Place
 from backsight.source.body import short_path
+
+if TYPE_CHECKING:
+    from backsight.findings.finding import Finding
 
 CONTEXT = 2
 """Lines shown before and after a culprit."""
@@ -45,6 +50,8 @@ class Row:
     text: str = ""
     part: Literal["culprit", "involved", "context"] = "context"
     notes: tuple[Note, ...] = ()
+    span: tuple[int, int] | None = None
+    """Where in the text the expression stands that it is about: from, and how long; of a culprit on one line."""
 
     @property
     def indent(self) -> int:
@@ -79,6 +86,59 @@ def told(evidence: Sequence[Fact], source: str | None) -> Iterator[str | tuple[E
             yield from map(str, facts)
     if said := doubt(evidence):
         yield said
+
+
+def at_source(source: str | None) -> Excerpt | None:
+    """Return the lines around `file.py:12`, which a finding gives as its source and no evidence shows."""
+    found = re.match(r"(.+):(\d+)$", (source or "").partition(" in ")[0])
+    if found is None or not os.path.isfile(found[1]):
+        return None
+    lines, line = _source(found[1]), int(found[2])
+    if not 0 < line <= len(lines) or not lines[line - 1].strip():
+        return None
+    return excerpts([(Place(os.path.abspath(found[1]), line, lines[line - 1].strip()), "")], source)[0]
+
+
+def change(finding: Finding) -> tuple[str, str] | None:
+    """Return the culprit's statement and what to write instead, where the fix is one that takes its place.
+
+    >>> change(finding)     # whose fix is "Write h = h.add(1): that makes a new tensor."
+    ('h.add_(1)', 'h = h.add(1)')
+    """
+    written = re.match(r"Write `?(.+?)`?(?:: |, which |\.$)", finding.fix)
+    places = [each.place for each in map(evidence_of, finding.evidence) if each.place]
+    old = next((place.text for place in places if is_at(place, finding.source) and place.text), None)
+    if written is None or old is None:
+        return None
+    one, other = _statement(old), _statement(written[1])
+    if not isinstance(other, ast.Assign) or ast.dump(other) == (one and ast.dump(one)):
+        return None
+    if isinstance(one, ast.Assign):
+        same = list(map(ast.dump, one.targets)) == list(map(ast.dump, other.targets))
+    else:
+        same = isinstance(one, ast.Expr | ast.AugAssign)
+    return (old, written[1]) if same else None
+
+
+def _statement(text: str) -> ast.stmt | None:
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return None
+    return body[0] if len(body) == 1 else None
+
+
+def _span(text: str, notes: Sequence[Note]) -> tuple[int, int] | None:
+    """Return where the expression of a line stands that is spoken of: what a note quotes, else what it computes."""
+    quoted = (each for note in notes for each in re.findall(r"`([^`]+)`", note.says))
+    for each in sorted(quoted, key=len, reverse=True):
+        if each in text:
+            return text.index(each), len(each)
+    code = text.strip()
+    statement = _statement(code)
+    value = getattr(statement, "value", None) if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
+    segment = (ast.get_source_segment(code, value) if value is not None else None) or code
+    return (text.index(segment), len(segment)) if segment and "\n" not in segment else None
 
 
 def is_at(place: Place, source: str | None) -> bool:
@@ -122,11 +182,14 @@ def _rows(inside: list[tuple[Place, Note]], culprits: list[Place]) -> Iterator[R
     shown = sorted(_around(known, source) | unread.keys())
     texts = {n: unread[n] if n in unread else _printable(source[n - 1]) for n in shown}
     margin = min((len(t) - len(t.lstrip(" ")) for n, t in texts.items() if t and n not in unread), default=0)
+    one_line = {place.line for place, _ in inside if place.line == place.last}
     before = None
     for n in shown:
         if before is not None and n > before + 1:
             yield Row(None)
-        yield Row(n, texts[n] if n in unread else texts[n][margin:], part.get(n, "context"), tuple(notes.get(n, ())))
+        text = texts[n] if n in unread else texts[n][margin:]
+        said, alone = tuple(notes.get(n, ())), part.get(n) == "culprit" and n in notes
+        yield Row(n, text, part.get(n, "context"), said, _span(text, said) if alone and n in one_line else None)
         before = n
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from backsight.findings.printing.excerpt import Excerpt, Row, told
+from backsight.findings.printing.excerpt import Excerpt, Row, at_source, change, told
 
 if TYPE_CHECKING:
     from backsight.findings.finding import Finding
@@ -50,6 +50,8 @@ border-radius:6px;overflow-x:auto;white-space:pre;word-break:normal}}
 padding-left:calc(var(--in) + 12px);text-indent:calc(0px - var(--in))}}
 .backsight pre .says.of-culprit{{color:var(--error)}}
 .backsight .fix b{{color:var(--fix)}}
+.backsight pre.change{{padding:6px 12px}}.backsight pre del{{color:var(--error);text-decoration:none}}
+.backsight pre ins{{color:var(--fix);text-decoration:none}}.backsight pre u{{text-underline-offset:3px}}
 """
 
 
@@ -78,10 +80,15 @@ def _told(finding: Finding) -> Iterator[str]:
         for excerpt in part:
             is_shown = is_shown or any(row.part == "culprit" for row in excerpt.rows)
             yield _excerpt(excerpt)
-    if finding.source and not is_shown:
+    if not is_shown and (lines := at_source(finding.source)) is not None:
+        yield _excerpt(lines)
+    elif finding.source and not is_shown:
         yield f'<p class="from">at <span class="code">{escape(finding.source)}</span></p>'
     if finding.fix:
         yield f'<p class="fix"><b>fix:</b> {_words(finding.fix)}</p>'
+        if (texts := change(finding)) is not None:
+            old, new = map(escape, texts)
+            yield f'<pre class="code change"><del>- {old}</del>\n<ins>+ {new}</ins></pre>'
 
 
 def _words(text: str) -> str:
@@ -96,16 +103,23 @@ def _excerpt(excerpt: Excerpt) -> str:
     return f'<pre class="code" tabindex="0"><span class="where">{escape(excerpt.name)}\n</span>{rows}</pre>'
 
 
+def _underlined(row: Row) -> str:
+    if row.span is None:
+        return escape(row.text)
+    start, end = row.span[0], sum(row.span)
+    return f"{escape(row.text[:start])}<u>{escape(row.text[start:end])}</u>{escape(row.text[end:])}"
+
+
 def _row(row: Row, digits: int) -> str:
     if row.number is None:
         return f'<span class="row context">{"⋮":>{digits + 2}} │\n</span>'
-    line = f'<span class="number">{row.number:>{digits}} │ </span>{escape(row.text)}\n'
+    line = f'<span class="number">{row.number:>{digits}} │ </span>{_underlined(row)}\n'
     if row.part == "context":
         return f'<span class="row context">  {line}</span>'
     sign = "❱" if row.part == "culprit" else "•"
     marked = f'<span class="sign" role="img" aria-label="{row.part}:">{sign} </span>{line}'
     said = ""
-    for note in row.notes:
+    for note in filter(lambda each: each.says, row.notes):
         lead = f"╰╴{note.number}. " if note.number else "╰╴"
         width = digits + 5 + row.indent + len(lead)
         start = f"{'':{digits + 2}} <span class=number>│ </span>{'':{row.indent}}{lead}"

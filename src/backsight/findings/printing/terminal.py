@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from backsight.findings.printing.excerpt import Excerpt, Row, told
+from backsight.findings.printing.excerpt import Excerpt, Row, at_source, change, told
 from backsight.text.console import printed
-from backsight.text.rich import Text
+from backsight.text.rich import Text, linked
 
 if TYPE_CHECKING:
     from backsight.findings.finding import Finding
@@ -16,6 +19,14 @@ if TYPE_CHECKING:
     from backsight.text.rich import ConsoleOptions
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
+
+
+def _linked(code: str) -> str:
+    """Return the style of a code: where a terminal has links, one to its page, as it was installed or in the source."""
+    package = Path(__file__).parents[2]
+    pages = (package / "codes" / f"{code}.md", package.parents[1] / "docs" / "codes" / f"{code}.md")
+    page = next((each for each in pages if each.is_file()), None)
+    return "dim" if page is None else linked("dim", f"file://{quote(str(page))}")
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,9 @@ def as_text(finding: Finding, *, width: int, color: bool = False) -> str:
 
 def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> Iterator[Text]:
     """Yield a finding in lines that fit the width."""
-    head = Text.assemble((f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "dim"), "  ")
+    head = Text.assemble(
+        (f"{finding.severity} ", STYLES[finding.severity]), (finding.code, _linked(finding.code)), "  "
+    )
     head.append(finding.title, "bold")
     yield from _wrapped(console, head, options.max_width)
     is_shown = has_code = is_apart = False  # apart: the last thing shown was code
@@ -58,12 +71,18 @@ def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> I
             if number:
                 yield Text("")
             yield from _excerpt(console, excerpt, options)
-    if finding.source and not is_shown:
+    if not is_shown and (lines := at_source(finding.source)) is not None:
+        yield Text("")
+        has_code = True
+        yield from _excerpt(console, lines, options)
+    elif finding.source and not is_shown:
         yield Text.assemble("  ", ("at ", "dim"), (finding.source, "cyan"))
     if finding.fix:
         if has_code:
             yield Text("")
         yield from _wrapped(console, Text.assemble(("fix: ", "bold green"), finding.fix), options.max_width - 2, "  ")
+        for sign, text, color in zip("-+", change(finding) or (), ("red", "green"), strict=False):
+            yield from _wrapped(console, Text(f"{sign} {text}", color), options.max_width - 6, "      ")
 
 
 def _paragraphs(console: RichConsole, part: str, options: ConsoleOptions) -> Iterator[Text]:
@@ -76,7 +95,9 @@ def _paragraphs(console: RichConsole, part: str, options: ConsoleOptions) -> Ite
 def _excerpt(console: RichConsole, excerpt: Excerpt, options: ConsoleOptions) -> Iterator[Text]:
     signs = _ASCII if options.ascii_only else _SIGNS
     digits = max(len(str(row.number or "")) for row in excerpt.rows)
-    yield Text.assemble(" " * (digits + 3), (excerpt.name, "cyan"))
+    file = os.path.abspath(excerpt.file)
+    place = linked("cyan", f"file://{quote(file)}") if os.path.isfile(file) else "cyan"
+    yield Text.assemble(" " * (digits + 3), (excerpt.name, place))
     for row in excerpt.rows:
         yield from _row(console, row, signs, digits, options.max_width)
 
@@ -98,7 +119,10 @@ def _row(console: RichConsole, row: Row, signs: Signs, digits: int, width: int) 
     yield Text.assemble((f"{sign} ", f"bold {color}"), (gutter[:-2], "bold"), (gutter[-2:], "dim"), inner, first)
     for rest in more:
         yield Text.assemble((blank, "dim"), inner, "    ", rest)
-    for note in row.notes:
+    if row.span is not None and not more:
+        at, length = row.span
+        yield Text.assemble((blank, "dim"), " " * at, ("^" * min(length, max(room - at, 1)), f"bold {color}"))
+    for note in filter(lambda each: each.says, row.notes):
         start = f"{signs.says}{note.number}. " if note.number else signs.says
         for k, said in enumerate(_wrapped(console, Text(note.says, color), room - row.indent - len(start))):
             yield Text.assemble((blank, "dim"), inner, (" " * len(start) if k else start, color), said)

@@ -1,12 +1,25 @@
 """What a run answers when a page asks: a file for each question."""
 
-from backsight.viewer.answers import about, findings, heat, histograms, memory, metrics, picture, rows, settings, tensor
+from backsight.viewer.answers import (
+    about,
+    explained,
+    findings,
+    heat,
+    histograms,
+    memory,
+    metrics,
+    picture,
+    rows,
+    settings,
+    tensor,
+)
 from backsight.viewer.answers.comparing import compared
 from backsight.viewer.answers.listing import listing
 
 __all__ = [
     "about",
     "compared",
+    "explained",
     "findings",
     "heat",
     "histograms",

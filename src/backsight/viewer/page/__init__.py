@@ -29,6 +29,7 @@ SCRIPTS = (
     "memory.js",
     "runs.js",
     "findings.js",
+    "verdict.js",
     "compare.js",
     "about.js",
     "help.js",

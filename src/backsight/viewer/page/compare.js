@@ -107,6 +107,7 @@ async function compareRuns(place, chooser, runs, { state, info, app, go }) {
     place,
     chooser,
     missing.map((why) => h("p", { class: "bad" }, why)),
+    sets.length > 1 && !state.first && !state.last ? verdict(sets) : null,
     legend_,
     h("div", { class: "bar" }, curveControls({ state, app, sets: () => sets, again: draw, find: "a metric" })),
     body,

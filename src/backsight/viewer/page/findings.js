@@ -1,3 +1,18 @@
+// The page of a code, as `backsight explain` shows it.
+async function explained(run, code) {
+  const dialog = h("dialog", { class: "help", "aria-label": code }, busy("reading"));
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  const closing = h("button", { class: "drop", "aria-label": "close", onclick: () => dialog.close() }, "×");
+  try {
+    const { text } = await ask(run, "explain", { code });
+    fill(dialog, closing, h("div", { class: "page-of-code" }, text));
+  } catch (error) {
+    fill(dialog, closing, failed(error));
+  }
+}
 // What the rules found, the gravest first, each with a link to the tensor and the step that show it.
 const LONG_RUN = 40000;
 const WAIT = 400; // ms
@@ -43,7 +58,13 @@ function findingsPage(state, info, app) {
             "header",
             {},
             h("span", { class: "severity" }, finding.severity),
-            h("span", { class: "code" }, finding.code),
+            LIVE
+              ? h(
+                  "button",
+                  { class: "code way", title: "what it means", onclick: () => explained(state.run, finding.code) },
+                  finding.code,
+                )
+              : h("span", { class: "code" }, finding.code),
             finding.exact ? null : h("span", { class: "soft" }, "an inference"),
           ),
           h("h3", {}, finding.title),
