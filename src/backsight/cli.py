@@ -74,7 +74,7 @@ examples:
   backsight run train.py            explain its errors, audit its first steps
   backsight run --record train.py   record every tensor of its models as well
   backsight view                    look at the recordings in a browser
-  backsight diff OLD NEW            the first operation at which two trainings part
+  backsight diff OLD NEW            where two trainings part
   backsight verify layers.py        test every torch.autograd.Function in a file
   backsight explain BS201           what a code means, and the program put right
 
@@ -230,7 +230,7 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="store_true",
         help="also show findings that are usually intentional: frozen parameters",
     )
-    run.add_argument("--json", action="store_true", help="say everything as lines of JSON, for tools: docs/json.md")
+    run.add_argument("--json", action="store_true", help="say everything as lines of JSON: docs/json.md")
     run.add_argument("--json-to", metavar="FILE", help="add such lines to this file, beside what is said for people")
     run.add_argument(
         "--watch",
@@ -244,7 +244,7 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="store_true",
         help="find the operation that first produced NaN or infinity: reads every result",
     )
-    run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
+    run.add_argument("--record", action="store_true", help="record statistics of every tensor of its models")
     run.add_argument(
         "--run",
         "--into",  # torchrun and its like take --run for an option of their own, --run-path
@@ -262,10 +262,10 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--trace",
         metavar="STEPS",
         type=_steps,
-        help="write every operation of these steps, for `backsight diff`: steps=0,1,100",
+        help="trace these steps, for `backsight diff`: steps=0,1,100",
     )
-    run.add_argument("--values", action="store_true", help="keep every tensor of a trace whole, not only small ones")
-    run.add_argument("--twice", action="store_true", help="run it twice, and name the first operation that differs")
+    run.add_argument("--values", action="store_true", help="keep every tensor of a trace whole")
+    run.add_argument("--twice", action="store_true", help="run it twice: is it reproducible, and if not, why?")
     run.add_argument(
         "--report", metavar="FILE", type=_report, help="record, and write it into one HTML file at the end"
     )
