@@ -23,6 +23,7 @@ from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.twins import CODES as TWINS
 from backsight.diagnosis.used_up import CODES as USED_UP
 from backsight.diagnosis.vital import CODES as VITAL
+from backsight.traces import CODES as CODES_OF_TRACES
 from backsight.verification import CODES as CODES_OF_VERIFICATION
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +48,7 @@ CODES = sorted(
         *RULES_OF_RECORDINGS,
         *(error.code for error in ERRORS),
         *CODES_OF_VERIFICATION,
+        *CODES_OF_TRACES,
     }
 )
 
@@ -98,13 +100,14 @@ def _as_understood(quoted: re.Match[str]) -> str:
 
 
 def _comparable(text: str) -> str:
-    """The text; for a page with a recording without its figures, since processors differ in the last digits.
+    """The text; for a page with a recording or a trace without its figures, since processors differ in the last digits.
 
     A profile is left out: which of its rows is the largest differs from run to run. So are words of PyTorch that this
     version does not have.
     """
     text = _QUOTED.sub(_as_understood, _TIMES.sub(r"\1", text))
-    recorded = "record(" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    code = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    recorded = "record(" in code or "bs.trace(" in code
     return " ".join(_FIGURES.sub("#", text).split()) if recorded else text
 
 

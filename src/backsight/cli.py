@@ -248,7 +248,7 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="store_true",
         help="find the operation that first produced NaN or infinity; reads every result",
     )
-    run.add_argument("--record", action="store_true", help="record statistics of every tensor of the script's models")
+    run.add_argument("--record", action="store_true", help="record statistics of every tensor of its models")
     run.add_argument(
         "--run",
         "--into",  # torchrun and its like take --run for an option of their own, --run-path
@@ -266,10 +266,10 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--trace",
         metavar="STEPS",
         type=_steps,
-        help="write every operation of these steps, for `backsight diff`: steps=0,1,100",
+        help="trace these steps, for `backsight diff`: steps=0,1,100",
     )
-    run.add_argument("--values", action="store_true", help="keep whole tensors in the trace, not only small ones")
-    run.add_argument("--twice", action="store_true", help="run it twice, and name the first operation that differs")
+    run.add_argument("--values", action="store_true", help="keep every tensor of a trace whole")
+    run.add_argument("--twice", action="store_true", help="run it twice: is it reproducible, and if not, why?")
     run.add_argument("--report", metavar="FILE", type=_report, help="record, and write one HTML file at the end")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module and its arguments")

@@ -347,6 +347,20 @@ def forecasts():
     return str(bs.forecast(model(), (torch.ones(2, 4), torch.ones(2, 1)), torch.optim.AdamW, loss=nn.MSELoss()))
 
 
+@job("traces", "lines of operations", "names from models", "calls of backward", "version counters", "saved tensors")
+def traces():
+    import backsight as bs
+
+    network = model()
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    with tempfile.TemporaryDirectory() as folder:
+        with bs.trace(f"{folder}/trace") as trace:
+            network(torch.ones(2, 4)).mean().backward()
+            optimizer.step()
+        held = bs.open_trace(trace.path)
+    return [held.notes, sorted({each.phase for each in held.operations})]
+
+
 @job("custom functions", "verify")
 def verifies():
     import backsight as bs

@@ -72,7 +72,10 @@ def test_a_mistyped_command_or_option_gets_the_one_that_was_meant(
 
 HELP = (
     [],
-    *([command] for command in ("run", "runs", "view", "top", "forecast", "verify", "doctor", "demo", "explain")),
+    *(
+        [command]
+        for command in ("run", "runs", "view", "diff", "top", "forecast", "verify", "doctor", "demo", "explain")
+    ),
     *(["runs", command] for command in ("show", "audit", "export")),
 )
 

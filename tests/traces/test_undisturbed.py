@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
-from trainings_traced import Training
+from trainings_traced import Net, Training
 
 import backsight as bs
 
@@ -188,6 +188,17 @@ def test_a_process_that_is_forked_off_writes_nothing(tmp_path):
         """
     )
     assert done.stdout == "['ones', 'add', 'ones', 'sub']\n", done.stderr
+
+
+def test_a_compiled_model_is_compared_with_the_one_that_it_was_made_of(tmp_path):
+    torch._dynamo.reset()
+    for name in ("eager", "compiled"):
+        torch.manual_seed(0)
+        net = Net()
+        training = Training(model=torch.compile(net, backend="aot_eager") if name == "compiled" else net)
+        with bs.trace(tmp_path / name, model=net):
+            training.run(1)
+    assert bs.diff(tmp_path / "eager", tmp_path / "compiled").cls in ("same", "noise")
 
 
 def test_compiled_functions_stay_compiled_and_are_compiled_once(tmp_path):

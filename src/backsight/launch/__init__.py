@@ -1,6 +1,7 @@
 """Run an unmodified program exactly as `python` would, with an observer beside it.
 
-Offered to other rooms: `first_steps`, `lines`, `recording`, `reporting`, `summary`, `training`, `voice`.
+Offered to other rooms: `first_steps`, `lines`, `recording`, `reporting`, `summary`, `tracing`, `training`,
+`twice`, `voice`.
 """
 
 from backsight.launch.observer import Observer, Together

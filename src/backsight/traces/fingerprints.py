@@ -37,7 +37,7 @@ def fingerprints(tensors: Sequence[torch.Tensor]) -> tuple[NDArray[np.void], lis
     To be called within hooks and modes of ours: nothing of the user's sees it.
     """
     rows = np.zeros(len(tensors), PRINT)
-    with torch.no_grad(), no_torch_function(), no_torch_dispatch():
+    with no_torch_function(), no_torch_dispatch(), torch.no_grad():
         plain = [_plain(tensor) for tensor in tensors]
         there = [place for place, tensor in enumerate(plain) if tensor is not None]
         measured = measure([each for each in plain if each is not None], histogram=False)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from backsight.traces.distance import Distances, factor, norm
 from backsight.traces.origins import Origin
-from backsight.traces.pairing import plain_name
+from backsight.traces.pairing import VIEWS, plain_name
 from backsight.traces.records import Operation, Trace, Value
 
 Class = Literal["noise", "precision", "semantics"]
@@ -73,12 +73,12 @@ def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
         return Judged(
             origin, "semantics", "BS508", (*update, *_arguments(origin), *_added(origin), *_taken(origin, a, b))
         )
-    if origin.phase == "optimizer" and origin.before and not origin.arguments:
+    if origin.phase == "optimizer" and origin.before and not origin.decides:
         return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update makes more of it",))
     if reasons := [*_arguments(origin), *_added(origin), *_taken(origin, a, b)]:
-        if origin.rounds and not origin.arguments:
+        if origin.rounds and not origin.decides:
             return Judged(origin, "noise", "BS503", (_reordered(origin, a, b), *reasons[:2]))
-        if settled and not origin.arguments:
+        if settled and not origin.decides:
             again = "what comes of it agrees again, but for rounding: the same in other operations"
             return Judged(origin, "noise", "BS503", (again, *reasons[:2]))
         return Judged(origin, "semantics", _code(origin), (*reasons, *_numbers(origin, a, b)))
@@ -130,17 +130,9 @@ def _added(origin: Origin) -> Iterator[str]:
     if origin.kind != "program":
         return
     for name, mine in (("A", origin.only_a), ("B", origin.only_b)):
-        if telling := [each for each in mine if plain_name(each.op) not in _VIEWS] or list(mine):
+        if telling := [each for each in mine if plain_name(each.op) not in VIEWS] or list(mine):
             listed = ", ".join(dict.fromkeys(map(call, telling[-4:])))
             yield f"only {name} calls {listed}" + ("" if len(telling) <= 4 else f" and {len(telling) - 4:,} more")
-
-
-_VIEWS = frozenset(
-    (
-        *("view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice"),
-        *("select", "split", "chunk", "unbind", "flatten"),
-    )
-)
 
 
 def call(operation: Operation) -> str:
@@ -169,7 +161,7 @@ def _dtypes(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
             yield f"only {name} casts to {' and '.join(dtypes)}"
 
 
-_CASTS = _VIEWS | {"_to_copy", "to", "clone"}
+_CASTS = VIEWS | {"_to_copy", "to", "clone"}
 
 
 def _reordered(origin: Origin, a: Trace, b: Trace) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from backsight.tape import storage_key, version
+from backsight.traces._torch import answers_itself
 from backsight.traces.fingerprints import fingerprints
 from backsight.traces.records import Value
 
@@ -146,6 +147,8 @@ class Ledger:
 
 
 def _storage(tensor: torch.Tensor) -> Any:
+    if answers_itself(type(tensor)):  # its memory, if it has any, is not what it stands for
+        return None
     try:
         return tensor.untyped_storage() if tensor.layout == torch.strided else None
     except (RuntimeError, NotImplementedError):  # opaque and functorch tensors

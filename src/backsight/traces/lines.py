@@ -42,6 +42,6 @@ def _place(file: str, line: int, function: str) -> Place:
 
 @cache
 def _is_the_programs(file: str) -> bool:
-    if file.startswith(_OURS):
+    if file.startswith(_OURS) or "torchinductor_" in file:  # what torch.compile has written
         return False
     return not file.startswith(_LIBRARY) or "site-packages" in file

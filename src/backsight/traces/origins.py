@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Literal
 
 from backsight.traces.distance import INCOMPARABLE, Apart, Distances
-from backsight.traces.pairing import Pairing, paired, paired_names
+from backsight.traces.pairing import VIEWS, Pairing, paired, paired_names, plain_name
 from backsight.traces.records import Held, Operation, Phase, Place, Trace
 from backsight.traces.rounding import condition, rounding
 
@@ -63,6 +63,12 @@ class Origin:
     def rounds(self) -> bool:
         """Whether rounding explains all of it."""
         return self.apart.relative <= self.allowed + AMPLIFIED * self.before
+
+    @property
+    def decides(self) -> bool:
+        """Whether an argument that differs decides on numbers, and not only on shapes."""
+        looks = self.a is not None and plain_name(self.a.op) in VIEWS
+        return not looks and any(_decides(*each) for each in self.arguments)
 
     @property
     def places(self) -> tuple[Place, Place]:

@@ -13,6 +13,14 @@ from backsight.traces.records import Held, Operation, Trace
 _LONGEST = 20_000
 """Operations of a step beyond which only those at the beginning are paired."""
 
+VIEWS = frozenset(
+    (
+        *("view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice"),
+        *("select", "split", "chunk", "unbind", "flatten"),
+    )
+)
+"""Operators that only look at another tensor, in another shape: what they are given is of the shape alone."""
+
 
 @dataclass(frozen=True)
 class Pairing:

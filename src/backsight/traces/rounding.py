@@ -16,6 +16,12 @@ SUMS = frozenset(("sum", "mean", "add", "sub", "_foreach_add", "_foreach_sub", "
 _FIRST = 4.0
 """Units in the last place that an operation without a reduction may be off by: `exp` and the like on other hardware."""
 
+_MOST = 0.05
+"""No result is off by more than that, whatever was estimated of its operation."""
+
+_WORST = 1e3
+"""The largest condition that is believed: it is estimated from norms."""
+
 
 def rounding(trace: Trace, operation: Operation) -> float:
     """Return the largest relative difference that rounding explains in the results of an operation whose inputs agree.
@@ -26,7 +32,7 @@ def rounding(trace: Trace, operation: Operation) -> float:
     inputs = [trace.values[each] for each in operation.inputs]
     outputs = [trace.values[each] for each in operation.outputs]
     step = max((unit(each.dtype) for each in (*inputs, *outputs)), default=0.0)
-    return step * (_FIRST + sqrt(length(trace, operation)) / 4) * condition(trace, operation)
+    return min(_MOST, step * (_FIRST + sqrt(length(trace, operation)) / 4) * condition(trace, operation))
 
 
 def length(trace: Trace, operation: Operation) -> float:
@@ -53,4 +59,4 @@ def condition(trace: Trace, operation: Operation) -> float:
         terms = sizes[0] * sizes[1] / sqrt(length(trace, operation))
     elif name == "mean":
         terms /= length(trace, operation)
-    return max(1.0, min(terms / left, 1e6))
+    return max(1.0, min(terms / left, _WORST))

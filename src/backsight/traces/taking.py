@@ -139,7 +139,7 @@ class Values:
         """Take a fingerprint, and the tensor with it if it is small."""
         self._prints.append(np.array(row))
         if plain is not None and (self._everything or plain.numel() <= SMALL):
-            with torch.no_grad(), no_torch_dispatch():
+            with no_torch_dispatch(), torch.no_grad():
                 array = np.array(as_array(plain))  # a copy: the program goes on writing to it
             self._whole.append((number, array))
             self._elements += array.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from math import isfinite
 
@@ -15,6 +16,9 @@ from backsight.traces.origins import Origin
 from backsight.traces.records import Place, Trace
 
 _SEVERITY: dict[Class, Severity] = {"semantics": "error", "precision": "warning", "noise": "note"}
+_MOST_ULPS = 1e6
+"""Units in the last place beyond which nobody counts them."""
+
 _RANK: tuple[Class, ...] = ("semantics", "precision", "noise")
 
 _FIXES = {
@@ -54,10 +58,15 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
         _title(judged),
         tuple(evidence),
         _FIXES[judged.code],
-        source=f"{place.file}:{place.line}" if place else None,
+        source=_source(place) if place else None,
         exact=origin.apart.exact or not origin.rounds,
         since=None,
     )
+
+
+def _source(place: Place) -> str:
+    here = os.getcwd() + os.sep
+    return f"{place.file.removeprefix(here)}:{place.line}"
 
 
 def _title(judged: Judged) -> str:
@@ -95,6 +104,9 @@ def _inside(origin: Origin) -> str:
 
 
 def _lines(origin: Origin) -> list[Evidence]:
+    first, second = origin.places
+    if first and (first.file, first.line, first.text) == (second.file, second.line, second.text):
+        return [Evidence("runs in both.", _statement(first))]
     found = []
     for name, place in zip(("A", "B"), origin.places, strict=True):
         if place:
@@ -120,7 +132,8 @@ def _size(origin: Origin) -> str:
         return f"The values differ by {shown(origin.apart.relative)} of their size."
     if not isfinite(origin.apart.relative):
         return f"{before}; the results have other shapes, or are NaN or infinite in other places."
-    ulps = f" ({origin.apart.ulps:,.0f} units in the last place at most)" if origin.apart.ulps else ""
+    several = origin.apart.ulps is not None and 1 <= origin.apart.ulps <= _MOST_ULPS
+    ulps = f" ({origin.apart.ulps:,.0f} units in the last place at most)" if several else ""
     return (
         f"{before}; the results differ by {shown(origin.apart.relative)} of their size{ulps}, and rounding explains "
         f"{shown(origin.allowed)}."

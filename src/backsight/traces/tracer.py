@@ -20,7 +20,7 @@ from backsight.recording.hook import turn
 from backsight.recording.optimizer_steps import leave, listen
 from backsight.recording.steps import StepEnds
 from backsight.recording.voice import told
-from backsight.tape import Hushed, no_torch_function
+from backsight.tape import Hushed, no_torch_dispatch, no_torch_function
 from backsight.traces.ledger import Ledger
 from backsight.traces.mode import Call, Operations
 from backsight.traces.modules import ModuleCalls
@@ -291,7 +291,7 @@ class Tracer:
         """Call something of ours; what it raises ends the trace and nothing else."""
         self._busy = True
         try:
-            with turn, torch.no_grad(), no_torch_function():
+            with turn, no_torch_function(), no_torch_dispatch(), torch.no_grad():
                 return take(*args)
         except Exception as failure:
             self._failed(ours(failure))

@@ -1,0 +1,79 @@
+"""`backsight run --trace`, `--twice`, and `backsight diff` of commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import backsight as bs
+
+SCRIPT = """\
+import sys
+import torch
+torch.manual_seed(0)
+eps = float(sys.argv[1]) if len(sys.argv) > 1 else 1e-5
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8, eps=eps), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(6, 4)
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+def test_a_traced_script_prints_what_it_would(bench):
+    bench.write("train.py", SCRIPT)
+    plain = bench.python("train.py")
+    ran = bench.observed("--quiet", "--trace", "steps=0,2", "--into", "t", "train.py")
+    assert (ran.status, ran.out, ran.err) == (0, plain.out, "")
+    held = bs.open_trace(bench.folder / "t")
+    assert held.whole == (0, 2) and held.notes == ()
+    assert {each.module for each in held.operations if each.phase == "forward"} == {"", "0", "1", "2"}
+
+
+def test_it_says_where_the_trace_is(bench):
+    bench.write("train.py", SCRIPT)
+    ran = bench.observed("--trace", "steps=0", "--into", "t", "train.py")
+    assert "operations traced: backsight diff OTHER t\n" in ran.err
+
+
+def test_a_program_that_ends_early_says_so(bench):
+    bench.write("train.py", SCRIPT)
+    ran = bench.observed("--trace", "steps=7", "--into", "t", "train.py")
+    assert "nothing traced: 3 steps of optimizers ended, and steps 7 were asked for" in ran.err
+    assert bs.open_trace(bench.folder / "t").notes == ("ended before step 7 began",)
+
+
+@pytest.mark.process
+def test_two_commands_are_run_and_compared(bench):
+    bench.write("train.py", SCRIPT)
+    ran = bench._run([sys.executable, "-m", "backsight", "diff", "--json", "--", "python train.py", "train.py 1e-3"])
+    told = json.loads(ran.out)
+    assert ran.status == 1 and told["findings"][0]["code"] == "BS501"
+    assert told["steps"][0]["origins"][0]["reasons"][0] == "`eps` is 1e-05 in A and 0.001 in B"
+
+
+@pytest.mark.process
+def test_a_training_that_is_reproducible_and_one_that_is_not(bench):
+    bench.write("train.py", SCRIPT)
+    assert bench.observed("--twice", "train.py").status == 0
+    bench.write("train.py", SCRIPT.replace("torch.manual_seed(0)", ""))
+    ran = bench.observed("--twice", "train.py")
+    assert ran.status == 1 and "BS504" in ran.out
+
+
+@pytest.mark.parametrize("wrong", ["steps=", "steps=a", "steps=-1", "0,,1", "steps=1.5"])
+def test_steps_that_are_none_are_refused(bench, wrong):
+    ran = bench.observed("--trace", wrong, "train.py")
+    assert ran.status == 2 and "names steps, counted from 0, as in steps=0,1,100" in ran.err
+
+
+def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):
+    ran = bench._run([sys.executable, "-m", "backsight", "diff", "nothing", "here"])
+    assert ran.status == 2
+    assert "'nothing' is neither the folder of a trace nor a command: write 'python train.py'" in ran.err

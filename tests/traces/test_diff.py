@@ -1,0 +1,198 @@
+"""Where two trainings part, and of which class that is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from trainings_traced import Net
+
+import backsight as bs
+
+
+def test_the_same_training_agrees_to_the_last_bit(traced):
+    difference = bs.diff(traced(), traced())
+    assert difference.same and difference.cls == "same" and difference.findings == ()
+    assert "no difference in 2 steps" in difference.text()
+
+
+def test_another_epsilon_is_named_with_line_module_and_values(traced):
+    difference = bs.diff(traced(), traced(eps=1e-4))
+    found = difference.origin
+    assert difference.cls == "semantics" and difference.first.code == "BS501"
+    assert found.origin.a.module == "blocks.0.norm" and found.reasons[0] == "`eps` is 1e-05 in A and 0.0001 in B"
+    assert found.origin.before == 0 and difference.steps[0].inherited > 20
+    assert "native_layer_norm in blocks.0.norm" in difference.first.title
+
+
+def test_an_operation_that_only_one_has_is_named(traced):
+    difference = bs.diff(traced(), traced(scale=0.5))
+    assert difference.origin.reasons[:2] == ("only B calls mul(0.5)", "B is A times 0.5")
+    assert difference.origin.origin.places[1].text == "x = x * self.scale"
+    back = bs.diff(traced(scale=0.5), traced())
+    assert back.origin.reasons[0] == "only A calls mul(0.5)"
+
+
+def test_a_wrong_backward_is_found_though_all_of_forward_agrees(traced):
+    difference = bs.diff(traced((0,)), traced((0,), factor=0.5))
+    assert difference.first.code == "BS507" and difference.origin.origin.phase == "backward"
+    assert difference.origin.origin.places[0].text == "return grad_output * ctx.factor, None"
+    modules = [each.relative for each in difference.steps[0].points if each.what in ("module", "loss")]
+    assert modules and not any(modules)
+
+
+def test_another_learning_rate_is_the_optimizers(traced):
+    difference = bs.diff(traced(), traced(lr=0.02))
+    assert difference.first.code == "BS508"
+    assert difference.origin.reasons[0] == "`lr` of the optimizer is 0.01 in A and 0.02 in B"
+
+
+def test_another_initialization_and_other_data_are_told_apart(traced):
+    started = bs.diff(traced((0,)), traced((0,), seed=3))
+    assert started.first.code == "BS504" and "blocks.0.up.weight" in started.first.title
+    given = bs.diff(traced((0,)), traced((0,), data=3))
+    assert given.first.code == "BS505"
+
+
+def test_renamed_modules_are_the_same(traced):
+    difference = bs.diff(traced(), traced(names="layers"))
+    assert difference.same
+    assert ("blocks.0.up.weight", "layers.0.up.weight") in difference.steps[0].renamed
+
+
+def test_an_order_that_rounding_does_not_see_is_no_mistake(traced):
+    assert bs.diff(traced(), traced(order=True)).cls in ("same", "noise")
+
+
+class Summed(nn.Module):
+    """The mean of squares of many numbers, added up in one order or another, or in another precision."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.w, self.how = nn.Parameter(torch.ones(4096)), how
+
+    def forward(self, x):
+        y = x * self.w
+        if self.how == "bfloat16":
+            y = y.bfloat16().float()
+        if self.how == "parts":
+            y = torch.stack([y[part::7].sum() for part in range(7)]).sum().reshape(1)
+        return (y.sum() / 64).square()
+
+
+def summed(path, how):
+    torch.manual_seed(0)
+    model, x = Summed(how), torch.randn(4096)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with bs.trace(path) as trace:
+        model(x).backward()
+        optimizer.step()
+    return trace.path
+
+
+def test_another_order_of_a_sum_is_noise(tmp_path):
+    difference = bs.diff(summed(tmp_path / "a", "whole"), summed(tmp_path / "b", "parts"))
+    assert difference.cls == "noise" and {each.severity for each in difference.findings} == {"note"}
+
+
+def test_another_dtype_is_precision(tmp_path):
+    difference = bs.diff(summed(tmp_path / "a", "whole"), summed(tmp_path / "b", "bfloat16"))
+    assert difference.cls == "precision" and difference.first.code == "BS502"
+    assert "casts to bfloat16" in " ".join(difference.origin.reasons)
+
+
+def normed(path, momentum):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, momentum=momentum))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with bs.trace(path) as trace:
+        model(torch.randn(8, 4, generator=torch.Generator().manual_seed(0))).square().sum().backward()
+        optimizer.step()
+    return trace.path
+
+
+def test_a_running_statistic_that_is_written_unseen_is_found(tmp_path):
+    difference = bs.diff(normed(tmp_path / "a", 0.1), normed(tmp_path / "b", 0.5))
+    assert difference.cls == "semantics" and difference.origin.reasons[0] == "`momentum` is 0.1 in A and 0.5 in B"
+    assert difference.origin.origin.a.module == "1"
+
+
+def dropped(path, seed):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    torch.manual_seed(seed)
+    with bs.trace(path, model=model) as trace:
+        model(torch.ones(8, 4)).sum().backward()
+        trace.step()
+    return trace.path
+
+
+def test_other_random_numbers_are_the_generators(tmp_path):
+    difference = bs.diff(dropped(tmp_path / "a", 1), dropped(tmp_path / "b", 2))
+    assert difference.first.code == "BS506"
+    assert difference.origin.reasons[0] == "the state of PyTorch's random generator differs as step 0 begins"
+
+
+def test_a_recurrence_that_uses_another_part_is_found(tmp_path):
+    def run(path, order):
+        x = torch.arange(8.0).reshape(1, 8)
+        with bs.trace(path) as trace:
+            first, second = x.chunk(2, 1)
+            if order:
+                first, second = second, first
+            first.sigmoid() * second
+            trace.step()
+        return trace.path
+
+    difference = bs.diff(run(tmp_path / "a", False), run(tmp_path / "b", True))
+    assert difference.cls == "semantics" and "another tensor" in " ".join(difference.origin.reasons)
+
+
+def test_traces_without_a_step_in_common_say_so(traced):
+    difference = bs.diff(traced((0,)), traced((1,)))
+    assert difference.steps == () and difference.notes == (
+        "the traces have no step in common: A has step 0 and B has step 1",
+    )
+
+
+def test_programs_without_a_module_in_common_still_have_an_answer(traced, tmp_path):
+    with bs.trace(tmp_path / "other") as trace:
+        (torch.randn(3, requires_grad=True) ** 2).sum().backward()
+        trace.step()
+    difference = bs.diff(traced((0,)), trace.path)
+    assert difference.cls == "semantics" and difference.text()
+
+
+def test_it_is_text_html_and_json(traced, tmp_path):
+    difference = bs.diff(traced((0,)), traced((0,), scale=0.5))
+    held = json.loads(difference.to_json())
+    assert held["class"] == "semantics" and held["findings"][0]["code"] == "BS501"
+    assert held["steps"][0]["origins"][0]["reasons"][0] == "only B calls mul(0.5)"
+    page = difference.html()
+    assert "x = x * self.scale" in page and "<script" not in page
+    for name in ("a.html", "a.json", "a.txt"):
+        assert difference.save(str(tmp_path / name)).stat().st_size > 200
+    with pytest.raises(ValueError, match=r"path must end in .html, .json or .txt, not 'a.pdf'"):
+        difference.save("a.pdf")
+
+
+def test_what_programs_name_cannot_steer_a_terminal_or_a_page(tmp_path):
+    def run(path, factor):
+        model = nn.Module()
+        model.add_module("a\x1b[31m<b>", nn.Linear(2, 2))
+        with bs.trace(path, model=model) as trace:
+            dict(model.named_modules())["a\x1b[31m<b>"](torch.ones(2, 2) * factor)
+            trace.step()
+        return trace.path
+
+    torch.manual_seed(0)
+    difference = bs.diff(run(tmp_path / "a", 1.0), run(tmp_path / "b", 2.0))
+    assert "\x1b" not in str(difference)
+    assert "31m<b>" not in difference.html()
+
+
+def test_what_is_no_trace_is_refused(traced):
+    with pytest.raises(TypeError, match="b must be a trace or the folder of one, not Net"):
+        bs.diff(traced((0,)), Net())
