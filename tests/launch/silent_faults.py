@@ -312,6 +312,25 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS117 a pinball loss of its own, called for several heads with one target": """
+class Pinball(nn.Module):
+    def one(self, pred, target, q):
+        err = target - pred  #!
+        return torch.maximum(q * err, (q - 1) * err).mean()
+
+    def forward(self, preds, target):
+        return sum(self.one(pred, target, q) for pred, q in zip(preds, (0.1, 0.5, 0.9)))
+
+body, heads, criterion = net(4, 8), nn.ModuleList(nn.Linear(8, 1) for _ in range(3)), Pinball()
+optimizer = torch.optim.Adam([*body.parameters(), *heads.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    hidden = body(x)
+    loss = criterion([head(hidden) for head in heads], y.squeeze(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS117 advantages that meet log-probabilities": """
 policy, critic = net(4, 2), net(4, 1)
 optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)

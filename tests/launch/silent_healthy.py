@@ -391,6 +391,21 @@ for step in range(60):
     loss.backward()
     optimizer.step()
 """,
+    "levels that several heads of a step are compared with": """
+body, heads = net(4, 8), nn.ModuleList(nn.Linear(8, 1) for _ in range(3))
+levels = torch.linspace(-1, 1, 16)
+optimizer = torch.optim.Adam([*body.parameters(), *heads.parameters()], lr=0.01)
+def crowding(score):
+    distance = score - levels
+    return torch.exp(-distance.square()).mean()
+for step in range(40):
+    x, y = batch()
+    scores = [head(body(x)) for head in heads]
+    loss = sum(F.mse_loss(score, y) + crowding(score) for score in scores)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "distances to prototypes": """
 model = net(4, 1)
 prototypes = nn.Parameter(torch.randn(16))

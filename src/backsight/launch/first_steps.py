@@ -59,6 +59,9 @@ _MOST_SINGULAR = 8
 _OF_THE_START = "BS131"
 """The code of what is a fault only if it is so from the first step on, and stays so."""
 
+_OF_TWO_STEPS = "BS117"
+"""The code of what the next step may take back: an operand that is the same in it, such as levels, is meant."""
+
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
 
@@ -119,6 +122,7 @@ class FirstSteps:
         self._audits = 0
         self._singular: list[Singular] = []
         self._of_start: dict[Site, dict[str, Finding]] = {}
+        self._met: dict[Site, tuple[str, str]] = {}
         self._looked = 0
         """The optimizer steps there were when it was begun to look more closely."""
         self._most = PASSES
@@ -362,6 +366,12 @@ class FirstSteps:
         titles = {each.title for each in found}
         self._of_start[site] = {title: each for title, each in known.items() if title in titles}
 
+    def _take_back(self, site: Site, found: set[tuple[str, str]]) -> None:
+        """Tell no more of what the second pass at a place does not show again."""
+        met = self._met.get(site)
+        if met is not None and met not in found and len(self._passes[site]) == 2 and self._looked <= _MOST_STEPS:
+            self.findings.pop(met, None)
+
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
         """See what the steps so far have not moved; what moves later is no finding any more."""
         moves, key = self.watch.steps.moves, id(groups(optimizer))
@@ -390,7 +400,10 @@ class FirstSteps:
         if report.graph is not None:
             self._singular = list(dict.fromkeys([*self._singular, *singular(report.graph)]))[:_MOST_SINGULAR]
         self._starting(site, [each for each in report.findings if each.code == _OF_THE_START])
+        self._take_back(site, {(each.code, each.title) for each in report.findings})
         for finding in report.findings:
+            if finding.code == _OF_TWO_STEPS:
+                self._met.setdefault(site, (finding.code, finding.title))
             if (finding.code, finding.title) in self.findings or finding.code == _OF_THE_START:
                 continue
             if self._looked > _MOST_STEPS:

@@ -39,7 +39,7 @@ class Log:
         self.backwards = BackwardLog(self.threads, self.sites)
         self.changes = ChangeLog(self.sites)
         self.flow = Flow(self.sites)
-        self.meetings = Meetings(self.flow)
+        self.meetings = Meetings(self.flow, lambda: self.backwards.count)
 
     def line_of(self, sequence: int, thread: int | None = None) -> Line | None:
         """Return the line that made a node."""

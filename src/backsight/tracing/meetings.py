@@ -6,7 +6,7 @@ A call that is made in every step is looked at twice, so that this costs nothing
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,11 +60,15 @@ class Meeting:
 
 
 class Meetings:
-    """The meetings by site, and which leaves the gradient would have gone to at each cut."""
+    """The meetings by site, and which leaves the gradient would have gone to at each cut.
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+    `passes` returns how many backwards there were.
+    """
+
+    def __init__(self, flow: Flow, passes: Callable[[], int] = lambda: 0) -> None:
+        self._flow, self._passes = flow, passes
         self._seen: dict[int, weakref.ref[torch.Tensor] | None] = {}
+        self._at: dict[int, int] = {}
         self.found: dict[int, Meeting] = {}
         self.latest: dict[int, int] = {}
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
@@ -73,6 +77,7 @@ class Meetings:
     def again(self) -> None:
         """Look at each call anew: after a pause the program may do something else."""
         self._seen.clear()
+        self._at.clear()
         self.found.clear()
 
     def is_new(self, site: int) -> bool:
@@ -87,6 +92,8 @@ class Meetings:
         if site in self._seen:
             known, met = self._seen[site], self.found.get(site)
             same = known is not None and met is not None and any(known() is each for _, each in given)
+            if same and self._at.get(site) == self._passes():
+                return  # several predictions of one step have one target: the next step tells
             if same:
                 del self.found[site]  # one and the same in each step: levels, bins, a grid
             self._seen[site] = None
@@ -95,7 +102,7 @@ class Meetings:
         cuts = tuple(dict.fromkeys(cut for _, each in given if not each.requires_grad for cut in self._flow.cuts(each)))
         column, row = _outer(given[:2]) if op in _ELEMENTWISE and len(given) >= 2 else (-1, -1)
         if column >= 0:
-            self._seen[site] = weakref.ref(given[row][1])
+            self._seen[site], self._at[site] = weakref.ref(given[row][1]), self._passes()
         term = self._term(given[:2], args) if op in _SUMS else -1
         reach = _reach(given[:2]) if op in _DISTANCES else None
         if cuts or column >= 0 or term >= 0 or reach is not None:
