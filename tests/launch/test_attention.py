@@ -147,7 +147,7 @@ def test_a_late_error_is_explained_after_the_fact_and_said_to_be(bench):
     plain, ended = bench.python("train.py"), bench.observed("train.py")
     assert ended.status == plain.status == 1 and ended.err.startswith(plain.err)
     assert "error BS202" in ended.err and "train.py:12" in ended.err
-    assert "is watched.\n  To watch every step: backsight run --watch exact ...\n" in ended.err
+    assert "were watched.\n  To watch every step: backsight run --watch exact ...\n" in ended.err
 
 
 COMPILED = """

@@ -98,7 +98,7 @@ def _asking(scene: Scene, found: Sources) -> str:
     best = next((source for source in made if id(source.tensor) in owned), None)
     best = best or next((source for source in made if source.made and _INITIAL.search(source.made.text)), None)
     if best is None or best.made is None:
-        return "w = torch.zeros(3, requires_grad=True), or w.requires_grad_() before anything is computed from w"
+        return "w = torch.zeros(3, requires_grad=True), or w.requires_grad_() before computing anything from w"
     return f"{best.made.text[:-1]}, requires_grad=True)"
 
 

@@ -49,7 +49,7 @@ def input_without_grad(failure: Failure) -> Finding:
 def _where(found: Handed | None) -> str:
     """Before anything is computed from it: in the function that has the variable."""
     if found is None or found.given is None:
-        return "before anything is computed from it"
+        return "before computing anything from it"
     if found.assigned is None:
         return f"before line {found.level.line}, {found.level.place.text}"
     return f"below line {found.assigned.line}, {found.assigned.text}"
