@@ -62,9 +62,7 @@ def test_a_home_that_cannot_be_written_stops_no_training(
     model: nn.Module, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / ".torchember").write_text("a file where the folder belongs")
-    with pytest.warns(
-        RecordingWarning, match="torchEmber no longer records; training continues"
-    ) as warned:
+    with pytest.warns(RecordingWarning, match="torchEmber no longer records; training continues") as warned:
         te = torchEmber(model)
         model(X)
         te.rearm()

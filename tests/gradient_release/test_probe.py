@@ -138,7 +138,7 @@ def test_the_evidence_is_kept_and_says_what_was_compared():
         "for bit to the steps of the ordinary loop in weights, state and groups"
     )
     assert re.fullmatch(
-        r"no parameter's step depends on another's in \d+ steps of tiny copies, up to step \d+, and \d+ runs in which a "
+        r"no parameter's step depends on another's in \d+ steps of tiny copies up to step \d+, and \d+ runs in which a "
         r"gradient, or a value that the step reads, was replaced",
         shown,
     )
