@@ -101,12 +101,12 @@ def _steps() -> NDArray[np.uint64]:
 
 
 @cache
-def _signs() -> torch.Tensor:
+def _signs() -> NDArray[np.float64]:
     """Return the signs of a chunk; those of later chunks are the same ones, or all turned round."""
     mixed = _steps().copy()
     mixed ^= mixed >> _HALF
     mixed *= _MIX
-    return torch.from_numpy(np.where(mixed >> np.uint64(63), 1.0, -1.0).astype(np.float32))
+    return np.where(mixed >> np.uint64(63), 1.0, -1.0)
 
 
 def _numbers(tensor: torch.Tensor) -> torch.Tensor:
@@ -120,24 +120,21 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _sketch(tensor: torch.Tensor) -> NDArray[np.float64]:
-    numbers = tensor.reshape(-1)
+    """Return the projection of a contiguous tensor; numpy works through it in one thread, beside which others train."""
+    numbers = _numbers(tensor).reshape(-1).numpy()
     total = np.zeros(BUCKETS)
-    for start in range(0, numbers.numel(), _CHUNK):
-        chunk = _numbers(numbers[start : start + _CHUNK]).reshape(-1)
-        turned = -1.0 if (start // _CHUNK * 0x9E3779B97F4A7C15) >> 40 & 1 else 1.0
-        total += turned * _bucketed(chunk)
+    for number, start in enumerate(range(0, numbers.size, _CHUNK)):
+        turned = -1.0 if (number * 0x9E3779B97F4A7C15) >> 40 & 1 else 1.0
+        total += turned * _bucketed(numbers[start : start + _CHUNK])
     return total
 
 
-def _bucketed(chunk: torch.Tensor) -> NDArray[np.float64]:
-    signs = _signs()
-    if chunk.numel() > len(signs):  # of complex numbers there are two for each
-        return _bucketed(chunk[: len(signs)]) + _bucketed(chunk[len(signs) :])
-    signed = chunk * signs[: chunk.numel()]
-    short = -signed.numel() % BUCKETS
-    if short:
-        signed = torch.nn.functional.pad(signed, (0, short))
-    summed: NDArray[np.float64] = signed.view(-1, BUCKETS).sum(0, dtype=torch.float64).numpy()
+def _bucketed(chunk: NDArray[np.generic]) -> NDArray[np.float64]:
+    signed = np.multiply(chunk, _signs()[: chunk.size], dtype=np.float64)
+    even = signed.size // BUCKETS * BUCKETS
+    summed: NDArray[np.float64] = np.add.reduce(signed[:even].reshape(-1, BUCKETS), axis=0)
+    summed[: signed.size - even] += signed[even:]
     if not np.isfinite(summed).all():
-        return _bucketed(torch.nan_to_num(chunk, 0.0, 0.0, 0.0))
+        finite = np.nan_to_num(chunk, nan=0.0, posinf=0.0, neginf=0.0)
+        return summed if finite is chunk or np.array_equal(finite, chunk) else _bucketed(finite)
     return summed
