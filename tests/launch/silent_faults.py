@@ -1616,4 +1616,47 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS144 a teacher that is a shallow copy": """
+import copy
+
+class MeanTeacher:
+    def __init__(self, student):
+        self.student = student
+        self.teacher = copy.copy(student)  #!
+        self.optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+
+    @torch.no_grad()
+    def update(self):
+        for t, s in zip(self.teacher.parameters(), self.student.parameters()):
+            t.mul_(0.98).add_(s, alpha=0.02)
+
+    def step(self, x, y):
+        with torch.no_grad():
+            target = self.teacher(x + 0.1 * torch.randn_like(x))
+        out = self.student(x)
+        loss = F.mse_loss(out, y) + F.mse_loss(out, target)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.update()
+
+trainer = MeanTeacher(net())
+for step in range(40):
+    trainer.step(*batch())
+""",
+    "BS144 a target network that is the network itself": """
+online = net()
+target = online  #!
+optimizer = torch.optim.Adam(online.parameters(), lr=0.01)
+for step in range(60):
+    x, y = batch()
+    with torch.no_grad():
+        aim = y + 0.9 * target(x)
+    loss = F.smooth_l1_loss(online(x), aim)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 5 == 4:
+        target.load_state_dict(online.state_dict())
+""",
 }

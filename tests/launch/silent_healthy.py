@@ -1159,4 +1159,38 @@ for step in range(20):
     Each.apply(out).sum().backward()
     optimizer.step()
 """,
+    "parameters that are shared, and an average that may be left out": """
+import copy
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.second.weight, self.second.bias = self.first.weight, self.first.bias
+        self.into, self.out = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.second(torch.relu(self.first(self.into(x))))))
+
+averaged = False
+model = Tied()
+average = copy.deepcopy(model) if averaged else model
+target = copy.deepcopy(model).requires_grad_(False)
+
+@torch.no_grad()
+def update(average, model):
+    for a, p in zip(average.parameters(), model.parameters()):
+        a.lerp_(p, 0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) + 0.1 * F.mse_loss(model(x), target(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if averaged:
+        update(average, model)
+    update(target, model)
+""",
 }
