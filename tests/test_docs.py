@@ -23,6 +23,7 @@ from backsight.diagnosis.rules import RULES
 from backsight.diagnosis.twins import CODES as TWINS
 from backsight.diagnosis.used_up import CODES as USED_UP
 from backsight.diagnosis.vital import CODES as VITAL
+from backsight.diagnosis.zeroed import CODES as ZEROED
 from backsight.traces import CODES as CODES_OF_TRACES
 from backsight.verification import CODES as CODES_OF_VERIFICATION
 
@@ -44,6 +45,7 @@ CODES = sorted(
         *TWINS,
         *USED_UP,
         *VITAL,
+        *ZEROED,
         *RULES,
         *RULES_OF_RECORDINGS,
         *(error.code for error in ERRORS),

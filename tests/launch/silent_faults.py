@@ -1445,4 +1445,218 @@ for step in range(20):
         loss.backward()  #!
     optimizer.step()
 """,
+    "BS141 the loss is taken on what is displayed": """
+class Factors(nn.Module):
+    def __init__(self, users=20, items=25):
+        super().__init__()
+        self.user, self.item = nn.Embedding(users, 4), nn.Embedding(items, 4)
+
+    def forward(self, u, i):
+        return 3 + (self.user(u) * self.item(i)).sum(1)
+
+def displayed(score):
+    return torch.round(score).clamp(1, 5)  #!
+
+model = Factors()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(40):
+    u, i = torch.randint(20, (16,)), torch.randint(25, (16,))
+    loss = F.mse_loss(displayed(model(u, i)), torch.randint(1, 6, (16,)).float())
+    loss = loss + 1e-4 * (model.user(u).pow(2).mean() + model.item(i).pow(2).mean())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 codes between an encoder and its decoder": """
+class Hashing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = net(4, 8), net(8, 4)
+
+    def forward(self, x):
+        hidden = self.encoder(x)
+        codes = hidden.sign()  #!
+        return self.decoder(codes)
+
+model = Hashing()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    loss = F.mse_loss(model(x), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 all of the loss is rounded": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.l1_loss(torch.floor(model(x)), y)  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS141 a mask that is drawn from what is to be learned": """
+logits = nn.Parameter(torch.zeros(4))
+model = net()
+optimizer = torch.optim.Adam([*model.parameters(), logits], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    keep = torch.bernoulli(torch.sigmoid(logits))  #!
+    loss = F.mse_loss(model(x * keep), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS142 hooks for a warm-up, of which one is removed": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.mid, self.head = nn.Linear(4, 8, bias=False), nn.Linear(8, 8, bias=False), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.mid(torch.tanh(self.stem(x)))))
+
+class Warmup:
+    def __init__(self, *modules):
+        self.modules = modules
+
+    def start(self):
+        for module in self.modules:
+            for p in module.parameters():
+                self.handle = p.register_hook(torch.zeros_like)  #!
+
+    def stop(self):
+        self.handle.remove()
+
+model = Net()
+warmup = Warmup(model.stem, model.mid)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+warmup.start()
+for step in range(60):
+    if step == 20:
+        warmup.stop()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS142 a hook that was left in after a test": """
+def silence(grad):
+    return grad * 0.0
+
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+model[0].weight.register_hook(silence)  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS142 a hook on what a layer returns": """
+encoder, head = net(4, 8), net(8, 1)
+optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    hidden = encoder(x)
+    hidden.register_hook(lambda grad: torch.zeros_like(grad))  #!
+    loss = F.mse_loss(head(hidden), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 an activation that saves memory, and ignores what comes after it": """
+class SwishFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return s * (1 + x * (1 - s))  #!
+
+class Swish(nn.Module):
+    def forward(self, x):
+        return SwishFn.apply(x)
+
+model = nn.Sequential(nn.Linear(4, 16), Swish(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS143 a scale, which takes its shape alone from the gradient": """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        result = torch.ones_like(grad)
+        return result * ctx.factor, None  #!
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = (Scale.apply(model(x), 0.5) - y).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS144 a teacher that is a shallow copy": """
+import copy
+
+class MeanTeacher:
+    def __init__(self, student):
+        self.student = student
+        self.teacher = copy.copy(student)  #!
+        self.optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+
+    @torch.no_grad()
+    def update(self):
+        for t, s in zip(self.teacher.parameters(), self.student.parameters()):
+            t.mul_(0.98).add_(s, alpha=0.02)
+
+    def step(self, x, y):
+        with torch.no_grad():
+            target = self.teacher(x + 0.1 * torch.randn_like(x))
+        out = self.student(x)
+        loss = F.mse_loss(out, y) + F.mse_loss(out, target)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.update()
+
+trainer = MeanTeacher(net())
+for step in range(40):
+    trainer.step(*batch())
+""",
+    "BS144 a target network that is the network itself": """
+online = net()
+target = online  #!
+optimizer = torch.optim.Adam(online.parameters(), lr=0.01)
+for step in range(60):
+    x, y = batch()
+    with torch.no_grad():
+        aim = y + 0.9 * target(x)
+    loss = F.smooth_l1_loss(online(x), aim)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 5 == 4:
+        target.load_state_dict(online.state_dict())
+""",
 }

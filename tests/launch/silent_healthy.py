@@ -1033,4 +1033,164 @@ for step in range(320):
     loss.backward()
     optimizer.step()
 """,
+    "straight-through estimators": """
+class Sign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clamp(-1, 1)
+
+encoder, decoder = net(4, 8), net(8, 4)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    h = encoder(x)
+    rounded = h + (torch.round(h) - h).detach()
+    place = h - torch.floor(h)
+    loss = F.mse_loss(decoder(rounded), x) + F.mse_loss(decoder(Sign.apply(h)), x) + 0.1 * place.mean()
+    loss = loss + 0.1 * (h - h.round()).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "codes that train a decoder, of an encoder that another loss trains": """
+encoder, decoder, probe = net(4, 8), net(8, 4), net(8, 1)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters(), *probe.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(probe(torch.tanh(encoder(x))), y).backward()
+    F.mse_loss(decoder(encoder(x).sign()), x).backward()
+    optimizer.step()
+""",
+    "hooks for a warm-up that are all removed, and hooks that mask or watch": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
+handles = [p.register_hook(torch.zeros_like) for p in model[0].parameters()]
+mask = (torch.rand(16, 16) > 0.9).float()
+model[2].weight.register_hook(lambda grad: grad * mask)
+norms = []
+model[4].weight.register_hook(lambda grad: norms.append(float(grad.norm())))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(60):
+    if step == 20:
+        for handle in handles:
+            handle.remove()
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "gradients that are zeros for good reasons": """
+class Low(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.a, self.b = nn.Linear(4, 8), nn.Linear(4, 2, bias=False), nn.Linear(2, 8, bias=False)
+        nn.init.zeros_(self.b.weight)
+        self.unused, self.out = nn.Linear(4, 8), nn.Linear(8, 1)
+        self.rows = nn.Embedding(50, 8, padding_idx=0)
+
+    def forward(self, x):
+        h = self.body(x) + self.b(self.a(x)) + self.rows(torch.zeros(len(x), dtype=torch.long))
+        return self.out(torch.relu(h)) + 0.0 * self.unused(x).sum()
+
+model = Low()
+model.body.weight.register_hook(lambda grad: grad.clamp(-1, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "Functions that may ignore the gradient that they are given": """
+class Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, prediction, target):
+        ctx.save_for_backward(2 * (prediction - target) / prediction.numel())
+        return (prediction - target).pow(2).mean()
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return ctx.saved_tensors[0], None
+
+class Each(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.pow(2)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return 2 * ctx.saved_tensors[0]
+
+class Stop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, indices):
+        ctx.shape = x.shape
+        return x[indices]
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return torch.zeros(ctx.shape), None
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return -grads[0]
+
+model, adversary = net(4, 2), net(2, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *adversary.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    out = model(x)
+    still = Stop.apply(out, torch.arange(16))
+    loss = Fused.apply(out[:, :1], y) + 0.1 * F.mse_loss(adversary(Reverse.apply(out)), still[:, 1:])
+    optimizer.zero_grad()
+    loss.backward(retain_graph=True)
+    Each.apply(out).sum().backward()
+    optimizer.step()
+""",
+    "parameters that are shared, and an average that may be left out": """
+import copy
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.second.weight, self.second.bias = self.first.weight, self.first.bias
+        self.into, self.out = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.second(torch.relu(self.first(self.into(x))))))
+
+averaged = False
+model = Tied()
+average = copy.deepcopy(model) if averaged else model
+target = copy.deepcopy(model).requires_grad_(False)
+
+@torch.no_grad()
+def update(average, model):
+    for a, p in zip(average.parameters(), model.parameters()):
+        a.lerp_(p, 0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) + 0.1 * F.mse_loss(model(x), target(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if averaged:
+        update(average, model)
+    update(target, model)
+""",
 }

@@ -30,6 +30,16 @@ VMAP: CodeType | None = take("torch._functorch.vmap.vmap_impl", "functions under
 """What stands between the frames that call `torch.vmap` and those of the function that it maps."""
 
 
+_HOOKS: Any = take("torch.Tensor._backward_hooks", "hooks that zero gradients", without=None)
+_AFTER: Any = take("torch.Tensor._post_accumulate_grad_hooks", "hooks that zero gradients", without=None)
+
+
+def gradient_hooks(leaf: Any) -> list[Any]:
+    """Return what runs on the gradient of a leaf: the hooks of `register_hook` and its like, in their order."""
+    tables = [read.__get__(leaf) for read in (_HOOKS, _AFTER) if read is not None]
+    return [hook for table in tables if table for hook in list(table.values())]
+
+
 def checkpointed(variables: dict[str, Any]) -> Any:
     """Return the function that is being recomputed, from the variables of a frame of torch.utils.checkpoint, or None.
 

@@ -1,7 +1,11 @@
-"""BS138: a network that is to follow another one, a target or an average of its weights, never changes."""
+"""A network that is to follow another one, a target or an average of its weights, and does not.
+
+BS138: it never changes. BS144: it is the other one, as both have the same parameters.
+"""
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import weakref
 from collections.abc import Iterable
@@ -13,17 +17,18 @@ import torch
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.vital import program_frames
 from backsight.diagnosis.wording import counted, shown
+from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
-from backsight.source.body import LOOPS, callee, calls_in, functions, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, statements
 from backsight.tape import parameters_in
 from backsight.tape.saved import is_readable
 from backsight.tracing import current
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
 
-CODES = ("BS138",)
+CODES = ("BS138", "BS144")
 
 _NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 _FEW = 4
@@ -108,6 +113,61 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     if len(blends) == 1 and not follows:
         return _exchanged(names, blends[0], since, steps)
     return None
+
+
+def shared(since: int, frame: FrameType | None) -> list[Finding]:
+    """Return the findings of what a statement writes into itself: two names that have the same parameters.
+
+    To share parameters is mostly meant. So the program has to blend, or load, one into the other again and again, and a
+    watch must have seen it do so: where there is no average, both may be one.
+    """
+    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
+    alike: dict[object, list[torch.nn.Module]] = {}
+    for module in found:
+        held = tuple(id(p) for p in parameters_in(module))
+        if held:
+            alike.setdefault((type(module), held), []).append(module)
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    written = [each for file in files for each in writes(file) if each.origin and each.target != each.origin]
+    findings = {}
+    for modules in alike.values() if written else ():
+        names = {_last(name.path): name.path for module in modules for name in search([module]).names[0]}
+        for each in written:
+            target, origin = names.get(_last(each.target)), names.get(_last(each.origin))
+            known = target is not None and origin is not None and target != origin and each.how != "rebinds"
+            if known and _is_periodic(each) and _has_run(each, modules[0]):
+                findings[str(each.outermost)] = _same(str(target), str(origin), each, since, frame)
+    return list(findings.values())
+
+
+def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType | None) -> Finding:
+    made = [
+        body.place(statement)
+        for file in dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+        for body in functions(file)
+        for statement in statements(body.node)
+        if isinstance(statement, ast.Assign)
+        and any(_last(dotted(each) or "") == _last(target) for each in statement.targets)
+    ]
+    made = [each for each in made if "copy" in each.text or _last(origin) in each.text] or made
+    place = made[0] if len(made) == 1 else None
+    shallow = place is not None and "copy.copy" in place.text
+    evidence: list[Fact] = []
+    if place is not None:
+        says = "copies the module alone, not its parameters." if shallow else "gives it the parameters of the other."
+        evidence.append(shown(place, says))
+    evidence.append(shown(found.outermost, f"writes {origin} into {target}, which changes nothing."))
+    return Finding(
+        "BS144",
+        "warning",
+        f"{target} and {origin} share all their parameters, although one should follow the other.",
+        tuple(evidence),
+        f"Make it a model of its own: {place.text.replace('copy.copy(', 'copy.deepcopy(')}."
+        if shallow and place is not None
+        else f"Make it a model of its own, with copy.deepcopy({_last(origin)}).",
+        source=str(place or found.outermost),
+        since=since,
+    )
 
 
 def _names(module: torch.nn.Module) -> set[str]:

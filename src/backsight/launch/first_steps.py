@@ -62,6 +62,9 @@ _OF_THE_START = "BS131"
 _OF_TWO_STEPS = "BS117"
 """The code of what the next step may take back: an operand that is the same in it, such as levels, is meant."""
 
+_UNLESS_TRAINED = "BS141"
+"""The code of what is a fault unless another loss trains the same parameters."""
+
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
 
@@ -122,6 +125,7 @@ class FirstSteps:
         self._audits = 0
         self._singular: list[Singular] = []
         self._of_start: dict[Site, dict[str, Finding]] = {}
+        self._flat: dict[tuple[str, str], list[weakref.ref[torch.Tensor]]] = {}
         self._met: dict[Site, tuple[str, str]] = {}
         self._looked = 0
         """The optimizer steps there were when it was begun to look more closely."""
@@ -170,7 +174,7 @@ class FirstSteps:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         signs = () if self.failed else (*self._hearing.findings, *self._signs.findings, *self._twins.findings)
         found = [
-            *self.findings.values(),
+            *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),
             *(found for found, ref in self._unmoved.values() if self._is_unmoved(ref())),
             *self._outputs.findings,
@@ -366,6 +370,11 @@ class FirstSteps:
         titles = {each.title for each in found}
         self._of_start[site] = {title: each for title, each in known.items() if title in titles}
 
+    def _is_trained(self, key: tuple[str, str]) -> bool:
+        """Whether the leaves that get nothing by a finding were seen to get something."""
+        held = (ref() for ref in self._flat.get(key, ()))
+        return any(p is not None and not self._signs.zeros.may_be_zero(p) for p in held)
+
     def _take_back(self, site: Site, found: set[tuple[str, str]]) -> None:
         """Tell no more of what the second pass at a place does not show again."""
         met = self._met.get(site)
@@ -404,6 +413,10 @@ class FirstSteps:
         for finding in report.findings:
             if finding.code == _OF_TWO_STEPS:
                 self._met.setdefault(site, (finding.code, finding.title))
+            if finding.code == _UNLESS_TRAINED and report.graph is not None:
+                held = [leaf.tensor() for leaf in report.graph.leaves if leaf.node in finding.nodes]
+                refs = [weakref.ref(each) for each in held if each is not None]
+                self._flat.setdefault((finding.code, finding.title), refs)
             if (finding.code, finding.title) in self.findings or finding.code == _OF_THE_START:
                 continue
             if self._looked > _MOST_STEPS:
@@ -431,6 +444,8 @@ def _one_for_each_cause(found: list[Finding]) -> list[Finding]:
     elif deaf and dead:  # which of them knows where
         drop = "BS114" if any(each.source for each in deaf) else "BS115"
         found = [each for each in found if each.code != drop]
+    if any(each.code in (_UNLESS_TRAINED, "BS142") for each in found):  # then it is known where nothing goes on
+        found = [each for each in found if each.code not in ("BS114", "BS115")]
     places = {each.source for each in found if each.code == "BS114"}
     found = [each for each in found if each.code != "BS121" or each.source not in places]  # the whole loss ends there
     carried = any(each.code == "BS110" for each in found)  # then it is known what carries the graph on

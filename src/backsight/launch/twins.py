@@ -9,10 +9,13 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.twins import Twin, never_follows, twins
+from backsight.diagnosis.twins import Twin, never_follows, shared, twins
 
 _SEEN = 16
 """The step of the first optimizer at which they are looked for."""
+
+_COMPARED = (_SEEN, 64)
+"""Steps at which it is looked for those that have the same parameters, while it is watched what writes them."""
 
 _TOLD = 128
 """The step at which those that have not changed by then are suspects; and again at each doubling."""
@@ -31,6 +34,7 @@ class Twins:
         self._twins: list[Twin] = []
         self._suspects: list[_Suspect] = []
         self._since = 0
+        self._shared: list[Finding] = []
 
     def stepped(
         self, step: int, optimizers: Callable[[], Sequence[torch.optim.Optimizer]], caller: Callable[[], FrameType]
@@ -38,6 +42,8 @@ class Twins:
         """Note a step of any optimizer, the number of which is `step`."""
         if step == _SEEN:
             self._twins, self._since = twins(optimizers()), step
+        if step in _COMPARED and not self._shared:
+            self._shared = shared(step, caller())
         if self._suspects:
             self._suspects = [each for each in self._suspects if each.twin.is_unchanged]
         if step >= _TOLD and self._twins and not step & (step - 1):
@@ -48,4 +54,4 @@ class Twins:
     @property
     def findings(self) -> list[Finding]:
         """What has not changed to the end."""
-        return [each.finding for each in self._suspects if each.twin.is_unchanged]
+        return [*self._shared, *(each.finding for each in self._suspects if each.twin.is_unchanged)]

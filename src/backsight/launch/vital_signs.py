@@ -33,6 +33,7 @@ from backsight.diagnosis.vital import (
     untrained_mode,
 )
 from backsight.launch.drifting import Drifting
+from backsight.launch.zeros import Zeros
 from backsight.snapshot import groups
 from backsight.tape import Living, is_captured, modules_in, parameters_in
 from backsight.tape.saved import is_readable
@@ -159,6 +160,7 @@ class VitalSigns:
         self._successions: list[_Succession] = []
         self._read: dict[CodeType, Finding | None] = {}
         self._drifting = Drifting()
+        self.zeros = Zeros()
         self._used_up: dict[str, tuple[Finding, Callable[[], bool]]] = {}
 
     def called(self, model: torch.nn.Module) -> None:
@@ -198,6 +200,7 @@ class VitalSigns:
         self._values(key, course)
         self._count(optimizer, course)
         self._hear(optimizer, course)
+        self.zeros.stepped(optimizer, course.steps, self.step, caller)
         self._rate(optimizer, course, caller)
         if course.steps == _DECAYED:
             found = shrinking(optimizer, self.step - _DECAYED + 1, caller())
@@ -243,6 +246,7 @@ class VitalSigns:
         yield from self._shrinking.values()
         yield from self._frozen.values()
         yield from self._drifting.findings
+        yield from self.zeros.findings
         yield from (each.finding for each in self._successions if each.finding is not None)
         yield from (found for found in self._read.values() if found is not None)
         yield from (found for found, is_over in self._used_up.values() if is_over())

@@ -109,7 +109,7 @@ def _source(failure: Failure, one: Registered | None) -> str | None:
 
 def _candidates(failure: Failure, said: dict[str, str]) -> list[Registered]:
     """The hooks that the message may mean."""
-    every = [each for file in user_files(failure) for each in _registrations(file)]
+    every = [each for file in user_files(failure) for each in registrations(file)]
     function = _called(failure)
     if function is not None:
         return [each for each in every if _is_of(each, function.__code__)][:1]
@@ -141,7 +141,7 @@ def _called(failure: Failure) -> Any:
     return None
 
 
-def _registrations(file: str) -> Iterator[Registered]:
+def registrations(file: str) -> Iterator[Registered]:
     """Every statement of a file that registers a hook."""
     bodies = list(functions(file))
     named: dict[str, tuple[Body, ast.AST]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.holders import below
+from backsight.diagnosis.evidence.summands import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -12,11 +13,7 @@ from backsight.diagnosis.vital import ends, undoing, where
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place
-from backsight.tape import Graph, Node
 from backsight.tracing import Met, Severed
-
-_SUMS = ("Add", "Sub")
-_FACTORS = ("Mul", "Div", "Neg")
 
 
 @rule("BS121")
@@ -30,7 +27,7 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
     met = scene.met()
     if not met:
         return
-    sums, summands = _sums(scene.graph)
+    sums, terms = summands(scene.graph)
     for index, each in met.items():
         if each.term < 0 or index not in sums:
             continue
@@ -44,7 +41,7 @@ def dead_term(scene: Scene) -> Iterator[Finding]:
     leaves = {leaf.node: leaf for leaf in scene.graph.leaves}
     if not any(leaf.owner for leaf in leaves.values()):
         return
-    for summand in summands:
+    for summand in terms:
         inside = set(below(scene.graph, [summand.index]))
         behind = [leaf for node, leaf in leaves.items() if node in inside]
         if any(leaf.owner for leaf in behind):
@@ -116,21 +113,3 @@ def _cut(scene: Scene, met: Met) -> Severed | None:
     reached = scene.reached()
     trained = any((leaf := ref()) is not None and id(leaf) in reached for ref in leaves)
     return cut if cut.line is not None and made > scene.began and trained and not meant else None
-
-
-def _sums(graph: Graph) -> tuple[set[int], list[Node]]:
-    """Return the sums that a loss is made of, and what they are the sums of: nodes with or without a factor.
-
-    What is subtracted further inside, and squared, is a target and no term.
-    """
-    sums, summands = set(), []
-    stack = [*graph.roots]
-    for node in stack:  # grows as we go
-        inputs = [edge.node for edge in node.inputs if edge is not None]
-        is_sum = node.op in _SUMS or (node.op in _FACTORS and len(inputs) == 1)
-        if is_sum and node.shape == ():
-            sums.add(node.index)
-            stack += inputs
-        else:
-            summands.append(node)
-    return sums, summands

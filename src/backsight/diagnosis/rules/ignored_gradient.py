@@ -1,0 +1,151 @@
+"""BS143: the backward of a custom Function does not use the gradient that it is given."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+
+from backsight.diagnosis.evidence.custom import elements, returned
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import listed, shown
+from backsight.source import Body
+from backsight.source.body import body_around, callee, functions
+from backsight.tape import Graph, Node
+
+_METADATA = frozenset(
+    {"shape", "dtype", "device", "layout", "size", "dim", "ndim", "numel", "is_cuda", "is_contiguous", "stride"}
+    | {"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "type", "requires_grad", "data_ptr"}
+)
+_LIKE = frozenset(
+    {
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "print",
+        "isinstance",
+        "type",
+        "len",
+    }
+)
+_ZEROS = frozenset({"zeros_like", "new_zeros", "zeros"})
+
+
+@rule("BS143")
+def ignored_gradient(scene: Scene) -> Iterator[Finding]:
+    """What it returns is computed without the values of any gradient it is given, and is not None or zeros.
+
+    A loss that computes its gradient ahead may do without, where what comes is 1: of a scalar nothing is said, nor
+    where all that follows is a sum.
+    """
+    told: set[str] = set()
+    users: dict[int, list[Node]] = {}
+    customs = [node for node in scene.graph.nodes if node.kind == "custom"] if _has_custom(scene.graph) else []
+    for node in scene.graph.nodes if customs else ():
+        for edge in node.inputs:
+            if edge is not None:
+                users.setdefault(edge.node.index, []).append(node)
+    for node in customs:
+        where = node.definition
+        if where is None or where in told or _is_given_ones(node, users):
+            continue
+        told.add(where)
+        file, _, line = where.rpartition(":")
+        body = _backward(file, int(line))
+        given = _unused(body) if body is not None else ()
+        if body is not None and given:
+            yield _finding(scene, node, body, given)
+
+
+def _finding(scene: Scene, node: Node, body: Body, given: tuple[str, ...]) -> Finding:
+    name = node.name.removesuffix("Backward")
+    last = returned(body)[-1]
+    place, names = body.place(last), listed(list(given))
+    applied = scene.line_of(node)
+    values = [each for each in elements(last) if not _is_nothing(each)]
+    fix = f"Multiply each gradient that it returns by {given[0]}, by the chain rule."
+    if len(values) == 1 and len(given) == 1 and not isinstance(values[0], ast.Starred):
+        text = body.text(values[0])
+        fix = f"Multiply by it: {given[0]} * {text if isinstance(values[0], ast.Name | ast.Call) else f'({text})'}."
+    return Finding(
+        "BS143",
+        "warning",
+        f"The backward of {name} ignores {names}, the gradient from the loss.",
+        (
+            shown(place, f"is computed without it, so everything before {name} gets a wrong gradient."),
+            *((shown(applied, f"applies {name}."),) if applied is not None else ()),
+        ),
+        f"{fix} `backsight verify {os.path.basename(body.file)}` tests the result.",
+        source=str(place),
+        nodes=(node.index,),
+    )
+
+
+def _has_custom(graph: Graph) -> bool:
+    return any(kind.kind == "custom" for kind in graph.types)
+
+
+def _is_given_ones(node: Node, users: dict[int, list[Node]]) -> bool:
+    """Whether the gradient of a Function's results may be 1 all over: it is the loss, or summed up to one."""
+    while node.shape is not None and any(each != 1 for each in node.shape):
+        above = users.get(node.index, [])
+        if not above:
+            return True  # a root, with whatever gradient the program gives it
+        if len(above) != 1 or above[0].op != "Sum":
+            return False
+        node = above[0]
+    return True
+
+
+def _backward(file: str, line: int) -> Body | None:
+    """Return the backward of the class that a file has at a line, which may begin with decorators."""
+    around = body_around(file, line)
+    owner = around.node if around is not None else None
+    if not isinstance(owner, ast.ClassDef):
+        return None
+    inside = (each for each in functions(file) if any(each.node is own for own in owner.body))
+    return next((each for each in inside if getattr(each.node, "name", "") in ("backward", "vjp")), None)
+
+
+def _unused(body: Body) -> tuple[str, ...]:
+    """Return what backward calls the gradients that it is given, if it returns something and reads none of them."""
+    arguments = getattr(body.node, "args", None)
+    if not isinstance(arguments, ast.arguments) or not returned(body):
+        return ()
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
+    names += [arguments.vararg.arg] if arguments.vararg is not None else []
+    if not names or arguments.kwarg is not None:
+        return ()
+    if all(_is_nothing(each) for one in returned(body) for each in elements(one)):
+        return ()
+    return () if any(_reads(node, names) for node in body.node.body) else tuple(names)
+
+
+def _reads(node: ast.AST, names: list[str]) -> bool:
+    """Whether values of one of these names are read, and not its shape or dtype alone."""
+    match node:
+        case ast.Name(id=name):
+            return name in names and isinstance(node.ctx, ast.Load)
+        case ast.Attribute(value=ast.Name(), attr=attr) if attr in _METADATA:
+            return False
+        case ast.Call() if callee(node)[1] in _LIKE:
+            return any(_reads(each.value, names) for each in node.keywords)
+        case ast.Assert():
+            return False
+        case ast.If(test=test):  # `if grad_output is None`
+            return any(_reads(each, names) for each in (*node.body, *node.orelse)) or (
+                not isinstance(test, ast.Compare) and _reads(test, names)
+            )
+    return any(_reads(each, names) for each in ast.iter_child_nodes(node))
+
+
+def _is_nothing(value: ast.expr) -> bool:
+    """Whether a returned value is None or zeros, which stop the gradient."""
+    if isinstance(value, ast.Constant):
+        return value.value is None
+    return isinstance(value, ast.Call) and callee(value)[1] in _ZEROS

@@ -1,0 +1,150 @@
+"""BS142: a hook zeroes the gradient of a parameter in every step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from backsight.diagnosis._torch import gradient_hooks
+from backsight.diagnosis.errors.hook_result import Registered, registrations
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.naming.plain import class_name
+from backsight.naming.roots import is_library, is_ours
+from backsight.source import Place, function_at
+from backsight.source.body import LOOPS, body_around, callee, dotted, statement_at, statements
+from backsight.story.failure import function_of
+
+CODES = ("BS142",)
+
+_IN_PLACE = ("zero_", "mul_", "fill_", "copy_", "masked_fill_", "clamp_")
+_ZEROS = ("zeros_like", "new_zeros", "zero_", "zeros")
+
+
+@dataclass(frozen=True, eq=False)
+class _Hook:
+    """A hook that may zero a gradient: what the program calls it, the statements that registered it, and whether it is
+    sure that it makes zeros of whatever it is given."""
+
+    name: str
+    registered: tuple[Registered, ...]
+    zeroes: bool
+
+
+def zeroed(tensors: Sequence[torch.Tensor], since: int, frame: FrameType | None) -> list[Finding]:
+    """Return the findings of parameters whose gradient was zero at every look, by the hook that makes it so.
+
+    That a gradient is zero may have many reasons, and most are meant: nothing is said where there is no such hook.
+    """
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    every = [each for file in files for each in registrations(file)]
+    by_hook: dict[Any, tuple[_Hook, list[torch.Tensor]]] = {}
+    elsewhere: list[torch.Tensor] = []
+    for tensor in tensors:
+        hooks = [each for hook in gradient_hooks(tensor) if (each := _hook(hook, every)) is not None]
+        if hooks:
+            key = hooks[0].name, tuple(str(each.place) for each in hooks[0].registered)
+            by_hook.setdefault(key, (hooks[0], []))[1].append(tensor)
+        else:
+            elsewhere.append(tensor)
+    found = [_finding(hook, held, since) for hook, held in by_hook.values()]
+    sure = [each for each in every if _zeroes(each) and each.method != "register_post_accumulate_grad_hook"]
+    if elsewhere and len(sure) == 1 and not by_hook:  # on a result, or a module, that these are computed into
+        found.append(_finding(_Hook(sure[0].name, (sure[0],), zeroes=True), elsewhere, since, read=True))
+    return found
+
+
+def _hook(hook: Any, every: Sequence[Registered]) -> _Hook | None:
+    """Return a hook of a tensor, if it is the program's and may change the gradient."""
+    function = function_of(hook)
+    code = function.__code__ if function is not None else None
+    name = function.__name__ if function is hook else getattr(hook, "__name__", class_name(type(hook)))
+    fitting = tuple(each for each in every if each.fits(name))
+    if code is None:
+        return _Hook(name, fitting, name in _ZEROS)
+    body = None if is_library(code.co_filename) or is_ours(code.co_filename) else function_at(code)
+    if body is None or not _changes(body.node):
+        return None
+    exact = tuple(each for each in fitting if getattr(each.function, "lineno", 0) == getattr(body.node, "lineno", -1))
+    return _Hook(name, exact or fitting, any(map(_zeroes, exact)))
+
+
+def _changes(function: ast.AST) -> bool:
+    """Whether a hook may return something else than the gradient, or changes it in place."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
+            return True
+        if isinstance(node, ast.Call) and callee(node)[1] in _IN_PLACE:
+            return True
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+        )
+        if any(isinstance(each, ast.Subscript | ast.Attribute) for each in targets) or isinstance(node, ast.AugAssign):
+            return True
+    return False
+
+
+def _zeroes(one: Registered) -> bool:
+    """Whether the text of a hook says that it makes zeros of whatever it is given."""
+    if one.function is None:
+        return one.name in _ZEROS
+    calls = (each for each in ast.walk(one.function) if isinstance(each, ast.Call))
+    return any(_is_zero(value) for _, value in one.results) or any(callee(each)[1] == "zero_" for each in calls)
+
+
+def _is_zero(value: ast.expr) -> bool:
+    match value:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return any(isinstance(each, ast.Constant) and not each.value for each in (left, right))
+        case ast.Call():
+            return callee(value)[1] in _ZEROS
+        case ast.Tuple(elts=elements):
+            return any(map(_is_zero, elements))
+    return False
+
+
+def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: bool = False) -> Finding:
+    few = listed([found[0].path if found else "a parameter" for found in search(held, limit=1).names], 2)
+    one = len(held) == 1
+    places = list(dict.fromkeys(each.place for each in hook.registered))
+    place = places[0] if len(places) == 1 else None
+    evidence: list[Fact] = [f"Each gradient that was read from step {since:,} on was exactly zero."]
+    for each in places[:2]:
+        called = "a lambda" if hook.name == "<lambda>" else hook.name
+        evidence.append(shown(each, f"registers the hook: {called}.", "read" if read or len(places) > 1 else None))
+    lost = _lost(place) if place is not None else None
+    if lost is not None:
+        evidence.append(f"{lost} holds only the last of the handles: no other hook can be removed.")
+    why = "a hook zeroes" if hook.zeroes else "a hook seems to zero"
+    freeze = f"To freeze {few} for good, use requires_grad_(False)."
+    return Finding(
+        "BS142",
+        "warning",
+        f"{few} {'gets' if one else 'get'} no gradient: {why} {'it' if one else 'them'} in every step.",
+        tuple(evidence),
+        f"Keep all handles in a list, and call remove() on each of them. {freeze}"
+        if lost is not None
+        else f"Keep the handle that the registration returns, and call its remove() before training. {freeze}",
+        source=str(place) if place is not None else None,
+        exact=hook.zeroes and not read,
+        since=since,
+    )
+
+
+def _lost(place: Place) -> str | None:
+    """Return what the handle is assigned to, where a loop registers several and each takes the place of the last."""
+    body = body_around(place.file, place.line)
+    statement = statement_at(body, *place.position) if body is not None else None
+    if body is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    loops = (s for s in statements(body.node) if isinstance(s, LOOPS))
+    inside = any(each.lineno < place.line <= (each.end_lineno or 0) for each in loops)
+    return dotted(statement.targets[0]) if inside else None
