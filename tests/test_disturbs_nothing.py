@@ -134,6 +134,7 @@ FEATURES: dict[str, Feature] = {
     "measure_memory": inside(lambda training, folder: bs.measure_memory(model=training.model)),
     "record": inside(lambda training, folder: bs.record(training.model, training.optimizer, folder / "run")),
     "release": _released,
+    "trace": inside(lambda training, folder: bs.trace(folder / "trace", steps=range(100))),
 }
 AROUND = [name for name in FEATURES if FEATURES[name].__qualname__ != looking(str).__qualname__]
 """Those that are there while the program's own code runs."""

@@ -9,6 +9,7 @@
     bs.explain()              # the last autograd error, with variable, line and fix
     bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
     bs.release(optimizer)     # optimizer steps inside backward: gradients never exist all at once
+    bs.diff(a, b)             # the first operation at which two trainings part, from their traces (bs.trace)
     bs.measure_memory(step)   # bytes over time in a step, the peak in words; bs.forecast() before it runs
 
 or, without touching the program: `backsight run train.py`.
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from backsight.runs import Run, RunError, open_run, runs_in
     from backsight.snapshot import graph, name, names
     from backsight.tape import Graph, NothingToCapture, NotInGraph
+    from backsight.traces import Difference, Trace, TraceError, Tracer, TraceWarning, diff, open_trace, trace
     from backsight.tracing import watch
     from backsight.verification import (
         NothingToVerify,
@@ -57,6 +59,7 @@ __all__ = [
     "AuditFailed",
     "CannotForecast",
     "CoupledOptimizer",
+    "Difference",
     "Finding",
     "Forecast",
     "GradientGone",
@@ -79,6 +82,10 @@ __all__ = [
     "Run",
     "RunError",
     "StepMemory",
+    "Trace",
+    "TraceError",
+    "TraceWarning",
+    "Tracer",
     "Verification",
     "VerificationFailed",
     "View",
@@ -86,6 +93,7 @@ __all__ = [
     "WalkError",
     "__version__",
     "audit",
+    "diff",
     "explain",
     "explaining",
     "forecast",
@@ -95,6 +103,7 @@ __all__ = [
     "name",
     "names",
     "open_run",
+    "open_trace",
     "profile",
     "profile_backward",
     "record",
@@ -102,6 +111,7 @@ __all__ = [
     "runs_in",
     "surrogate",
     "testing",
+    "trace",
     "verify",
     "verify_graph",
     "verify_second_order",
@@ -116,6 +126,7 @@ _HOME = {
     "AuditFailed": "diagnosis",
     "CannotForecast": "memory",
     "CoupledOptimizer": "gradient_release",
+    "Difference": "traces",
     "Finding": "diagnosis",
     "Forecast": "memory",
     "GradientGone": "gradient_release",
@@ -138,12 +149,17 @@ _HOME = {
     "Run": "runs",
     "RunError": "runs",
     "StepMemory": "memory",
+    "Trace": "traces",
+    "TraceError": "traces",
+    "TraceWarning": "traces",
+    "Tracer": "traces",
     "Verification": "verification",
     "VerificationFailed": "verification",
     "View": "viewer",
     "Walk": "walkthrough",
     "WalkError": "walkthrough",
     "audit": "diagnosis",
+    "diff": "traces",
     "explain": "diagnosis",
     "explaining": "diagnosis",
     "forecast": "memory",
@@ -154,12 +170,14 @@ _HOME = {
     "name": "snapshot",
     "names": "snapshot",
     "open_run": "runs",
+    "open_trace": "traces",
     "profile": "profiling",
     "profile_backward": "profiling",
     "record": "recording",
     "release": "gradient_release",
     "runs_in": "runs",
     "surrogate": "verification",
+    "trace": "traces",
     "unload_ipython_extension": "integrations",
     "verify": "verification",
     "verify_graph": "verification",

@@ -57,6 +57,12 @@ parameters may return what to test and its inputs: (function, x, ...). Exit stat
 nothing could be tested."""
 
 
+_DIFF = """\
+Say where two trainings part: the first operation, forward or backward, whose inputs agree and whose result does not,
+its lines, and whether it is noise, precision or another meaning. A and B are traces, as `backsight run --trace` writes
+them, or commands, which are run: backsight diff -- "python a.py" "python b.py". Exit status: 0 if they differ by
+rounding at most, 1 if by more, 2 if they cannot be compared."""
+
 _DEMO = """\
 See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
 recording of the first one. The scripts come with backsight; nothing is downloaded."""
@@ -68,6 +74,7 @@ examples:
   backsight run train.py            explain its errors, audit its first steps
   backsight run --record train.py   also record every tensor of its models
   backsight view                    show the recordings in a browser
+  backsight diff OLD NEW            the first operation where two trainings diverge
   backsight verify layers.py        test every torch.autograd.Function in a file
   backsight explain BS201           what a code means, with the corrected program
 
@@ -105,6 +112,7 @@ def command_line() -> _Parser:
     _add_forecast(commands)
     _add_verify(commands)
     _add_view(commands)
+    _add_diff(commands)
     top = commands.add_parser("top", help="show a live recording in the terminal", description=_TOP)
     top.add_argument("run", nargs="?", metavar="RUN", help="a recording; default: the newest in ./runs")
     top.add_argument("--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often to refresh; default: 2")
@@ -158,6 +166,8 @@ def _other(options: argparse.Namespace) -> int:
         return _verify(options)
     if options.command == "view":
         return _view(options)
+    if options.command == "diff":
+        return _diff(options)
     if options.command == "top":
         from backsight import tables
 
@@ -252,6 +262,14 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
         type=_count,
         help="record one step in N; default: as many as cost at most a tenth of the time",
     )
+    run.add_argument(
+        "--trace",
+        metavar="STEPS",
+        type=_steps,
+        help="write every operation of these steps, for `backsight diff`: steps=0,1,100",
+    )
+    run.add_argument("--values", action="store_true", help="keep whole tensors in the trace, not only small ones")
+    run.add_argument("--twice", action="store_true", help="run it twice, and name the first operation that differs")
     run.add_argument("--report", metavar="FILE", type=_report, help="record, and write one HTML file at the end")
     run.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
     run.add_argument("program", nargs=argparse.REMAINDER, help="the script or module and its arguments")
@@ -324,6 +342,18 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
+def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
+    diff = commands.add_parser("diff", help="say where two trainings part", description=_DIFF, allow_abbrev=False)
+    diff.add_argument("a", metavar="A", help="a trace, or a command")
+    diff.add_argument("b", metavar="B", help="another")
+    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="of commands: which steps; steps=0,1")
+    diff.add_argument("--values", action="store_true", help="of commands: keep every tensor whole")
+    diff.add_argument("--rank", type=_rank, default=0, metavar="N", help="of traces of several processes: which; 0")
+    diff.add_argument("--report", metavar="FILE", type=_report, help="write it into one HTML file as well")
+    diff.add_argument("--json", action="store_true", help="print plain data")
+    diff.set_defaults(parser=diff)
+
+
 def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify = commands.add_parser(
         "verify", help="prove that gradients are correct", description=_VERIFY, allow_abbrev=False
@@ -350,8 +380,13 @@ def _add_verify(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     if not options.program:
         options.parser.error("nothing to run: pass a script, as in `backsight run train.py`, or -m and a module")
-    if not (options.record or options.report) and (options.run is not None or options.every is not None):
+    recorded = options.record or options.report
+    if not recorded and (options.every is not None or (options.run is not None and not options.trace)):
         options.parser.error("--run and --every need a recording: add --record or --report")
+    if options.values and not (options.trace or options.twice):
+        options.parser.error("--values needs a trace: add --trace steps=0")
+    if options.twice:
+        return _twice(options)
     from backsight.launch import Observer, Together, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
@@ -378,8 +413,22 @@ def _run(options: argparse.Namespace) -> int:
         else:
             recording = RecordingObserver(name, run=options.run, every=options.every, quiet=options.quiet)
         observer = Together(observer, recording)
+    if options.trace:
+        from backsight.launch.tracing import TracingObserver
+
+        name = script.rpartition(".")[2] if options.module else Path(script).stem
+        into = f"{options.run}/trace" if recorded and options.run else options.run
+        tracing = TracingObserver(name, options.trace, into=into, values=options.values, quiet=options.quiet)
+        observer = Together(observer, tracing)
     run = run_module if options.module else run_script
     return run(script, rest, observer)
+
+
+def _twice(options: argparse.Namespace) -> int:
+    from backsight.launch.twice import run_twice
+
+    words = ["-m", *options.program] if options.module else list(options.program)
+    return run_twice(words, options.trace or (0, 1), values=options.values, as_json=options.json)
 
 
 def _runs(options: argparse.Namespace) -> int:
@@ -421,6 +470,20 @@ def _verify(options: argparse.Namespace) -> int:
     shapes = tuple(options.shape or ())
     how = Options(shapes, options.dtype, options.seed, options.seconds, options.second_order)
     return verify_target(options.target, how, options.json)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    if Path(options.a).exists() and Path(options.b).exists():
+        from backsight.tables.difference import show_difference
+
+        return show_difference(options.a, options.b, rank=options.rank, as_json=options.json, report=options.report)
+    from backsight.launch.twice import program_of, run_both
+
+    try:
+        a, b = program_of(options.a), program_of(options.b)
+    except ValueError as error:
+        options.parser.error(str(error))
+    return run_both(a, b, options.trace or (0, 1), values=options.values, as_json=options.json, report=options.report)
 
 
 def _view(options: argparse.Namespace) -> int:
@@ -505,6 +568,19 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
         return reader(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _steps(text: str) -> tuple[int, ...]:
+    words = text.removeprefix("steps=").split(",")
+    if len(words) > 1000 or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise argparse.ArgumentTypeError(f"names steps, counted from 0, as in steps=0,1,100, and it is {text!r}")
+    return tuple(map(int, words))
+
+
+def _rank(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8):
+        raise argparse.ArgumentTypeError(f"a rank is a number from 0 on, not {text!r}")
+    return int(text)
 
 
 def _count(text: str) -> int:

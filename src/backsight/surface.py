@@ -64,6 +64,7 @@ FEATURES = {
     "verify of recorded graphs": "verify_graph() is refused",
     "verify inside transforms": "verify() can mistake tensors inside torch.func transforms for the program's",
     "walk through checkpoints at once": "walk() recomputes a checkpoint at every saved tensor that it reads",
+    "traces": "trace(), diff() of commands and `backsight run --trace` are refused",
     "hooks shown in a walk": "walk() does not show the hooks of leaves",
 }
 """What can be lost, and what people then do without."""

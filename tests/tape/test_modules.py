@@ -143,3 +143,82 @@ def test_nothing_that_the_user_overrides_is_called():
         g = capture(y, model=given)
         assert [leaf.kind for leaf in g.leaves] == ["unknown", "parameter"]
         assert g.leaves[1].name.endswith("by")
+
+
+class UNet(torch.nn.Module):
+    """Interpolates between its blocks, outside of them."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.down, self.mid, self.up = block(3, 4), block(4, 4), block(8, 2)
+
+    def forward(self, x):
+        down = self.down(x)
+        mid = self.mid(torch.nn.functional.max_pool2d(down, 2))
+        mid = torch.nn.functional.interpolate(mid, scale_factor=2)
+        return self.up(torch.cat([mid, down], 1))
+
+
+def of_children(i, o):
+    return torch.nn.Sequential(torch.nn.Conv2d(i, o, 3, padding=1), torch.nn.BatchNorm2d(o), torch.nn.ReLU())
+
+
+class OfFunctions(torch.nn.Module):
+    def __init__(self, i, o):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(i, o, 3, padding=1)
+        self.drop = torch.nn.Dropout()
+
+    def forward(self, x):
+        return self.drop(torch.relu(self.conv(x)))
+
+
+class Pooling(torch.nn.Module):
+    def __init__(self, i, o):
+        super().__init__()
+        self.conv, self.pool = torch.nn.Conv2d(i, o, 3, padding=1), torch.nn.AvgPool2d(2)
+
+    def forward(self, x):
+        return self.pool(torch.relu(self.conv(x)))
+
+
+class TestTails:
+    @pytest.mark.parametrize("block", [of_children, OfFunctions])
+    def test_what_is_computed_between_modules_is_in_none_of_them(self, block):
+        model = UNet(block)
+        g = capture(model(torch.ones(2, 3, 8, 8)).sum(), model=model)
+        between = ("MaxPool2DWithIndices", "UpsampleNearest2D", "Cat")
+        assert {op: module for op, module, _ in made_by(g) if op in between} == dict.fromkeys(between, "")
+        assert [module for op, module, _ in made_by(g) if op == "Relu"][:2] == ["down", "mid"]
+
+    def test_the_last_module_ends_where_its_children_do(self):
+        model = UNet(of_children)
+        g = capture(model(torch.ones(2, 3, 8, 8)).relu().sum(), model=model)
+        assert [module for op, module, _ in made_by(g) if op == "Relu"] == ["down", "mid", "up", ""]
+
+    def test_a_pooling_that_a_module_has_a_child_for_is_in_it(self):
+        model = torch.nn.Sequential(Pooling(3, 4), Pooling(4, 4))
+        g = capture(model(torch.ones(2, 3, 8, 8)).sum(), model=model)
+        assert next(module for op, module, _ in made_by(g) if op == "AvgPool2D") == "0"
+
+    def test_branches_that_a_module_joins_are_in_it(self):
+        class Branches(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 3)
+
+            def forward(self, x):
+                return torch.cat([self.a(x), self.b(x)], 1)
+
+        model = torch.nn.Sequential(Branches(), torch.nn.Linear(5, 1))
+        g = capture(model(torch.ones(4, 2)).sum(), model=model)
+        assert [module for op, module, _ in made_by(g) if op == "Cat"] == ["0"]
+
+    def test_a_child_that_may_run_any_number_of_operations_is_not_counted(self):
+        class Swish(torch.nn.Module):
+            def forward(self, x):
+                return x * x.sigmoid()
+
+        model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 3), Swish()), torch.nn.Linear(3, 1))
+        g = capture(model(torch.ones(1, 2)), model=model)
+        assert [module for op, module, _ in made_by(g) if op in ("Mul", "Sigmoid")] == ["0", "0"]

@@ -44,17 +44,17 @@ def holding(answer, kind):
 def test_parameters_are_where_they_are_used_and_outputs_where_they_are_made(tmp_path):
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     answer = trained(tmp_path, model).ask("run", "graph", {})
-    assert holding(answer, "grad") == {"0 Addmm": {"0.weight", "0.bias"}, "2 Addmm": {"2.weight", "2.bias"}}
-    assert holding(answer, "state")["2 Addmm"] == {"2.weight.momentum_buffer", "2.bias.momentum_buffer"}
+    assert holding(answer, "grad") == {"0 Linear": {"0.weight", "0.bias"}, "2 Linear": {"2.weight", "2.bias"}}
+    assert holding(answer, "state")["2 Linear"] == {"2.weight.momentum_buffer", "2.bias.momentum_buffer"}
     assert holding(answer, "output") == {
-        "0 Addmm": {"0.output"},
+        "0 Linear": {"0.output"},
         "1 Tanh": {"1.output"},
-        "2 Addmm": {"2.output", "output"},
+        "2 Linear": {"2.output", "output"},
     }
     assert holding(answer, "input") == {
-        "0 Addmm": {"0.input", "input"},
+        "0 Linear": {"0.input", "input"},
         "1 Tanh": {"1.input"},
-        "2 Addmm": {"2.input"},
+        "2 Linear": {"2.input"},
     }
     assert holding(answer, "update") == holding(answer, "weight") == holding(answer, "grad")
 
@@ -70,7 +70,7 @@ def test_a_weight_that_is_used_twice_is_in_both_boxes(tmp_path):
             return self.b(self.a(x).relu())
 
     answer = trained(tmp_path, Tied()).ask("run", "graph", {"tensor": "a.weight", "kind": "grad"})
-    assert holding(answer, "grad") == {"a Addmm": {"a.weight", "a.bias"}, "b Addmm": {"a.weight", "b.bias"}}
+    assert holding(answer, "grad") == {"a Linear": {"a.weight", "a.bias"}, "b Linear": {"a.weight", "b.bias"}}
     assert len(answer["here"]) == 2
 
 
@@ -118,7 +118,7 @@ def test_what_is_wanted_is_opened_and_groups_are_opened_and_closed(tmp_path):
     wanted = library.ask("run", "graph", {"tensor": "blocks.5.2.weight", "kind": "weight"})
     assert len(boxes(wanted)) == len(boxes(closed)) + 2
     (here,) = wanted["here"]
-    assert boxes(wanted)[str(here)][:2] == ["2", "Addmm"]
+    assert boxes(wanted)[str(here)][:2] == ["2", "Linear"]
     group = next(index for index, words in boxes(closed).items() if words[0] == "blocks.3")
     opened = library.ask("run", "graph", {"open": group})
     assert len(boxes(opened)) == len(boxes(closed)) + 2

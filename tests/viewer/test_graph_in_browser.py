@@ -30,7 +30,7 @@ def fills(page):
 def test_the_graph_is_drawn_and_coloured_by_gradients_at_the_last_step(look):
     page = look("#/first/graph")
     texts = page.locator(".pane text").all_text_contents()
-    assert {"output", "stem", "Addmm", "Relu", "head", "blocks.0", "blocks.2"} <= set(texts)
+    assert {"output", "stem", "Linear", "ReLU", "head", "blocks.0", "blocks.2"} <= set(texts)
     assert page.locator("output.where").inner_text() == "step 59"
     assert page.get_by_label("step", exact=True).input_value() == "59"
     with_gradients = {fill for text, fill in fills(page) if "weight" in text}
@@ -63,7 +63,7 @@ def test_kinds_and_statistics_may_be_chosen_and_are_in_the_address(look):
     assert page.get_by_label("statistic").input_value() == "std"
     after = fills(page)
     assert before != after
-    assert next(fill for text, fill in after if text.startswith("1 Relu")) != "rgb(255, 255, 255)"
+    assert next(fill for text, fill in after if text.startswith("1 ReLU")) != "rgb(255, 255, 255)"
     page.get_by_label("statistic").select_option("zero_fraction")
     drawn(page)
     assert "stat=zero_fraction" in at(page)
@@ -126,11 +126,35 @@ def test_what_is_not_finite_is_marked(look):
     assert "rgb(229, 0, 125)" not in {fill for _, fill in fills(page)}
 
 
+def test_a_box_that_is_clicked_tells_all_that_is_known_and_leads_to_its_tensors(look, runs):
+    page = look("#/first/graph?step=12")
+    box(page, "head").locator("text").first.click()
+    panel = page.get_by_label("the selected box")
+    expect(panel.get_by_text("Recorded, step 12")).to_be_visible()
+    told = panel.inner_text()
+    norm = bs.open_run(runs / "first").series("head.weight", "l2", kind="grad", steps=12).values.item()
+    assert told.startswith("×\nhead Linear") or "head  Linear" in told
+    assert re.search(r"takes head\.bias \d+, \d+×\d+", told)
+    assert f"{norm:.3g}" in told
+    panel.get_by_role("button", name="close the panel").click()
+    expect(panel).to_have_count(0)
+
+
+def test_a_box_is_found_by_words_and_comes_into_sight(look):
+    page = look("#/first/graph")
+    page.get_by_label("find a box").fill("head linear")
+    expect(page.locator(".bs .hit")).to_have_count(1)
+    assert "find=head" in at(page)
+    page.get_by_label("find a box").fill("nothing")
+    expect(page.get_by_text("0 found")).to_be_visible()
+
+
 def test_a_box_leads_to_its_tensor_and_a_pill_to_that_leaf(look):
     page = look("#/first/graph?step=12")
     box(page, "head").locator("text").first.click()
+    page.get_by_label("the selected box").get_by_role("button", name="head.weight").first.click()
     drawn(page)
-    assert re.search(r"#/first/tensor\?tensor=head\.(weight|bias)&kind=grad&step=12", at(page))
+    assert re.search(r"#/first/tensor\?tensor=head\.weight&kind=grad&step=12", at(page))
     page.go_back()
     drawn(page)
     box(page, "head").get_by_text("bias").click()
@@ -171,7 +195,7 @@ def test_repetitions_may_be_folded(look):
     page.get_by_label("repetitions").select_option("1")
     drawn(page)
     assert page.get_by_text("blocks.0…2 × 3").count() == 1
-    page.locator("[data-box]", has_text="Addmm").nth(1).hover()
+    page.locator("[data-box]", has_text="Linear").nth(1).hover()
     assert "the largest of 6 tensors" in page.locator(".bubble").inner_text()
 
 
@@ -180,8 +204,7 @@ def test_boxes_are_reached_and_opened_by_keys(look):
     page.locator("[data-box].knob").first.focus()
     assert page.locator("[data-box].knob").first.get_attribute("role") == "button"
     page.keyboard.press("Enter")
-    drawn(page)
-    assert "#/first/tensor" in at(page)
+    expect(page.get_by_label("the selected box")).to_be_visible()
     page.keyboard.press("g")
     drawn(page)
     assert at(page) == "#/first/graph"
@@ -193,7 +216,7 @@ def test_the_picture_may_be_larger_and_smaller(look):
     page.get_by_role("button", name="larger").click()
     larger = page.locator(".pane svg").evaluate("(s) => s.getBoundingClientRect().width")
     assert larger > 1.2 * width
-    page.get_by_role("button", name="reset").click()
+    page.get_by_role("button", name="fit").click()
     assert page.locator(".pane svg").evaluate("(s) => s.getBoundingClientRect().width") == width
 
 

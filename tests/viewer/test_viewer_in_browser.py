@@ -445,3 +445,56 @@ def test_many_questions_at_once_do_not_stop_the_server(server):
     for thread in threads:
         thread.join()
     assert answered == [200] * 24
+
+
+def test_a_link_that_asks_for_what_is_not_there_is_told_so(look):
+    page = look("#/first/heatmap?kind=foo&bar=1&first=x&rank=7")
+    said = page.locator(".notice").inner_text()
+    assert "This link has “bar”, which this page does not know." in said
+    assert "This link has first “x”, which is not a whole number." in said
+    assert "This link asks for the kind “foo”, which this run does not have: it has grad" in said
+    assert "This link asks for rank “7”" in said
+    assert page.locator(".cells canvas").count() == 1
+    page.locator(".notice").get_by_role("button", name="close").click()
+    assert page.locator(".notice").count() == 0
+    assert look("#/first/heatmap?kind=grad&stat=l2").locator(".notice").count() == 0
+
+
+def test_help_is_one_key_away(look):
+    page = look("#/first/heatmap")
+    page.keyboard.press("?")
+    told = page.get_by_role("dialog", name="help")
+    assert "find: several words" in told.inner_text()
+    page.keyboard.press("Escape")
+    assert not told.is_visible()
+    page.get_by_role("button", name="help").click()
+    assert told.is_visible()
+
+
+def test_a_run_that_is_recorded_anew_in_its_folder_is_noticed(browser, tmp_path):
+    import shutil
+
+    from recorded_runs import digits
+
+    from backsight.viewer import Library, Server
+
+    digits(tmp_path / "run", 5)
+    with Server(Library(tmp_path)) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.goto(f"http://127.0.0.1:{server.port}/#/run/metrics")
+        page.get_by_text("5 steps").wait_for()
+        shutil.rmtree(tmp_path / "run")
+        digits(tmp_path / "run", 8, seed=1)
+        page.get_by_text("This run was recorded anew").wait_for(timeout=30_000)
+        page.get_by_text("8 steps").wait_for()
+        page.close()
+
+
+def test_magnitudes_are_shown_as_ridges_with_the_newest_in_front(look):
+    page = look("#/first/tensor?tensor=head.weight&kind=grad")
+    assert "share of the elements" in page.locator(".panel .legend").inner_text()
+    page.get_by_role("radio", name="ridges").click()
+    drawn(page)
+    assert "ridges=1" in at(page)
+    assert page.get_by_label("ridges of the magnitudes of head.weight").count() == 1

@@ -112,9 +112,9 @@ def _line(x: float, y: float, pieces: Sequence[tuple[str, Face]]) -> tuple[tuple
 
 def _first_line(box: Box) -> list[tuple[str, Face]]:
     if box.is_group:
-        return [(title(box), "name")]
+        return [(title(box), "name"), (box.cls, "op")]
     times = f" × {box.times:,}" if box.times > 1 else ""
-    return [(box.name + times, "name"), (box.op, "op")] if box.name else [(box.op + times, "solo")]
+    return [(box.name + times, "name"), (box.cls or box.op, "op")] if box.name else [(box.op + times, "solo")]
 
 
 def title(box: Box) -> str:
@@ -144,7 +144,7 @@ def _tags(box: Box) -> Iterator[Tag]:
 
 def _worst(chips: Sequence[Chip]) -> str:
     """Return the status that most needs to be seen."""
-    order = ("overwritten", "untrained", "frozen", "unknown", "trained")
+    order = ("overwritten", "untrained", "frozen", "unknown", "trained", "given")
     return min((chip.status for chip in chips), key=order.index)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backsight.drawing.scene import Box
-from backsight.tape import Graph, Node, Saved
+from backsight.tape import Edge, Graph, Node, Saved
 from backsight.tape.cells import harmless
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import size
@@ -18,7 +18,10 @@ def told(graph: Graph, box: Box) -> str:
     told(graph, scene.boxes[0])     # "AddmmBackward0, node 12\\ntransformer.h.0.attn.c_attn\\n..."
     ```
     """
-    lines = _group(box) if box.is_group else _operation(graph.nodes[box.node], box)
+    name = model_name(graph)
+    path = ".".join(filter(None, (harmless(name), box.path)))
+    about = f"{path}: {box.cls}" if box.cls else path
+    lines = _group(box, about) if box.is_group else _operation(graph.nodes[box.node], about)
     if box.times > 1:
         lines.append(f"{box.times:,} equal copies, drawn once")
     names = [name for chip in box.chips for name in chip.names]
@@ -29,18 +32,37 @@ def told(graph: Graph, box: Box) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _group(box: Box) -> list[str]:
+def model_name(graph: Graph) -> str:
+    """Return what the program calls the only model, which paths of modules leave out; empty where it is not known."""
+    for leaf in graph.leaves:
+        if leaf.module is not None and leaf.kind in ("parameter", "buffer"):
+            own = ".".join(filter(None, (leaf.module, leaf.name.rpartition(".")[2])))
+            return leaf.name.removesuffix(f".{own}") if leaf.name.endswith(f".{own}") else ""
+    return ""
+
+
+def _group(box: Box, about: str) -> list[str]:
     inside = f"{box.count:,} operation{'s' * (box.count != 1)}"
-    return [box.path or box.name, inside + (f", {size(box.saved)} saved for backward" if box.saved else "")]
+    return [about or box.name, inside + (f", {size(box.saved)} saved for backward" if box.saved else "")]
 
 
-def _operation(node: Node, box: Box) -> list[str]:
-    lines = [f"{harmless(node.name)}, node {node.index}", box.path if box.path != box.name else ""]
+def _operation(node: Node, about: str) -> list[str]:
+    lines = [f"{harmless(node.name)}, node {node.index}", about]
+    taken = [_input(edge) for edge in node.inputs if edge is not None]
+    lines.append(f"takes {', '.join(filter(None, taken[:_MOST]))}" if any(taken) else "")
     outputs = [f"{dimensions(o.shape)} {dtype_name(o.dtype)} {o.device}" for o in node.outputs if o is not None]
     lines.append(f"makes {', '.join(outputs[:_MOST])}" if outputs else "")
     lines += [f"saves {_saved(saved)}" for saved in node.saved[:_MOST]]
     lines.append(f"from {harmless(node.source)}" if node.source else "")
     return lines
+
+
+def _input(edge: Edge) -> str:
+    """Return the shape of what an operation was given; of a leaf with its name."""
+    if edge.node.leaf is not None:
+        return f"{harmless(edge.node.leaf.label)} {dimensions(edge.node.leaf.shape)}"
+    made = edge.node.outputs[edge.output] if edge.output < len(edge.node.outputs) else None
+    return dimensions(made.shape) if made is not None else ""
 
 
 def _saved(saved: Saved) -> str:

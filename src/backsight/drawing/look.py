@@ -62,6 +62,7 @@ class Look:
         pins: remarks on places, such as the findings of an audit.
         heat: what boxes are coloured by: `"saved"` bytes, a `Heat`, or None for nothing.
         views: show views and other bookkeeping operations.
+        inputs: show what needs no gradient, such as the input of a model, as far as an operation keeps it.
         fold: show equal repetitions once.
         max_boxes: open modules only as long as no more boxes than this are shown.
         depth: open modules to this depth whatever `max_boxes` says; -1 for all.
@@ -74,6 +75,7 @@ class Look:
     pins: Sequence[Pin] = ()
     heat: Literal["saved"] | Heat | None = "saved"
     views: bool = False
+    inputs: bool = False
     fold: bool = True
     max_boxes: int = READABLE
     depth: int | None = None

@@ -78,6 +78,7 @@ SHAPES = f"""\
 .bs .chip,.bs .state{{font-size:10.5px}}
 .bs .h{{font-size:15px}}
 .bs .f,.bs .n{{stroke-width:1}}
+.bs .inferred{{stroke-dasharray:6 4}}
 .bs .g{{stroke-width:1.4}}
 .bs .w{{fill:none;stroke-width:1.3}}
 .bs .hot>.n,.bs .bad>.n{{stroke-width:2.6}}
@@ -120,6 +121,8 @@ _COLOURS = """\
 .bs .overwritten+text{fill:$overwritten}
 .bs .t.unknown{fill:$unknown_fill;stroke:$page}
 .bs .unknown+text{fill:$unknown}
+.bs .t.given{fill:$page;stroke:$rim}
+.bs .given+text{fill:$soft}
 .bs .t.root{fill:$ink;stroke:$ink}
 .bs .root+text{fill:$page}
 .bs .t.hooked{fill:$page;stroke:$rim}

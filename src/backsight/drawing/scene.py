@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Literal
 
 BoxKind = Literal["op", "custom", "region", "leaf", "module", "repeat", "part"]
-Status = Literal["trained", "untrained", "frozen", "overwritten", "unknown"]
+Status = Literal["trained", "untrained", "frozen", "overwritten", "unknown", "given"]
 STATUSES: dict[Status, str] = {
     "trained": "in an optimizer",
     "untrained": "in no optimizer",
     "frozen": "frozen: no longer requires grad",
     "overwritten": "its variable was overwritten",
     "unknown": "leaf",
+    "given": "needs no gradient",
 }
 """What can be said of a leaf, and how a legend says it."""
 
@@ -38,7 +39,8 @@ class Chip:
 class Box:
     """An operation, or a group of boxes: a module's call, a repetition, or a part of what is too long.
 
-    `name` says which module made it and `op` which operation it is. `saved` are the bytes that one copy keeps and
+    `name` says which module made it, `cls` of which class that is, and `op` which operation it is. `inferred` marks a
+    module whose calls nobody has seen. `saved` are the bytes that one copy keeps and
     `times` how many copies it stands for, by itself; `copies` counts those of the groups around it too. `count` is the
     number of operations in one copy. `node` is the index in `graph.nodes` of the (first) operation, `parent` the index
     of the box around it. `heat` is 0 to 4 and `amount` what it is made of, in words. `hot` marks the highlighted path,
@@ -53,6 +55,7 @@ class Box:
     op: str
     shape: str
     node: int
+    cls: str = ""
     saved: int = 0
     times: int = 1
     copies: int = 1
@@ -67,6 +70,7 @@ class Box:
     shared: bool = False
     pins: tuple[int, ...] = ()
     opened: bool = False
+    inferred: bool = False
 
     @property
     def is_group(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.drawing.detail import model_name
 from backsight.drawing.folding import below, fold
+from backsight.drawing.given import Given, given
 from backsight.drawing.groups import Group, Item, end_row, grouped, inner_groups, without_frames, worn
 from backsight.drawing.heat import Warmth, warmth
 from backsight.drawing.look import MOST_BOXES, Look
@@ -45,14 +48,15 @@ def staged(graph: Graph, look: Look) -> Scene:
     marks = marked(graph, rows, look)
     top = grouped(graph, rows)
     wears = worn(top)
-    stands_for = fold(top, rows, wears, _seen(rows, marks)) if look.fold else np.arange(len(rows))
+    pills = given(graph, rows, look)
+    stands_for = fold(top, rows, wears, _seen(rows, marks, pills)) if look.fold else np.arange(len(rows))
     without_frames(top)
     cut_into_parts(top, rows.inputs, min(max(look.max_boxes, MOST_ITEMS), MOST_BOXES))
-    stage = _Stage(graph, rows, marks, wears, warmth(graph, rows, look), stands_for)
+    stage = _Stage(graph, rows, marks, wears, warmth(graph, rows, look), stands_for, pills)
     stage.set_up(top)
     scene = Scene(
         title=harmless(look.title) or title(rows),
-        summary=" · ".join(text for text, _ in facts(graph)),
+        summary=" · ".join([*_model(graph), *(text for text, _ in facts(graph))]),
         boxes=tuple(stage.boxes),
         links=tuple(stage.links()),
         scale=stage.warmth.scale,
@@ -63,7 +67,7 @@ def staged(graph: Graph, look: Look) -> Scene:
     return opened(scene, look)
 
 
-def _seen(rows: Rows, marks: Marks) -> list[tuple[object, ...]]:
+def _seen(rows: Rows, marks: Marks, pills: Given) -> list[tuple[object, ...]]:
     """Return, for each row, what the picture shows of it that `rows` does not hold."""
     return [
         (
@@ -71,9 +75,17 @@ def _seen(rows: Rows, marks: Marks) -> list[tuple[object, ...]]:
             row in marks.hot,
             row in marks.shared,
             marks.pins.get(row),
+            tuple((chip.text, chip.status) for chip in pills.get(row, ())),
         )
         for row, leaves in enumerate(rows.leaves)
     ]
+
+
+def _model(graph: Graph) -> Iterator[str]:
+    """Yield what the model is called and its class, where there is one."""
+    name, cls = model_name(graph), graph.classes.get("", "")
+    if cls:
+        yield harmless(f"{name}: {cls}" if name else cls)
 
 
 def _notes(graph: Graph, rows: Rows) -> tuple[str, ...]:
@@ -94,9 +106,10 @@ class _Stage:
         wears: dict[int, str],
         warmth: Warmth,
         stands_for: NDArray[np.int64],
+        pills: Given,
     ):
         self.graph, self.rows, self.marks, self.wears = graph, rows, marks, wears
-        self.stands_for = stands_for
+        self.stands_for, self.pills = stands_for, pills
         largest = warmth.values.copy()
         np.maximum.at(largest, stands_for, warmth.values)
         self.warmth = replace(warmth, values=largest)
@@ -133,6 +146,7 @@ class _Stage:
         kind = self.graph.types[rows.type[row]]
         times = repetition.times if repetition else 1
         path = self.wears.get(row, rows.module[row])
+        cls = self.graph.classes.get(path, "") if row in self.wears else ""
         name = below(path, group.path) if row in self.wears else ""
         if repetition and repetition.kind == "module":
             name = _from_to(repetition.path, repetition.last, group.path)
@@ -145,6 +159,7 @@ class _Stage:
             op=harmless("leaf" if kind.kind == "leaf" else op_name(kind.name)),
             shape=rows.shape[row],
             node=rows.node[row],
+            cls=harmless(cls),
             saved=rows.saved[row],
             times=times,
             copies=copies,
@@ -162,7 +177,7 @@ class _Stage:
     def _chips(self, row: int) -> tuple[Chip, ...]:
         leaves, marks = self.graph.leaves, self.marks
         pairs = zip(self.rows.chips[row], self.rows.leaves[row], strict=False)
-        return tuple(
+        own = tuple(
             Chip(
                 harmless(text),
                 marks.statuses[leaf],
@@ -172,6 +187,7 @@ class _Stage:
             )
             for k, (text, leaf) in enumerate(pairs)
         )
+        return (*own, *self.pills.get(row, ()))
 
     def _group(self, group: Group, around: Group, parent: int | None, copies: int, *, again: bool) -> Box:
         """Make the box of a group."""
@@ -187,6 +203,8 @@ class _Stage:
             op="",
             shape=last,
             node=self.rows.node[group.start],
+            cls=harmless(self.graph.classes.get(group.path, "")) if group.kind == "module" else "",
+            inferred=group.kind == "module" and not self.graph.calls,
             saved=totals.saved(span),
             times=group.times,
             copies=copies,
@@ -223,7 +241,7 @@ class _Stage:
         for row in span:
             for k in self.rows.leaves[row]:
                 found.setdefault(self.marks.statuses[k], {})[k] = None
-        return tuple(
+        own = tuple(
             Chip(
                 f"{len(leaves)} {'leaf' if len(leaves) == 1 else 'leaves'}",
                 status,
@@ -233,6 +251,16 @@ class _Stage:
             )
             for status, leaves in found.items()
         )
+        return (*own, *self._tally_of_pills(span))
+
+    def _tally_of_pills(self, span: range) -> Iterator[Chip]:
+        """Yield a chip for frozen parameters in a group, and one for what else needs no gradient."""
+        kinds: tuple[tuple[Status, str], ...] = (("frozen", "frozen"), ("given", "inputs"))
+        for status, words in kinds:
+            pills = (chip for row in span for chip in self.pills.get(row, ()) if chip.status == status)
+            names = tuple(dict.fromkeys(name for chip in pills for name in chip.names))
+            if names:
+                yield Chip(f"{len(names)} {words}", status, names[:8], count=len(names))
 
     def boxes_by_node(self) -> dict[int, int]:
         """Return the box of each operation, by the index of its node."""

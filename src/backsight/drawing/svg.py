@@ -63,7 +63,8 @@ def _text(text: str) -> str:
 
 def _head_width(box: Box) -> float:
     """Return how wide an open group must be for its name and amount."""
-    return measured(cards.title(box), "name")[1] + measured(each(box), "amount")[1] + 40
+    cls = measured(box.cls, "op")[1] + 7 if box.cls else 0
+    return measured(cards.title(box), "name")[1] + cls + measured(each(box), "amount")[1] + 40
 
 
 def each(box: Box) -> str:
@@ -125,7 +126,7 @@ def _frames(scene: Scene, page: Page, known: dict[int, Card]) -> Iterable[str]:
         box, frame = scene.boxes[index], page.frames[index]
         depth[index] = depth[box.parent] + 1 if box.parent is not None else 0
         if index not in known:
-            style = "f odd" if depth[index] % 2 else "f"
+            style = f"f{' odd' * (depth[index] % 2)}{' inferred' * box.inferred}"
             for k in (2, 1, 0) if box.times > 1 else (0,):
                 yield _rect(frame, style, 8, k * STACKED)
             yield from _bar(box, frame)
@@ -137,6 +138,8 @@ def _bar(box: Box, frame: Frame) -> Iterable[str]:
     amount, amount_width, _ = measured(each(box), "amount")
     yield f'<path class="bar" data-group="{box.index}" d="{bar(frame)}"/>'
     yield _written(Text(frame.x + 10, frame.y + 16, name, "name", width, full or box.path), "name head")
+    cls, cls_width, _ = measured(box.cls, "op")
+    yield _written(Text(frame.x + 17 + width, frame.y + 16, cls, "op", cls_width))
     right = frame.x + frame.width - 10 - amount_width
     yield _written(Text(right, frame.y + 16, amount, "amount", amount_width), "amount head")
 

@@ -1,7 +1,7 @@
 """Recording: statistics of every tensor of a training run, taken while it runs.
 
-Offered to other rooms: `arguments`, `called`, `environment`, `hook`, `nested`, `observed`, `program`, `schedule`,
-`statistics`, `tables`, `voice`.
+Offered to other rooms: `arguments`, `called`, `cost`, `environment`, `hook`, `nested`, `observed`, `optimizer_steps`,
+`program`, `schedule`, `statistics`, `steps`, `tables`, `voice`.
 """
 
 from backsight.recording._torch import (

@@ -19,7 +19,7 @@ from backsight.recording.statistics._torch import beside_captures
 from backsight.recording.voice import Voice
 from backsight.runs import RunWriter
 
-REPLICATED = frozenset(("weight", "state", "update"))
+REPLICATED = frozenset(("weight", "state", "update", "averaged_grad"))
 """Kinds that are the same on every rank under DistributedDataParallel; gradients arrive before they are averaged."""
 
 

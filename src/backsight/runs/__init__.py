@@ -1,6 +1,6 @@
 """The store: what a recording measured, in files that survive a kill and are read while they are written.
 
-Offered to other rooms: `opening`, `tensorboard`, `unlisted`.
+Offered to other rooms: `files`, `opening`, `tensorboard`, `unlisted`.
 """
 
 from backsight.runs.catalogue import Tensor

@@ -91,6 +91,18 @@ def run_folders(root: Path) -> Iterator[Path]:
             continue
 
 
+def identity(path: Path, rank: int) -> tuple[int, int, int] | None:
+    """Return what tells a run from another that is recorded in its place later; None where there is none just now.
+
+    A rank writes its manifest once, when it begins.
+    """
+    try:
+        found = (places.rank_folder(path, rank) / places.MANIFEST).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def _hint(path: Path) -> str:
     """What may have been meant: the runs inside, or beside."""
     if inside := _names_in(path):

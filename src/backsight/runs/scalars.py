@@ -55,8 +55,12 @@ def loss_names(run: Run, tagged: Iterable[str]) -> list[str]:
 
 
 def _grad_norm(run: Run, rank: int | None, columns: int) -> Scalar:
-    """The norm of all gradients together, as the last backward pass of the step left them: before any clipping."""
-    steps, squares = _squares(run, "grad", rank, columns)
+    """The norm of all gradients together, as the last backward pass of the step left them: before any clipping.
+
+    Under DDP it is that of the averaged gradients, as the optimizer is given them, unless one rank is asked for.
+    """
+    averaged = rank is None and any(each.kind == "averaged_grad" for each in run.tensors)
+    steps, squares = _squares(run, "averaged_grad" if averaged else "grad", rank, columns)
     return _known(GRAD_NORM, steps, np.sqrt(squares))
 
 

@@ -39,7 +39,7 @@ Columns = dict[str, NDArray[Any]]
 KEYS = ("tensor", "step", "call")
 """What tells the rows of one rank apart; of two rows with the same key, the one written last holds."""
 
-RUNNING = frozenset(("grad", "weight", "buffer", "state", "update"))
+RUNNING = frozenset(("grad", "averaged_grad", "weight", "buffer", "state", "update"))
 """Kinds whose calls in a step are one tensor again and again, such as a gradient that is accumulated: the last counts.
 
 The calls of all other kinds, inputs and outputs above all, are different data, parts of one whole.

@@ -26,7 +26,7 @@ _SHORTEST, _LONGEST = 14, 26
 _TENSOR = 18
 """Characters of a tensor's name that stay where those of modules need room: enough for `weight.exp_avg_sq`."""
 
-_NESTED = ("grad", "update", "state")
+_NESTED = ("grad", "averaged_grad", "update", "state")
 """Kinds that stand below the parameter that they are about."""
 
 STYLE = {"not finite": "bold red", "all zero": "yellow", "never moves": "yellow"}

@@ -12,7 +12,7 @@ STEPS_TO_MOVE = 5
 KINDS = ("not finite", "all zero", "never moves")
 """The kinds of problems, the gravest first."""
 
-_MEANT_TO_BE_ALIVE = ("output", "grad", "output_grad", "update")
+_MEANT_TO_BE_ALIVE = ("output", "grad", "averaged_grad", "output_grad", "update")
 """Kinds for which only zeros mean that nothing passes."""
 
 

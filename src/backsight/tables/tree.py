@@ -11,7 +11,10 @@ from backsight.tables.step import Row
 ROWS = 48
 """A table of more rows than this is folded."""
 
-_ORDER = ("input", "eval_input", "output", "eval_output", "output_grad", "variable", "weight", "buffer", "grad")
+_ORDER = (
+    *("input", "eval_input", "output", "eval_output", "output_grad"),
+    *("variable", "weight", "buffer", "grad", "averaged_grad"),
+)
 _OF_CALLS = _ORDER[:5]
 
 

@@ -63,6 +63,8 @@ def _document(graph: Graph) -> dict[str, Any]:
         "call": list(graph.calls),
         "around": [calls.of(around) for around in graph.around],
         "calls": [[[path, number] for path, number in around] for around in calls.met],
+        "classes": [list(pair) for pair in graph.classes.items()],
+        "given": [[storages.of(storage), *held] for storage, held in graph.given.items()],
     }
 
 
@@ -96,7 +98,14 @@ def graph_of(held: Any) -> Graph:
         calls=tuple(part.numbers("call", low=0, count=(0, size)).tolist()),
         around=_looked_up(part, "around", calls, size),
         root_names=tuple(name for _, _, name in roots),
+        classes={each.at(0, str): each.at(1, str) for each in _later(part, "classes")},
+        given={each.whole(0): (each.at(1, str), each.at(2, bool)) for each in _later(part, "given")},
     )
+
+
+def _later(part: Part, key: str) -> list[Part]:
+    """Return the lists in a list that documents of before 0.1 do not have."""
+    return part.parts(key) if key in part.held else []
 
 
 class _Numbers:

@@ -53,7 +53,8 @@ class Graph(Drawable):
     It is read by its properties: `nodes`, `roots`, `leaves`, `edges`. The other fields are what lies behind these:
     `types`, `outputs`, `saved` (by node), and `modules`, `calls` and `around` (empty where not known): the path of the
     module that made a node, which of its calls that was, and all calls around it, as (path, number in the log);
-    and `lines`, the `file:line` of what made each node.
+    `lines`, the `file:line` of what made each node; `classes`, the name of each module's class by its path; and
+    `given`, by its storage, the name of a tensor of the model that needs no gradient, and whether it is a parameter.
     """
 
     columns: Columns = field(repr=False)
@@ -67,6 +68,8 @@ class Graph(Drawable):
     around: tuple[tuple[tuple[str, int], ...], ...] = ()
     root_names: tuple[str, ...] = ()
     lines: tuple[str | None, ...] = ()
+    classes: dict[str, str] = field(default_factory=dict)
+    given: dict[int, tuple[str, bool]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> Nodes:

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from backsight.tape._torch import NO_SEQUENCE, registered
+from backsight.tape._torch import NO_SEQUENCE, no_torch_function, registered
 from backsight.tape.calls import Call, CallLog, active
 from backsight.tape.graph import Columns, Graph
 from backsight.tape.node import NodeType
 from backsight.tape.ops import VIEWS, op_name
+from backsight.tape.saved import memory
+from backsight.tape.tails import Tails
 from backsight.tape.tensors import Leaf
 
 PASS_THROUGH = VIEWS | {"ToCopy", "Clone"}
@@ -44,9 +46,10 @@ class ModelTree:
         self._paths: dict[int, str] = {}
         self._tensors: dict[int, list[str]] = {}
         self._alive: list[Any] = []  # while this tree lives no id can be given to another object
+        self.modules: dict[str, torch.nn.Module] = {}
         for prefix, model in models.items():
             for path, module in modules_in(model, prefix):
-                self._alive.append(module)
+                self.modules[path] = module
                 self._paths.setdefault(id(module), path)
                 for name, tensor in _tensors(module):
                     self._alive.append(tensor)
@@ -68,6 +71,11 @@ class ModelTree:
 
     def __bool__(self) -> bool:
         return bool(self._paths)
+
+    @property
+    def classes(self) -> dict[str, str]:
+        """The name of each module's class by its path."""
+        return {path: type(module).__name__ for path, module in self.modules.items()}
 
     def path(self, module: torch.nn.Module) -> str | None:
         """Return the module's path, or None if it is in none of the models."""
@@ -122,8 +130,25 @@ def with_models(graph: Graph, model: Models, log: CallLog | None = None) -> Grap
     """
     tree = ModelTree.of(model)
     leaves = tuple(_placed(leaf, tree) for leaf in graph.leaves) if tree else graph.leaves
-    modules, calls, around = _assign(graph.columns, graph.types, leaves, tree, active() if log is None else [log])
-    return replace(graph, leaves=leaves, modules=modules, calls=calls, around=around)
+    with no_torch_function():
+        given = _given(graph, tree)
+    placed = replace(graph, leaves=leaves, classes=tree.classes, given=given)
+    modules, calls, around = _assign(placed, tree, active() if log is None else [log])
+    return replace(placed, modules=modules, calls=calls, around=around)
+
+
+def _given(graph: Graph, tree: ModelTree) -> dict[int, tuple[str, bool]]:
+    """Return what of the model operations have saved although it needs no gradient: frozen parameters, and buffers."""
+    held = (each for saved in graph.saved.values() for each in saved if not each.requires_grad)
+    wanted = {each.storage for each in held if each.storage is not None}
+    found: dict[int, tuple[str, bool]] = {}
+    for path, module in tree.modules.items() if wanted else ():
+        for name, tensor in _tensors(module):
+            storage = memory(tensor)[0] if not tensor.requires_grad else None
+            if storage in wanted and storage is not None:
+                is_parameter = isinstance(tensor, torch.nn.Parameter)
+                found.setdefault(storage, (f"{path}.{name}" if path else name, is_parameter))
+    return found
 
 
 def _placed(leaf: Leaf, tree: ModelTree) -> Leaf:
@@ -134,16 +159,15 @@ def _placed(leaf: Leaf, tree: ModelTree) -> Leaf:
     return replace(leaf, kind=kind, name=names[0], names=names, module=names[0].rpartition(".")[0])
 
 
-def _assign(
-    columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf], tree: ModelTree, logs: Sequence[CallLog]
-) -> Assigned:
+def _assign(graph: Graph, tree: ModelTree, logs: Sequence[CallLog]) -> Assigned:
     """Return the module path, call number and calls around of every node; empty tuples for what is not known."""
+    columns = graph.columns
     order = np.flatnonzero(columns.sequence != NO_SEQUENCE)[::-1].tolist()  # forward order
     for log in logs if order else ():
         begin, calls = log.covering(*columns.sequence[[order[0], order[-1]]].tolist())
         if calls:
             return _by_calls(columns, order, begin, calls, tree)
-    return (_by_leaves(columns, types, order, leaves), (), ()) if tree else ((), (), ())
+    return (_by_leaves(graph, order, Tails(tree.modules, graph.outputs)), (), ()) if tree else ((), (), ())
 
 
 def _by_calls(columns: Columns, order: Sequence[int], begin: int, calls: Sequence[Call], tree: ModelTree) -> Assigned:
@@ -191,10 +215,9 @@ def _path(call: Call, tree: ModelTree) -> str | None:
     return path if path is not None else type(module).__name__
 
 
-def _by_leaves(
-    columns: Columns, types: Sequence[NodeType], order: Sequence[int], leaves: Sequence[Leaf]
-) -> tuple[str | None, ...]:
-    own = _fed_by_parameters(columns, types, leaves)
+def _by_leaves(graph: Graph, order: Sequence[int], tails: Tails) -> tuple[str | None, ...]:
+    columns, types = graph.columns, graph.types
+    own = _reading_frozen(graph) | _fed_by_parameters(columns, types, graph.leaves)
     following: dict[int, str | None] = {}
     after: str | None = None
     for i in reversed(order):
@@ -209,14 +232,18 @@ def _by_leaves(
         if i in own:
             modules[i] = previous = own[i]
             within = _common(previous, after or "")
-            if stretches.begins_again(within, previous, after):
+            tails.begin(previous)
+            if after is not None and stretches.begins_again(within, previous, after):
                 within = floor = within.rpartition(".")[0]
             else:
                 floor = previous.rpartition(".")[0]  # an activation belongs beside the layer that it follows
-        elif previous is None or after is None:
+        elif previous is None:
             modules[i] = ""
+        elif after is None:
+            modules[i] = stretches.ending(i, floor if tails.counts(floor) else "", "", tails)
         else:
-            modules[i] = stretches.joining(i, max(within, floor, key=len))
+            module = stretches.joining(i, max(within, floor, key=len))
+            modules[i] = stretches.ending(i, module, within, tails)
         stretches.add(i, modules[i] or "")
     return tuple(modules)
 
@@ -271,8 +298,28 @@ class _Stretches:
             module = module.rpartition(".")[0]
         return module
 
+    def ending(self, i: int, module: str, within: str, tails: Tails) -> str:
+        """Return the module of node `i` behind the last parameter of `module`, which is left for one in `within`."""
+        if self._hands_on[i] or len(module) <= len(within):
+            return module
+        given = [j for j in self._inputs[self._start[i] : self._start[i + 1]] if j in self._origin]
+        begun = self._open.get(module, (0, set()))[0]
+        enters = any(self._position[j] < begun for j in given)
+        return tails.within(module, i, given, within, enters=enters)
+
     def _sources(self, i: int) -> list[int]:
         return [self._origin[j] for j in self._inputs[self._start[i] : self._start[i + 1]] if j in self._origin]
+
+
+def _reading_frozen(graph: Graph) -> dict[int, str]:
+    """Return the module of each node that has saved a frozen parameter, which no edge leads to."""
+    own: dict[int, str] = {}
+    for node, saved in graph.saved.items() if graph.given else ():
+        for each in saved:
+            name, is_parameter = graph.given.get(each.storage or 0, ("", False))
+            if is_parameter:
+                own[node] = name.rpartition(".")[0]
+    return own
 
 
 def _fed_by_parameters(columns: Columns, types: Sequence[NodeType], leaves: Sequence[Leaf]) -> dict[int, str]:

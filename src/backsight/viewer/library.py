@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from backsight.runs import NotInRun, Run, RunError, RunNotFound, RunWarning, open_run
-from backsight.runs.opening import run_folders
+from backsight.runs.opening import identity, run_folders
 from backsight.viewer.answers import compared
 from backsight.viewer.answers.findings import findings_of
 from backsight.viewer.question import QUESTIONS, Answer, Asked, BadQuestion
@@ -55,6 +55,7 @@ class Library:
         self.path = Path(path)
         self._turn = threading.Lock()
         self._runs: dict[str, Run] = {}
+        self._identities: WeakKeyDictionary[Run, tuple[int, object]] = WeakKeyDictionary()
         self._unreadable: dict[str, str] = {}
         self._searches: WeakKeyDictionary[Run, tuple[Any, Search]] = WeakKeyDictionary()
         self._listed = -FRESH
@@ -80,7 +81,9 @@ class Library:
         Raises:
             NoSuchThing: if there is none.
         """
-        if name not in self._runs:
+        if name not in self._runs or self._is_replaced(self._runs[name]):
+            with self._turn:
+                self._listed = -FRESH
             self.names()
         try:
             return self._runs[name]
@@ -134,19 +137,33 @@ class Library:
 
     def _found(self) -> tuple[dict[str, Run], dict[str, str]]:
         if self.single is not None:
-            return {self.single: self._runs.get(self.single) or Run(self.path)}, {}
+            return {self.single: self._opened(self.single, self.path)}, {}
         if not self.path.is_dir():
             raise RunNotFound(f"There is no folder {self.path}.")
         found, unreadable = dict[str, Run](), dict[str, str]()
         for path in run_folders(self.path):
             name = path.relative_to(self.path).as_posix()
             try:
-                found[name] = self._runs.get(name) or Run(path)
+                found[name] = self._opened(name, path)
             except RunNotFound:  # it has just been removed
                 continue
             except RunError as error:
                 unreadable[name] = str(error)
         return dict(sorted(found.items(), key=lambda pair: (pair[1].created, pair[0]), reverse=True)), unreadable
+
+    def _opened(self, name: str, path: Path) -> Run:
+        """Return the run of a name as it is known already, unless another has been recorded in its place."""
+        run = self._runs.get(name)
+        if run is None or self._is_replaced(run):
+            run = Run(path)
+            rank = min(run.ranks, default=0)
+            self._identities[run] = rank, identity(path, rank)
+        return run
+
+    def _is_replaced(self, run: Run) -> bool:
+        rank, then = self._identities.get(run, (0, None))
+        now = identity(run.path, rank)
+        return now is not None and now != then
 
 
 def _found(run: Run, told: Told) -> Answer:

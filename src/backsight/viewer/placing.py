@@ -8,7 +8,7 @@ from backsight.runs import Tensor
 from backsight.tape import Graph
 from backsight.tape.ops import VIEWS, op_name
 
-PARAMETERS = ("weight", "grad", "update")
+PARAMETERS = ("weight", "grad", "averaged_grad", "update")
 """Kinds whose tensors are called as the parameter is that they are about."""
 
 ENTERING = ("input", "eval_input")

@@ -19,7 +19,7 @@ COLUMNS, MAGNITUDE_COLUMNS = 300, 240
 """What the page asks for in a report: see `heatmap.js` and `tensor.js`."""
 
 _STATS = ("l2", "std", "mean", "absmax", "zero_fraction", "nonfinite")
-_KINDS = ("grad", "weight", "output", "update", "state", "input")
+_KINDS = ("averaged_grad", "grad", "weight", "output", "update", "state", "input")
 
 
 def report_page(run: Run) -> str:

@@ -1,7 +1,7 @@
 # code: BS224
 # variable: self.scaler.unscale_(self.optimizer)
 # cause: self.scaler.unscale_(self.optimizer)  # to log the true norm
-# fix: leave out line
+# fix: remove line
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS224
 # variable: self.scaler.unscale_(self.optimizer)
 # cause: self.scaler.unscale_(optimizer)
-# fix: Unscale once a step
+# fix: Unscale once per step
 import torch
 from torch import nn
 from torch.amp import GradScaler

@@ -1,7 +1,7 @@
 # code: BS225
 # variable: features
 # cause: return grad.abs().max().item()
-# fix: tensor in the shape of grad
+# fix: tensor with the shape of grad
 import torch
 from torch import nn
 

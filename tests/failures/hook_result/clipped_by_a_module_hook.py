@@ -1,7 +1,7 @@
 # code: BS225
 # variable: self.mix
 # cause: return gradient.clamp(-self.limit, self.limit)
-# fix: tuple with one gradient
+# fix: one gradient for each input
 import torch
 from torch import nn
 

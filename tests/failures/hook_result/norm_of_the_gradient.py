@@ -1,7 +1,7 @@
 # code: BS225
 # variable: hidden
 # cause: hidden.register_hook(lambda grad: norms.append(grad.norm().item()) or grad.mean(0))
-# fix: must have its shape
+# fix: must have the same shape
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS225
 # variable: out
 # cause: return torch.cat([gradient, torch.zeros(gradient.shape[0], extra)], 1)
-# fix: must have its shape
+# fix: must have the same shape
 import torch
 from torch import nn
 

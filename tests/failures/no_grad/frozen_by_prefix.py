@@ -1,7 +1,7 @@
 # code: BS203
 # variable: model
 # cause: p.requires_grad = False
-# fix: Write "head" in place of "fc"
+# fix: Write "head" instead of "fc"
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS203
 # variable: loss
 # cause: return torch.tensor(values)
-# fix: Put torch.stack(values) in place
+# fix: with torch.stack(values)
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS222
 # variable: loss
 # cause: loss = np.mean((prediction.detach().numpy() - y.numpy()) ** 2)
-# fix: PyTorch's own operations
+# fix: PyTorch operations
 import numpy as np
 import torch
 from torch import nn

@@ -17,7 +17,7 @@ from backsight.diagnosis.wording import counted, listed
 _KEPT = ("weight", "state", "buffer")
 """What lasts from step to step: once it is not finite, nothing after it is."""
 
-_GRADIENTS = ("grad", "output_grad", "update")
+_GRADIENTS = ("grad", "averaged_grad", "output_grad", "update")
 
 _GROWN = 100.0
 """How many times gradients grow in the steps before where a training diverges."""

@@ -40,12 +40,22 @@ class Strange:
         return f"{' and '.join(parts)} of {counted(self.count, 'element')}; {kind}{where}{call}."
 
 
-_KINDS = {"grad": "gradient of a weight", "output_grad": "gradient of an output", "state": "state of the optimizer"}
+_KINDS = {
+    "grad": "gradient of a weight",
+    "output_grad": "gradient of an output",
+    "averaged_grad": "averaged gradient of a weight",
+    "state": "state of the optimizer",
+}
 
 
 def label(row: Strange) -> str:
     """Return what a sentence calls it."""
-    prefix = {"grad": "The gradient of ", "output_grad": "The gradient of ", "update": "The update of "}
+    prefix = {
+        "grad": "The gradient of ",
+        "output_grad": "The gradient of ",
+        "averaged_grad": "The averaged gradient of ",
+        "update": "The update of ",
+    }
     return prefix.get(row.kind, "") + row.tensor
 
 

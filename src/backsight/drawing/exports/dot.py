@@ -39,7 +39,7 @@ def _boxes(scene: Scene) -> Iterator[str]:
 
 
 def _label(box: Box) -> str:
-    name = title(box) if box.is_group else f"{box.name}: {box.op}" if box.name else box.op
+    name = title(box) if box.is_group else f"{box.name}: {box.cls or box.op}" if box.name else box.op
     return "\n".join([name, *facts(box)])
 
 

@@ -33,7 +33,7 @@ def mermaid(scene: Scene) -> str:
 
 def _label(box: Box) -> str:
     name = f"<b>{_safe(title(box) if box.is_group else box.name)}</b>" if box.name else ""
-    return "<br/>".join([f"{name} {_safe(box.op)}".strip(), *map(_safe, facts(box))])
+    return "<br/>".join([f"{name} {_safe(box.cls or box.op)}".strip(), *map(_safe, facts(box))])
 
 
 def _safe(text: str) -> str:

@@ -23,6 +23,8 @@ header,footer{background:$frame;border-color:$edge}
 header p,#say,#count{color:$soft}
 input,button{border-color:$rim;background:$page}
 #tip{background:$page;border-color:$rim;color:$ink;box-shadow:0 3px 12px #0004}
+#side{background:$frame;border-color:$edge}
+#side p:first-of-type{color:$soft}
 .bs .origin>.n{stroke:$ink}
 .bs .from>.n{stroke:$bad}
 .bs .from>.w{stroke:$bad}
@@ -51,7 +53,8 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
 <button id="open" title="o">open all</button><button id="close" title="c">close all</button>
 <button id="fit" title="f">fit</button><button id="in" aria-label="zoom in" title="+">+</button>
 <button id="out" aria-label="zoom out" title="-">−</button></nav></header>
-<svg id="stage" class="bs" role="group" aria-label="{title}"><g id="world"></g></svg>
+<div id="middle"><svg id="stage" class="bs" role="group" aria-label="{title}"><g id="world"></g></svg>
+<aside id="side" aria-label="the selected box" hidden></aside></div>
 <footer>{entries}<span id="say" role="status"></span></footer>{_remarks(scene)}
 <div id="tip" role="tooltip" hidden></div>
 {data("scene", _data(scene, tell))}
@@ -84,6 +87,7 @@ def _record(box: Box, tell: Callable[[Box], str]) -> dict[str, Any]:
         "kind": box.kind if box.kind != "op" else "",
         "name": box.name,
         "op": box.op,
+        "cls": box.cls,
         "shape": box.shape,
         "times": box.times if box.times > 1 else 0,
         "count": box.count if box.count > 1 else 0,
@@ -97,6 +101,7 @@ def _record(box: Box, tell: Callable[[Box], str]) -> dict[str, Any]:
         "shared": int(box.shared),
         "pins": box.pins,
         "open": int(box.opened),
+        "inferred": int(box.inferred),
         "told": tell(box),
     }
     return {key: value for key, value in record.items() if (value and value != ()) or (key == "parent" and value == 0)}

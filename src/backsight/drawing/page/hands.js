@@ -77,11 +77,35 @@ function press(b) {
     traced = traced === b.index ? null : b.index;
     light();
   }
+  describe(isGroup(b) ? (b.open ? b : null) : traced === null ? null : b);
+}
+
+// All that is known of what was chosen last, beside the picture.
+function describe(b) {
+  const side = $("side"),
+    was = stage.clientWidth;
+  side.hidden = !b;
+  side.textContent = "";
+  if (b) {
+    const add = (tag, words, style) => {
+      const element = document.createElement(tag);
+      element.textContent = words;
+      if (style) element.className = style;
+      side.appendChild(element);
+    };
+    add("h2", [title(b), b.cls || b.op].filter(Boolean).join("  "));
+    for (const line of b.told.split("\n").slice(0, 60)) add("p", line);
+    for (const n of b.pins) add("p", `(${n}) ${data.remarks[n - 1]}`);
+  }
+  if (stage.clientWidth !== was) {
+    x += (stage.clientWidth - was) / 2;
+    move();
+  }
 }
 
 // --- searching ---------------------------------------------------------------------------------------------
 const hay = boxes.map((b) =>
-  [b.name, b.op, b.shape, b.root, b.told, ...b.chips.map((c) => c[1])].join("\n").toLowerCase(),
+  [b.name, b.cls, b.op, b.shape, b.root, b.told, ...b.chips.map((c) => c[1])].join("\n").toLowerCase(),
 );
 function search(words) {
   found = words
@@ -89,6 +113,10 @@ function search(words) {
     : [];
   at = -1;
   light();
+  if (found.length) {
+    if (k < 0.7) zoom(1 / k);
+    bringIntoView(found[0]);
+  }
   $("count").textContent = words ? `${found.length.toLocaleString("en")} found` : "";
 }
 function nextHit(step) {
@@ -155,6 +183,7 @@ stage.addEventListener("click", (e) => {
   } else if (traced !== null) {
     traced = null;
     light();
+    describe(null);
   }
 });
 stage.addEventListener(
@@ -218,6 +247,7 @@ const KEYS = {
     traced = null;
     hint(null);
     light();
+    describe(null);
   },
 };
 addEventListener("keydown", (e) => {

@@ -6,6 +6,7 @@ const boxes = data.boxes.map((b, i) => ({
   kind: "op",
   name: "",
   op: "",
+  cls: "",
   shape: "",
   times: 1,
   count: 1,
@@ -73,8 +74,12 @@ function measured(text, face) {
 }
 const title = (b) => (b.times > 1 ? `${b.name} × ${b.times.toLocaleString("en")}` : b.name);
 const each = (b) => b.amount.replace(/ × .*/, " each");
-const headWidth = (b) => measured("▾ " + title(b), "name")[1] + measured(each(b), "amount")[1] + 40;
-const STATUS = ["overwritten", "untrained", "frozen", "unknown", "trained"];
+const headWidth = (b) =>
+  measured("▾ " + title(b), "name")[1] +
+  measured(each(b), "amount")[1] +
+  (b.cls ? measured(b.cls, "op")[1] + 7 : 0) +
+  40;
+const STATUS = ["overwritten", "untrained", "frozen", "unknown", "trained", "given"];
 
 function card(b) {
   if (b.card) return b.card;
@@ -82,11 +87,14 @@ function card(b) {
     texts = [],
     tags = [];
   const first = isGroup(b)
-    ? [["▸ " + title(b), "name"]]
+    ? [
+        ["▸ " + title(b), "name"],
+        [b.cls, "op"],
+      ]
     : b.name
       ? [
           [b.name + times, "name"],
-          [b.op, "op"],
+          [b.cls || b.op, "op"],
         ]
       : [[b.op + times, "solo"]];
   const second = isGroup(b)
@@ -180,7 +188,7 @@ function show() {
       f = layout.frames.get(i);
     depth.set(i, b.parent < 0 ? 0 : depth.get(b.parent) + 1);
     if (scene.shown.has(i)) continue;
-    const style = depth.get(i) % 2 ? "f odd" : "f";
+    const style = `f${depth.get(i) % 2 ? " odd" : ""}${b.inferred ? " inferred" : ""}`;
     for (const k of b.times > 1 ? [2, 1, 0] : [0]) rect(world, style, f, 8, k * STACKED);
     drawBar(b, f);
   }
@@ -208,16 +216,17 @@ function drawBar(b, f) {
   g.box = b;
   const d = `M${f1(f.x)} ${f1(f.y + HEAD)}v-16a8 8 0 0 1 8-8h${f1(f.width - 16)}a8 8 0 0 1 8 8v16z`;
   node("path", { class: "bar", d }, g);
-  const [name] = measured("▾ " + title(b), "name"),
+  const [name, long] = measured("▾ " + title(b), "name"),
     [amount, width] = measured(each(b), "amount");
   text(g, name, "name head", f.x + 10, f.y + 16);
+  if (b.cls) text(g, measured(b.cls, "op")[0], "op", f.x + 17 + long, f.y + 16);
   if (amount) text(g, amount, "amount head", f.x + f.width - 10 - width, f.y + 16);
 }
 
 function drawBox(b, f) {
   const own = card(b),
     group = isGroup(b),
-    label = `${group ? "open " : ""}${b.name} ${b.op} ${b.shape} ${b.amount}`;
+    label = `${group ? "open " : ""}${b.name} ${b.cls} ${b.op} ${b.shape} ${b.amount}`;
   const marks = `${b.hot ? " hot" : ""}${b.verdict === "bad" || b.verdict === "gone" ? " bad" : ""}`;
   const g = node(
     "g",

@@ -7,6 +7,7 @@ from typing import Any
 
 from backsight.recording.notebook import Notebook
 from backsight.recording.observed import Observed
+from backsight.recording.taps.averaged import AveragedTap
 from backsight.recording.taps.calls import CallTap
 from backsight.recording.taps.gradients import GradientTap
 from backsight.recording.taps.optimizer_state import StateTap
@@ -21,7 +22,7 @@ TAPS = ("input", "output", "weight", "grad", "state")
 MORE_TAPS = ("output_grad", "update")
 """What may be asked for beside it: more hooks, or more memory."""
 
-METRIC_KINDS = (*TAPS, *MORE_TAPS, "buffer", "variable", "eval_input", "eval_output")
+METRIC_KINDS = (*TAPS, *MORE_TAPS, "averaged_grad", "buffer", "variable", "eval_input", "eval_output")
 """The kinds of rows, for which there can be metrics."""
 
 
@@ -40,7 +41,7 @@ def make_taps(
     if weights is not None:
         made.append(weights)
     if "grad" in chosen:
-        made.append(GradientTap(notebook, observed))
+        made += [GradientTap(notebook, observed), AveragedTap(notebook, observed)]
     if variables:
         made.append(VariableTap(notebook, variables))
     if "update" in chosen:

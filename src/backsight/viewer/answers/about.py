@@ -11,7 +11,10 @@ from backsight.viewer.order import modules_of
 from backsight.viewer.packing import plain
 from backsight.viewer.question import Answer, Asked, question
 
-KINDS = ("grad", "weight", "output", "input", "state", "update", "output_grad", "buffer", "variable")
+KINDS = (
+    *("averaged_grad", "grad", "weight", "output", "input", "state"),
+    *("update", "output_grad", "buffer", "variable"),
+)
 """The order in which kinds are offered: what tells most comes first."""
 
 
@@ -29,6 +32,7 @@ def about(run: Run, asked: Asked) -> Answer:
         "damage": seen.damage,
         "steps": {"count": len(steps), "first": _at(steps, 0), "last": _at(steps, -1)},
         "ranks": list(run.ranks),
+        "replicated": any(tensor.replicated for tensor in run.tensors) and run.world > 1,
         "world": run.world,
         "kinds": [*(kind for kind in KINDS if kind in kinds), *sorted(kinds.difference(KINDS))],
         "stats": list(DERIVED),

@@ -68,4 +68,4 @@ def _parameter(name: str, kind: str) -> tuple[str, bool]:
     """Return the parameter that a tensor is about, and whether it is about one at all."""
     if kind == "state":
         return name.rpartition(".")[0], True
-    return name, kind in ("weight", "grad", "update", "buffer")
+    return name, kind in ("weight", "grad", "averaged_grad", "update", "buffer")

@@ -22,13 +22,16 @@ SCRIPTS = (
     "curves.js",
     "metrics.js",
     "heatmap.js",
+    "magnitudes.js",
     "tensor.js",
+    "selected.js",
     "graph.js",
     "memory.js",
     "runs.js",
     "findings.js",
     "compare.js",
     "about.js",
+    "help.js",
     "app.js",
 )
 """The parts of the script, in their order: each uses what those before it define."""

@@ -19,7 +19,11 @@ const PAGES = {
   about: aboutPage,
 };
 const REFRESH = 2500;
-const CURVES = ["axis", "smooth", "log", "from", "to", "off", "scale"]; // how curves and rows are looked at
+const SELDOM = 4; // so many turns pass until a run that has ended is asked for again: another may be in its place
+const KNOWN = [
+  ...["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with"],
+  ...["axis", "smooth", "log", "from", "to", "off", "scale", "ridges"],
+];
 
 function address(state) {
   if (state.page === "runs" || (!state.run && LIVE))
@@ -40,14 +44,19 @@ function stateIn(hash) {
     }
   });
   const given = Object.fromEntries(new URLSearchParams(query || ""));
-  const kept = Object.fromEntries(
-    ["kind", "stat", "tensor", "step", "first", "last", "find", "closed", "open", "fold", "rank", "with", ...CURVES]
-      .filter((k) => k in given)
-      .map((k) => [k, given[k]]),
-  );
+  const kept = Object.fromEntries(KNOWN.filter((k) => k in given).map((k) => [k, given[k]]));
+  const strange = Object.keys(given)
+    .filter((k) => !KNOWN.includes(k))
+    .map((k) => `This link has “${k}”, which this page does not know.`);
+  const wrong = (name, wanted) => {
+    strange.push(`This link has ${name} “${kept[name]}”, which is not ${wanted}.`);
+    delete kept[name];
+  };
   for (const name of ["first", "last", "step", "smooth"])
-    if (name in kept && !/^\d+$/.test(kept[name])) delete kept[name];
-  for (const name of ["from", "to"]) if (!Number.isFinite(Number(kept[name]))) delete kept[name];
+    if (name in kept && !/^\d+$/.test(kept[name])) wrong(name, "a whole number");
+  for (const name of ["from", "to"]) if (name in kept && !Number.isFinite(Number(kept[name]))) wrong(name, "a number");
+  if (page && !(page in PAGES)) strange.push(`There is no page “${page}”: this is the heatmap.`);
+  stateIn.strange = strange;
   if (!run) return LIVE ? { page: "runs", ...kept } : { page: "heatmap", run: held.name, ...kept };
   return { page: page in PAGES ? page : "heatmap", run, ...kept };
 }
@@ -58,6 +67,8 @@ const app = {
   info: null,
   left: null,
   keys: null,
+  waited: 0,
+  news: [], // what the next page says first
   go(state) {
     follow(address(state));
   },
@@ -111,6 +122,7 @@ function drawTop(state, info) {
         ]
       : null,
     info ? h("span", { class: "soft steps" }, plural(info.steps.count, "step")) : null,
+    h("button", { class: "ask", title: "help ( ? )", "aria-label": "help", onclick: toggleHelp }, "?"),
   );
   const shown = top_.querySelector("[aria-current]"),
     nav = top_.querySelector("nav");
@@ -145,6 +157,8 @@ async function show() {
   clearTimeout(timer);
   abort = new AbortController();
   app.signal = abort.signal;
+  const strange = [...app.news, ...stateIn.strange];
+  app.news = [];
   app.left?.();
   app.refreshed = app.left = app.keys = null;
   document.title = [
@@ -170,9 +184,11 @@ async function show() {
       if (mine !== turn) return;
       app.info = info;
       drawTop(state, info);
+      const said = notice([...strange, ...strangeIn(state, info)]);
       if (state.page === "tensor" && !(state.tensor && state.kind))
         fill(main, empty("Which tensor?", "Choose a tensor in the heatmap."));
       else fill(main, PAGES[state.page](state, info, app));
+      if (said) main.prepend(said);
     } catch (error) {
       if (error.name === "AbortError" || mine !== turn) return;
       fill(main, failed(error, LIVE ? link({ page: "runs" }, "All runs") : null));
@@ -188,9 +204,15 @@ async function refresh(state, mine) {
   const began = performance.now();
   try {
     if (!document.hidden && state.page === "runs") await app.refreshed?.();
-    else if (!document.hidden && app.info && app.info.state === "recording") {
+    else if (!document.hidden && app.info && (app.info.state === "recording" || ++app.waited % SELDOM === 0)) {
       const info = { ...(await ask(state.run, "about", {}, app.signal)), asked: state.run };
       if (mine !== turn) return;
+      if (info.created !== app.info.created) {
+        app.info = null;
+        app.news = ["This run was recorded anew: the page shows the new recording."];
+        await show();
+        return;
+      }
       const moved = info.steps.count !== app.info.steps.count || info.state !== app.info.state;
       Object.assign(app.info, info);
       if (moved) {
@@ -242,6 +264,7 @@ addEventListener("keydown", (event) => {
     event.key
   ];
   if (view && state.run && (LIVE || view !== "compare")) app.go({ page: view, run: state.run });
+  if (event.key === "?") toggleHelp();
   if (event.key === "r" && LIVE) app.go({ page: "runs" });
   app.keys?.(event);
 });

@@ -79,6 +79,7 @@ function chart({
   last,
   lines,
   band,
+  inner,
   nonfinite,
   log = false,
   show = num,
@@ -122,7 +123,7 @@ function chart({
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    const marks = log ? logTicks(bottom, top, room / 22) : ticks(bottom, top, room / 24),
+    const marks = log ? logTicks(bottom, top, room / 22) : (show === bytes ? byteTicks : ticks)(bottom, top, room / 24),
       close = new Set(marks.map((v) => show(v))).size < marks.length;
     for (const v of marks) {
       pen.strokeStyle = ink("grid");
@@ -139,6 +140,7 @@ function chart({
     pen.rect(edge.left - 2, 0, width - edge.left - edge.right + 4, height);
     pen.clip();
     if (band) area(pen, band);
+    if (inner) area(pen, inner);
     for (const line of drawn) {
       if (line.raw !== line.values) {
         pen.globalAlpha = 0.25;

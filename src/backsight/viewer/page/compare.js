@@ -12,6 +12,8 @@ function comparePage(state, info, app) {
       const there = answer.runs.map((run) => run.name).filter((name) => name !== state.run);
       const chosen = others(state).filter((name) => there.includes(name));
       const left = there.filter((name) => !chosen.includes(name));
+      const gone = others(state).filter((name) => !there.includes(name) && name !== state.run);
+      if (gone.length) page.prepend(notice(gone.map((name) => `There is no run “${name}” in this folder.`)));
       const chooser = h(
         "div",
         { class: "bar" },
@@ -169,7 +171,7 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
       h("h2", {}, "A tensor of each"),
       select(
         "kind",
-        kinds.map((k) => [k, KIND_NAMES[k] || k]),
+        kinds.map((k) => [k, kindName(k)]),
         kind,
         (k) => go({ kind: k, stat, tensor: state.tensor }),
       ),
@@ -196,7 +198,7 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
             `${plural(named.filter(wanted).length, "tensor")} match: `,
             found.map((each) => h("button", { class: "way", onclick: () => go({ kind, stat, tensor: each }) }, each)),
           )
-        : noMatch(state.tensor, named, KIND_NAMES[kind] || kind, (each) => go({ kind, stat, tensor: each })),
+        : noMatch(state.tensor, named, kindName(kind), (each) => go({ kind, stat, tensor: each })),
     );
     return () => {};
   }
@@ -227,7 +229,7 @@ async function overlaidTensors(place, sets, { state, info, app, go, cursor }) {
     fill(
       board,
       panel(
-        `${name}: ${STAT_NAMES[stat] || stat} of ${KIND_NAMES[kind] || kind}`,
+        `${name}: ${STAT_NAMES[stat] || stat} of ${kindName(kind)}`,
         chart({
           height: 240,
           first,
@@ -381,7 +383,7 @@ function drawComparison(answer, state, runs) {
                 { page: "tensor", run: state.run, tensor: found.tensor, kind: found.kind, step: found.step },
                 found.tensor,
               ),
-              ` (${KIND_NAMES[found.kind] || found.kind}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "row")} of that step ${found.rows === 1 ? "differs" : "differ"} within the steps read.`,
+              ` (${kindName(found.kind)}${found.call ? `, call ${found.call}` : ""}). ${plural(found.rows, "row")} of that step ${found.rows === 1 ? "differs" : "differ"} within the steps read.`,
             ),
             curves ? h("div", { class: "curves" }) : null,
             h(

@@ -65,7 +65,7 @@ function findingsPage(state, info, app) {
                       kind,
                       step: finding.step === null ? undefined : finding.step,
                     },
-                    `${tensor} (${KIND_NAMES[kind] || kind})`,
+                    `${tensor} (${kindName(kind)})`,
                   ),
                 ]),
                 finding.step !== null ? ` at step ${count(finding.step)}` : "",

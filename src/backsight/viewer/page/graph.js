@@ -104,8 +104,15 @@ function graphPage(state, info, app) {
       fill(place, empty("This run has no graph", why));
       return;
     }
-    fill(bar, graphBar({ state, info, kind, stat, stats, picture, go }));
+    const many = h("span", { class: "hint", role: "status" });
+    const find = searchBox("a box", state.find, (text) => {
+      Object.assign(state, { find: text });
+      app.note({ ...state, kind, stat });
+      many.textContent = player.search(text);
+    });
+    fill(bar, graphBar({ state, info, kind, stat, stats, picture, go, find: [find, many] }));
     player = drawGraph(place, below, picture, heat, marks, { state, info, kind, stat, go, app });
+    if (state.find) many.textContent = player.search(state.find);
   };
   app.left = () => player?.stop();
   app.keys = (event) => player?.key(event);
@@ -113,20 +120,20 @@ function graphPage(state, info, app) {
   return page;
 }
 
-function graphBar({ state, info, kind, stat, stats, picture, go }) {
+function graphBar({ state, info, kind, stat, stats, picture, go, find }) {
   const there = info.kinds.filter((k) => picture.tensors[k]),
     more = there.slice(5);
   return [
     segments(
       "kind",
-      there.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]),
+      there.slice(0, 5).map((k) => [k, kindName(k)]),
       kind,
       (k) => go({ kind: k, stat: undefined }),
     ),
     more.length
       ? select(
           "more kinds",
-          [["", "more…"], ...more.map((k) => [k, KIND_NAMES[k] || k])],
+          [["", "more…"], ...more.map((k) => [k, kindName(k)])],
           more.includes(kind) ? kind : "",
           (k) => k && go({ kind: k, stat: undefined }),
         )
@@ -137,11 +144,7 @@ function graphBar({ state, info, kind, stat, stats, picture, go }) {
       stat,
       (s) => go({ stat: s }),
     ),
-    LIVE && info.ranks.length > 1
-      ? select("rank", [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) =>
-          go({ rank: r || undefined }),
-        )
-      : null,
+    rankField(state, info, kind, (rank) => go({ rank })),
     LIVE
       ? select(
           "repetitions",
@@ -154,14 +157,11 @@ function graphBar({ state, info, kind, stat, stats, picture, go }) {
         )
       : null,
     state.open || state.tensor
-      ? h(
-          "button",
-          { onclick: () => go({ open: undefined, tensor: undefined }) },
-          state.tensor ? "unmark" : "reset",
-        )
+      ? h("button", { onclick: () => go({ open: undefined, tensor: undefined }) }, state.tensor ? "unmark" : "reset")
       : null,
+    find,
     h("span", { class: "grow" }),
-    state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box to open it"),
+    state.open || state.tensor ? null : h("span", { class: "hint" }, "space plays, ← → step; click a box"),
   ];
 }
 
@@ -187,6 +187,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   const boxes = [...svg.querySelectorAll("[data-box]")].map((g) => ({
     g,
     index: g.dataset.box,
+    title: [...g.children]
+      .filter((c) => c.matches("text.name, text.op, text.solo"))
+      .map((c) => c.textContent)
+      .join("  "),
     names: inside[g.dataset.box] || [],
     group: groups.has(Number(g.dataset.box)),
     shapes: [...g.children].filter((c) => c.classList.contains("n")),
@@ -256,7 +260,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
       head[0],
       what
         ? `${STAT_NAMES[stat] || stat} ${Number.isNaN(value) ? (wrong ? "not finite" : "not recorded") : show(value)}: ${what}`
-        : `no ${KIND_NAMES[kind] || kind} in it`,
+        : `no ${kindName(kind)} in it`,
       wrong ? "holds NaN or ∞" : null,
       ...head.slice(1, 4),
     ].filter(Boolean);
@@ -272,7 +276,30 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   const press = (box) => {
     hush();
     if (box.group && LIVE) toggle(box.index);
-    else if (box.names.length) openTensor(found(box, column).name);
+    else select_(box);
+  };
+  const side = h("div", { class: "side" });
+  let selected = null;
+  const select_ = (box) => {
+    selected?.g.classList.remove("selected");
+    selected = box === selected ? null : box;
+    selected?.g.classList.add("selected");
+    const given = { state, kind, step: stepOf(column), inside: picture.tensors, open: openTensor, app };
+    const close = () => select_(selected);
+    fill(side, selected && selectedPanel(selected, told.get(selected.index), { ...given, close }));
+  };
+  // What is found is marked; the first of it comes into sight.
+  const search = (text) => {
+    const { wanted, any } = finder(text),
+      hits = any
+        ? boxes.filter((box) => wanted([box.title, told.get(box.index), ...box.names].join(" ").replace(/\s+/g, " ")))
+        : [];
+    for (const box of boxes) box.g.classList.toggle("hit", hits.includes(box));
+    if (hits.length) {
+      if ((zoom ?? fitting()) < 0.8) zoomBy(0.8 / (zoom ?? fitting()));
+      intoSight(hits[0].g, pane);
+    }
+    return any ? `${count(hits.length)} found` : "";
   };
   const button = (element, label, act, mayTell) => {
     for (const [key, value] of Object.entries({ tabindex: 0, role: "button", "aria-label": label }))
@@ -301,17 +328,12 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     element.addEventListener("blur", hush);
   };
   for (const box of boxes) {
-    if (box.group || box.names.length)
-      button(
-        box.g,
-        "",
-        () => press(box),
-        () => saidOf(box),
-      );
-    else {
-      box.g.addEventListener("mousemove", (event) => tell(event, ...saidOf(box)));
-      box.g.addEventListener("mouseleave", hush);
-    }
+    button(
+      box.g,
+      "",
+      () => press(box),
+      () => saidOf(box),
+    );
     if (picture.here.includes(Number(box.index))) box.g.classList.add("here");
     for (const pill of box.g.querySelectorAll("g[data-node]")) {
       const leaves = spelledNumbers(pill.dataset.node)
@@ -327,7 +349,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
           () => [
             leaf.name,
             leaves.length > 1 ? `and ${plural(leaves.length - 1, "other")} like it` : null,
-            `click for its ${KIND_NAMES[of] || of}`,
+            `click for its ${kindName(of)}`,
           ],
         );
       if (leaves.some((each) => Object.values(each.kinds).includes(state.tensor))) pill.classList.add("here");
@@ -446,10 +468,10 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     [
       ["−", "smaller", 0.8],
       ["+", "larger", 1.25],
-      ["fit", "reset", null],
+      ["fit", "fit", null],
     ].map(([text, label, by]) => h("button", { "aria-label": label, onclick: () => zoomBy(by) }, text)),
   );
-  fill(place, pane, where, zooms);
+  fill(place, h("div", { class: "beside" }, h("div", { class: "shown" }, pane, where, zooms), side));
   new ResizeObserver(size).observe(pane);
   size();
   const under = h("div", { class: "under" });
@@ -501,12 +523,13 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
   drawUnder(marks);
   paint();
   const marked = svg.querySelector(".here");
-  if (marked)
-    setTimeout(() => {
-      const a = marked.getBoundingClientRect(),
-        b = pane.getBoundingClientRect();
-      pane.scrollTop += a.top - b.top - (b.height - a.height) / 2;
-      pane.scrollLeft += a.left - b.left - (b.width - a.width) / 2;
-    });
-  return { stop, key, update };
+  if (marked) setTimeout(() => intoSight(marked, pane));
+  return { stop, key, update, search };
+}
+
+function intoSight(element, pane) {
+  const a = element.getBoundingClientRect(),
+    b = pane.getBoundingClientRect();
+  pane.scrollTop += a.top - b.top - (b.height - a.height) / 2;
+  pane.scrollLeft += a.left - b.left - (b.width - a.width) / 2;
 }

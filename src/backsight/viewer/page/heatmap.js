@@ -87,7 +87,7 @@ function heatmapPage(state, info, app) {
       { class: "bar" },
       segments(
         "kind",
-        info.kinds.slice(0, 5).map((k) => [k, KIND_NAMES[k] || k]),
+        info.kinds.slice(0, 5).map((k) => [k, kindName(k)]),
         kind,
         (k) => go({ kind: k, stat: undefined }),
       ),
@@ -105,14 +105,7 @@ function heatmapPage(state, info, app) {
         stat,
         (s) => go({ stat: s }),
       ),
-      LIVE && info.ranks.length > 1
-        ? select(
-            "rank",
-            [["", "all, merged"], ...info.ranks.map((r) => [String(r), String(r)])],
-            state.rank || "",
-            (r) => go({ rank: r || undefined }),
-          )
-        : null,
+      rankField(state, info, kind, (rank) => go({ rank })),
       select(
         "scale",
         [
@@ -169,10 +162,35 @@ const KIND_NAMES = {
   input: "inputs",
   state: "optimizer state",
   update: "updates",
+  averaged_grad: "averaged gradients",
   output_grad: "output gradients",
   buffer: "buffers",
   variable: "variables",
 };
+// Under DDP, where all ranks hold the same weights, a gradient as it arrives is that of one rank's part of the batch.
+const kindName = (kind) => (kind === "grad" && app.info?.replicated ? "local gradients" : KIND_NAMES[kind] || kind);
+const isLocal = (kind, info) => info.replicated && kind === "grad";
+const MOST_RANKS = 256; // in a list to choose from; of more a number is asked for
+function rankField(state, info, kind, change) {
+  if (!LIVE || info.ranks.length < 2) return null;
+  const all = isLocal(kind, info) ? "all, side by side" : "all, merged";
+  if (info.ranks.length <= MOST_RANKS)
+    return select("rank", [["", all], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) =>
+      change(r || undefined),
+    );
+  const box = h("input", {
+    type: "number",
+    min: info.ranks[0],
+    max: info.ranks[info.ranks.length - 1],
+    placeholder: all,
+    value: state.rank || "",
+    "aria-label": "rank",
+    onchange: () => change(box.value || undefined),
+  });
+  return h("label", { class: "field" }, h("span", {}, "rank"), box);
+}
+const LOCAL =
+  "each rank's own gradients, before DDP averages them; a norm over all ranks is that of all their elements side by side";
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
 function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, stat, app }) {
@@ -191,7 +209,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     place.style.maxHeight = "";
     fill(
       place,
-      noMatch(state.find, all, `the ${KIND_NAMES[kind] || kind}`, (name) => go({ find: name })),
+      noMatch(state.find, all, `the ${kindName(kind)}`, (name) => go({ find: name })),
     );
     fill(below);
     return;
@@ -469,6 +487,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       { class: "notes" },
       legend(own ? { ...whole, own } : whole, STAT_NAMES[stat] || stat, show),
       h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`),
+      isLocal(kind, info) ? h("span", { class: "soft" }, LOCAL) : null,
       said,
     ),
     loss ? h("div", { class: "marks" }, h("h3", {}, name), loss) : null,

@@ -51,6 +51,13 @@ function moment(seconds) {
 }
 const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 
+// Round multiples of the unit in which the largest is written.
+function byteTicks(low, high, most) {
+  let unit = 1;
+  while (high / unit >= 999.5 && unit < 1024 ** 4) unit *= 1024;
+  return ticks(low / unit, high / unit, most).map((v) => v * unit);
+}
+
 // Round values for the ticks of an axis: 1, 2 or 5 times a power of ten, or powers of ten alone where it is logarithmic.
 function ticks(low, high, most) {
   if (!(high > low)) return [low];

@@ -8,7 +8,7 @@ function tensorPage(state, info, app) {
   const page = h(
     "section",
     { class: "page" },
-    h("div", { class: "bar title" }, h("h2", {}, tensor), h("span", { class: "tag" }, KIND_NAMES[kind] || kind)),
+    h("div", { class: "bar title" }, h("h2", {}, tensor), h("span", { class: "tag" }, kindName(kind))),
     body,
   );
   app.refreshed = async () => {
@@ -59,7 +59,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
   fill(
     page.firstChild,
     h("h2", {}, tensor),
-    h("span", { class: "tag" }, KIND_NAMES[kind] || kind),
+    h("span", { class: "tag" }, kindName(kind)),
     h(
       "span",
       { class: "soft" },
@@ -80,6 +80,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
         )
       : null,
     h("span", { class: "grow" }),
+    rankField(state, info, kind, (rank) => go({ rank })),
     state.first !== undefined || state.last !== undefined
       ? h("button", { onclick: () => go({ first: undefined, last: undefined }) }, "all steps")
       : null,
@@ -115,6 +116,7 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
         )
       : null,
   );
+  if (isLocal(kind, info)) page.firstChild.append(h("p", { class: "soft whole" }, `${LOCAL}.`));
   if (!answer.columns) {
     fill(body, empty("Nothing recorded for it in these steps"));
     return;
@@ -126,14 +128,32 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
   });
   const common = { first, last, cursor, pick };
   const spread = { low: even(answer, values.min), high: even(answer, values.max), color: "line1" };
+  const around = {
+    low: even(
+      answer,
+      values.mean.map((v, k) => Math.max(v - values.std[k], values.min[k])),
+    ),
+    high: even(
+      answer,
+      values.mean.map((v, k) => Math.min(v + values.std[k], values.max[k])),
+    ),
+    color: "line1",
+  };
   const meanLine = line("mean", "line1"),
     panels = [];
   panels.push(
     panel(
       "Values",
-      chart({ ...common, lines: [meanLine], band: spread, nonfinite, label: `mean, min and max of ${tensor}` }),
+      chart({
+        ...common,
+        lines: [meanLine],
+        band: spread,
+        inner: around,
+        nonfinite,
+        label: `mean, min and max of ${tensor}`,
+      }),
       names([meanLine]),
-      "the band spans the min and max element",
+      "light: min to max; darker: one standard deviation around the mean",
     ),
   );
   const normLines = [
@@ -159,7 +179,17 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
     ),
   );
   const histogram = h("div", { class: "slot" }, busy("reading magnitudes"));
-  panels.push(panel("Magnitudes", histogram, null, "share of elements by power of two; the darker, the fewer"));
+  const ridges = Boolean(state.ridges);
+  const choice = segments(
+    "magnitudes as",
+    [
+      ["", "picture"],
+      ["1", "ridges"],
+    ],
+    ridges ? "1" : "",
+    (each) => go({ ridges: each || undefined }),
+  );
+  panels.push(panel("Magnitudes", histogram, choice, "share of elements by power of two"));
   if (values[SHARE].some((v) => v > 0)) {
     const zeros = line(SHARE, "line2");
     panels.push(
@@ -199,121 +229,8 @@ function drawTensor(page, body, answer, related, marks, norms, { state, info, ap
       rows,
     ),
   );
-  histograms(histogram, { state, first, last, cursor, pick, app });
+  magnitudes(histogram, { state, first, last, cursor, pick, app });
   if (LIVE) valueTable(rows, { state, info, step, app });
-}
-
-async function histograms(place, { state, first, last, cursor, pick, app }) {
-  const given = {
-    tensor: state.tensor,
-    kind: state.kind,
-    first: state.first,
-    last: state.last,
-    columns: 240,
-    rank: state.rank,
-  };
-  try {
-    if (!holds("histograms", given)) {
-      fill(place, h("p", { class: "soft" }, "The magnitudes are in the run: open it with backsight view."));
-      return;
-    }
-    const answer = await ask(state.run, "histograms", given, app.signal),
-      shares = Float32Array.from(unpacked(answer.shares), (v) => answer.most * (v / 255) ** 2),
-      n = answer.steps.length,
-      bins = answer.shares.shape[1];
-    if (!n) {
-      fill(place, h("p", { class: "soft" }, "This run was recorded without histograms."));
-      return;
-    }
-    let low = bins,
-      high = -1;
-    for (let k = 0; k < shares.length; k++)
-      if (shares[k] > 0) {
-        low = Math.min(low, k % bins);
-        high = Math.max(high, k % bins);
-      }
-    if (high < 0) {
-      fill(place, h("p", { class: "soft" }, "Every element is zero or not finite."));
-      return;
-    }
-    low = Math.max(0, low - 1);
-    high = Math.min(bins - 1, high + 1);
-    const most = answer.most;
-    const board = canvas(
-      190,
-      (pen, width, height) => {
-        pen.clearRect(0, 0, width, height);
-        const x = timeAxis(pen, width, height, first, last),
-          room = height - EDGE.top - EDGE.bottom,
-          tall = room / (high - low + 1);
-        for (let k = 0; k < n; k++) {
-          const left = Math.floor(Math.max(x(answer.steps[k]), EDGE.left)),
-            right = Math.min(Math.floor(x(k + 1 < n ? answer.steps[k + 1] : answer.last + 1)), width - EDGE.right);
-          for (let b = low; b <= high; b++) {
-            const v = shares[k * bins + b];
-            if (!v) continue;
-            pen.fillStyle = color("ramp", Math.sqrt(v / most));
-            const from = Math.floor(EDGE.top + (high - b) * tall),
-              to = Math.floor(EDGE.top + (high - b + 1) * tall);
-            pen.fillRect(left, from, Math.max(1, right - left), to - from);
-          }
-        }
-        pen.textAlign = "right";
-        pen.textBaseline = "middle";
-        pen.fillStyle = ink("soft");
-        const stride = Math.max(1, Math.ceil((high - low) / 7));
-        for (let b = low; b <= high; b += stride)
-          pen.fillText(num(2 ** (b + answer.lowest), 2), EDGE.left - 8, EDGE.top + (high - b + 0.5) * tall);
-        if (cursor.step !== null) {
-          pen.strokeStyle = ink("ink");
-          pen.globalAlpha = 0.55;
-          const at = Math.round(x(cursor.step)) + 0.5;
-          pen.beginPath();
-          pen.moveTo(at, EDGE.top);
-          pen.lineTo(at, height - EDGE.bottom);
-          pen.stroke();
-          pen.globalAlpha = 1;
-        }
-      },
-      `magnitudes of ${state.tensor} over the steps`,
-    );
-    const stepAt = (event) => {
-      const box = board.getBoundingClientRect();
-      return Math.round(
-        clamp(
-          first + ((event.clientX - box.left - EDGE.left) / (box.width - EDGE.left - EDGE.right)) * (last - first),
-          first,
-          last,
-        ),
-      );
-    };
-    board.addEventListener("mousemove", (event) => {
-      cursor.move(stepAt(event));
-      const box = board.getBoundingClientRect(),
-        b = clamp(
-          high - Math.floor((event.clientY - box.top - EDGE.top) / ((190 - EDGE.top - EDGE.bottom) / (high - low + 1))),
-          low,
-          high,
-        );
-      let k = answer.steps.length - 1;
-      while (k > 0 && answer.steps[k] > cursor.step) k--;
-      tell(
-        event,
-        `step ${count(cursor.step)}`,
-        `${percent(shares[k * bins + b])} of the elements`,
-        `from ${num(2 ** (b + answer.lowest))} to ${num(2 ** (b + 1 + answer.lowest))} in magnitude`,
-      );
-    });
-    board.addEventListener("mouseleave", () => {
-      hush();
-      cursor.move(cursor.fixed);
-    });
-    board.addEventListener("click", (event) => pick(stepAt(event)));
-    cursor.boards.push(board);
-    fill(place, board);
-  } catch (error) {
-    if (error.name !== "AbortError") fill(place, failed(error));
-  }
 }
 
 async function valueTable(place, { state, info, step, app }) {

@@ -1,0 +1,70 @@
+"""The observer of `backsight run --trace`: writes the operations of some steps, and says at the end where."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backsight.launch.arrival import when_imported
+from backsight.launch.ranks import rank
+from backsight.launch.voice import failed, say
+
+if TYPE_CHECKING:
+    from backsight.traces import Tracer
+
+
+class TracingObserver:
+    """Traces steps of a program; without torch it does nothing at all.
+
+    program: the name of the program, for a trace that was given no folder.
+    into: the folder of the trace.
+    """
+
+    def __init__(
+        self, program: str, steps: Sequence[int], *, into: str | None = None, values: bool = False, quiet: bool = False
+    ):
+        self._program, self._steps, self._into, self._values, self._quiet = program, steps, into, values, quiet
+        self._start, self._process = Path(), os.getpid()
+        self._tracer: Tracer | None = None
+
+    def start(self) -> None:
+        self._start = Path.cwd()  # a program may go elsewhere
+        when_imported("torch", self._begin)
+
+    def error(self, error: BaseException) -> None:
+        """What was traced up to an error is traced."""
+
+    def finish(self) -> None:
+        if self._tracer is not None:
+            self._tracer.close()
+        if not self._quiet and os.getpid() == self._process and rank() == 0 and (line := self._said()):
+            say(line)
+
+    def _begin(self) -> None:
+        try:
+            from backsight.surface import require
+            from backsight.traces.tracer import Tracer
+
+            require("traces")
+            folder = self._start / (self._into or f"traces/{time.strftime('%Y-%m-%d-%H-%M-%S')}-{self._program}")
+            tracer = Tracer(folder, self._steps, values=self._values, say=lambda text: say(f"backsight: {text}"))
+            tracer.start(at_call=True)
+            self._tracer = tracer
+        except Exception as failure:  # a failure of ours is not a failure of the program
+            if rank() == 0:
+                failed("not tracing", failure)
+
+    def _said(self) -> str | None:
+        if self._tracer is None:
+            return None if "torch" in sys.modules else "backsight: nothing traced: the program did not import torch"
+        tracer = self._tracer
+        if not tracer.traced:
+            ended = f"{tracer.step_number:,} step{'s' * (tracer.step_number != 1)} of optimizers ended"
+            return f"backsight: nothing traced: {ended}, and steps {', '.join(map(str, tracer.steps))} were asked for"
+        path = tracer.path.relative_to(self._start) if tracer.path.is_relative_to(self._start) else tracer.path
+        return f"backsight: {tracer.traced:,} operations traced: backsight diff OTHER {shlex.quote(str(path))}"

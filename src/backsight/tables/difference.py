@@ -1,0 +1,36 @@
+"""What `backsight diff` prints."""
+
+from __future__ import annotations
+
+import sys
+
+from backsight.tables.printing import complain
+from backsight.text import for_stdout
+from backsight.traces import TraceError, diff
+
+_IN_ASCII = str.maketrans("▁▂▃▄▅▆▇█·", "_.-=+*#@ ")
+
+
+def show_difference(
+    a: str, b: str, *, rank: int = 0, as_json: bool = False, report: str | None = None, twice: bool = False
+) -> int:
+    """Print where two traces part.
+
+    Returns 0 if nothing differs but by rounding, 1 if something does, and 2 if they cannot be compared. Of a program
+    that ran twice rounding counts too: it is not reproducible then.
+    """
+    try:
+        found = diff(a, b, rank=rank)
+    except TraceError as error:
+        complain(error)
+        return 2
+    if report is not None:
+        try:
+            found.save(report)
+        except (OSError, ValueError) as error:
+            complain(error)
+            return 2
+    sys.stdout.write(f"{found.to_json()}\n" if as_json else for_stdout(lambda terminal, color: found.text(), _IN_ASCII))
+    if not found.steps:
+        return 2
+    return int(not found.same if twice else found.cls in ("precision", "semantics"))

@@ -1,0 +1,112 @@
+"""`diff`: compares two traces, or the traces of two commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from backsight.traces.difference import Difference, Parted
+from backsight.traces.distance import Distances
+from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
+from backsight.traces.judging import Judged, judged
+from backsight.traces.origins import Walk
+from backsight.traces.records import Trace
+from backsight.traces.store import open_trace
+from backsight.traces.telling import findings
+
+Source = Trace | str | os.PathLike[str]
+
+
+def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
+    """Say where two trainings part: the first operation whose inputs agree and whose result does not, and why.
+
+    ```python
+    difference = bs.diff("traces/old", "traces/new")
+    print(difference)               # or difference.html(), .to_json(), .cls, .first
+    ```
+
+    Args:
+        a, b: traces, or the folders that `trace` and `backsight run --trace` wrote.
+        rank: which process of several.
+
+    Operations are paired by phase, module and operator, so that renamed modules, inlined functions, and operations
+    that only one program has are looked past. What differs only as its inputs do is folded. The class says whether it
+    matters: "noise" is what rounding explains, "precision" another dtype or mode of matrix products, "semantics" all
+    else.
+
+    Raises:
+        TraceError: if there is no such trace, or it cannot be read.
+        TypeError: if it is neither a trace nor a path.
+    """
+    one, other = _opened("a", a, rank), _opened("b", b, rank)
+    notes = [f"{name} ({trace.path}): {note}" for name, trace in (("A", one), ("B", other)) for note in trace.notes]
+    common = [step for step in one.steps if step in other.steps]
+    if not common:
+        told = " and ".join(f"{name} has {_listed(trace.steps)}" for name, trace in (("A", one), ("B", other)))
+        return Difference(one.path, other.path, (), (), (*notes, f"the traces have no step in common: {told}"))
+    notes += _only(one, other)
+    distances = Distances(one, other)
+    steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
+    every = [each for step in steps for each in step.origins]
+    return Difference(one.path, other.path, steps, findings(every, distances), tuple(notes))
+
+
+def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
+    walk = Walk(distances, step).run(first=first)
+    points = growth(walk)
+    same, alike = settled(walk, points), updated_alike(points)
+    origins = tuple(judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins)
+    a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
+    losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
+    pairs = len(walk.pairing.to_b)
+    renamed = [(ours, theirs) for ours, theirs in walk.names.items() if ours != theirs]
+    renamed += [(f"module {ours}", f"module {theirs}") for ours, theirs in walk.pairing.modules.items()]
+    return Parted(
+        step,
+        walk.agree,
+        walk.inherited,
+        a - pairs,
+        b - pairs,
+        _ordered(origins),
+        points,
+        (losses[0], losses[1]),
+        tuple(renamed),
+    )
+
+
+def _ordered(origins: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    """Return origins in the order of A; what was there before the step is first."""
+    last = 1 << 60
+    return tuple(
+        sorted(
+            origins,
+            key=lambda each: -1 if each.origin.kind == "start" else each.origin.a.number if each.origin.a else last,
+        )
+    )
+
+
+def _opened(argument: str, source: Source, rank: int) -> Trace:
+    if isinstance(source, Trace):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return open_trace(source, rank)
+    raise TypeError(
+        f"{argument} must be a trace or the folder of one, not {type(source).__name__}: "
+        "diff('traces/old', 'traces/new')."
+    )
+
+
+def _only(a: Trace, b: Trace) -> list[str]:
+    found = []
+    for name, mine, others in (("A", a, b), ("B", b, a)):
+        if only := [step for step in mine.steps if step not in others.steps]:
+            found.append(f"only {name} has {_listed(only)}, which cannot be compared")
+    versions = a.head.get("torch"), b.head.get("torch")
+    if versions[0] != versions[1]:
+        found.append(f"PyTorch is {versions[0]} in A and {versions[1]} in B")
+    return found
+
+
+def _listed(steps: Iterable[int]) -> str:
+    numbers = [str(step) for step in steps]
+    return f"step {', '.join(numbers)}" if numbers else "no step"

@@ -1,0 +1,225 @@
+"""`Difference`: what `diff` returns: findings, the folded steps, and how the difference grows, as data and as text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from backsight.findings import Finding
+from backsight.text import counted, inert
+from backsight.traces.growth import Point
+from backsight.traces.judging import Class, Judged
+
+
+@dataclass(frozen=True)
+class Parted:
+    """What was found in one step.
+
+    agree, inherited: how many operations agree to the last bit, and how many differ as what they are given does.
+    only_a, only_b: how many have no counterpart.
+    losses: in A and in B, where they are known.
+    """
+
+    step: int
+    agree: int
+    inherited: int
+    only_a: int
+    only_b: int
+    origins: tuple[Judged, ...]
+    points: tuple[Point, ...]
+    losses: tuple[float | None, float | None] = (None, None)
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two trainings part.
+
+    ```python
+    difference = bs.diff("traces/old", "traces/new")
+    difference.cls          # "same", "noise", "precision" or "semantics"
+    difference.first        # the finding of the operation to look at first; None if nothing differs
+    print(difference)
+    ```
+
+    steps: what was found, by step; `findings`: the same in sentences, the gravest class first; `notes`: what could not
+    be compared.
+    """
+
+    a: str
+    b: str
+    steps: tuple[Parted, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cls(self) -> Class | Literal["same"]:
+        """The gravest class there is: "semantics" before "precision" before "noise"; "same" if nothing differs."""
+        classes = {each.cls for step in self.steps for each in step.origins}
+        ranked: tuple[Class, ...] = ("semantics", "precision", "noise")
+        return next((each for each in ranked if each in classes), "same")
+
+    @property
+    def same(self) -> bool:
+        """Whether all that both traces have agrees to the last bit."""
+        return not any(step.origins for step in self.steps)
+
+    @property
+    def origin(self) -> Judged | None:
+        """Where the trainings part: the first origin of the gravest class."""
+        return next((each for step in self.steps for each in step.origins if each.cls == self.cls), None)
+
+    @property
+    def first(self) -> Finding | None:
+        """The finding about that."""
+        return self.findings[0] if self.findings else None
+
+    def text(self) -> str:
+        """Return it as text: the findings, what is folded, and how the difference grows."""
+        lines = [f"backsight: {self._headline()}", ""]
+        for finding in self.findings:
+            lines += [str(finding).rstrip(), ""]
+        for step in self.steps:
+            lines += [*_folded(step), ""]
+        lines += [f"note: {note}" for note in self.notes]
+        return inert("\n".join(lines).rstrip()) + "\n"
+
+    def _headline(self) -> str:
+        if not self.steps:
+            return "nothing could be compared"
+        steps = f"step {self.steps[0].step}" if len(self.steps) == 1 else f"{len(self.steps)} steps"
+        compared = sum(step.agree + step.inherited + len(step.origins) for step in self.steps)
+        if self.same:
+            return f"no difference in {steps}: {compared:,} operations agree to the last bit"
+        first = next(step for step in self.steps if any(each.cls == self.cls for each in step.origins))
+        if self.cls == "noise":
+            return f"the trainings differ by rounding alone, from step {first.step} on"
+        return f"the trainings part in step {first.step}: {self.cls}"
+
+    def to_json(self) -> str:
+        """Return it as a line of JSON, in the shape of docs/json.md."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "class": self.cls,
+            "findings": [each.to_dict() for each in self.findings],
+            "steps": [_step(each) for each in self.steps],
+            "notes": list(self.notes),
+        }
+
+    def html(self) -> str:
+        """Return it as a page of its own: findings, both lines side by side, and the modules coloured by distance."""
+        from backsight.traces.page import page_of
+
+        return page_of(self)
+
+    def save(self, path: str) -> Path:
+        """Write it into a file: as HTML, JSON or text, as the ending of its name says.
+
+        Raises:
+            ValueError: if the name ends otherwise.
+        """
+        kinds = {".html": self.html, ".json": self.to_json, ".txt": self.text}
+        file = Path(path)
+        if file.suffix not in kinds:
+            raise ValueError(f"path must end in .html, .json or .txt, not {str(path)!r}.")
+        file.write_text(kinds[file.suffix](), encoding="utf-8")
+        return file
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Difference {self.cls}, {len(self.steps)} steps, {len(self.findings)} findings>"
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text())
+
+
+def _folded(step: Parted) -> list[str]:
+    """Return what else there is to say of a step: what is folded, the losses, and the growth in a few lines."""
+    alone = [f"{count:,} only in {name}" for name, count in (("A", step.only_a), ("B", step.only_b)) if count]
+    agree = f"{counted(step.agree, 'operation')} agree{'s' * (step.agree == 1)} to the last bit"
+    lines = [f"step {step.step}: {', '.join([agree, f'{step.inherited:,} only inherit a difference', *alone])}"]
+    if step.renamed:
+        shown = ", ".join(f"{ours} is {theirs} in B" for ours, theirs in step.renamed[:3])
+        more = len(step.renamed) - 3
+        lines.append(f"  renamed: {shown}" + (f" and {more:,} more" if more > 0 else ""))
+    ours, theirs = step.losses
+    if ours is not None and theirs is not None:
+        lines.append(f"  loss: {ours:.8g} in A, {theirs:.8g} in B")
+    for what, title in (("module", "by module"), ("grad", "gradients"), ("weight", "weights")):
+        points = [each for each in step.points if each.what == what]
+        if any(each.relative for each in points):
+            lines.append(f"  {title}: {curve(points)}")
+    return lines
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDEST = 60
+
+
+def curve(points: list[Point]) -> str:
+    """Return the differences as a line of bars by magnitude, with the first and the largest that are not 0."""
+    from math import log10
+
+    held = points if len(points) <= _WIDEST else [points[k * len(points) // _WIDEST] for k in range(_WIDEST)]
+    bars = "".join(
+        "·" if not each.relative else _BARS[min(7, max(0, int(8 + log10(min(each.relative, 1.0)))))] for each in held
+    )
+    first = next(each for each in points if each.relative)
+    most = max(points, key=lambda each: each.relative)
+    told = f"{bars} from {shown(first.relative)} in {first.name or 'the model'}"
+    return told if most is first else f"{told} to {shown(most.relative)} in {most.name or 'the model'}"
+
+
+def shown(relative: float) -> str:
+    """Return a relative difference in words."""
+    return f"{relative:.1e}" if isfinite(relative) else "another shape, or NaN"
+
+
+def _step(step: Parted) -> dict[str, Any]:
+    return {
+        "step": step.step,
+        "agree": step.agree,
+        "inherited": step.inherited,
+        "only_a": step.only_a,
+        "only_b": step.only_b,
+        "losses": [each if each is None or isfinite(each) else None for each in step.losses],
+        "renamed": [list(each) for each in step.renamed],
+        "origins": [_origin(each) for each in step.origins],
+        "growth": [{**asdict(each), "relative": _number(each.relative)} for each in step.points],
+    }
+
+
+def _origin(judged: Judged) -> dict[str, Any]:
+    origin = judged.origin
+    first, second = origin.places
+    return {
+        "class": judged.cls,
+        "code": judged.code,
+        "kind": origin.kind,
+        "phase": origin.phase,
+        "op": origin.a.op if origin.a is not None else None,
+        "module": origin.a.module if origin.a is not None else None,
+        "a": str(first),
+        "b": str(second),
+        "relative": _number(origin.apart.relative),
+        "ulps": origin.apart.ulps,
+        "allowed": _number(origin.allowed),
+        "reasons": list(judged.reasons),
+    }
+
+
+def _number(relative: float) -> float | None:
+    return relative if isfinite(relative) else None

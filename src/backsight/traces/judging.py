@@ -1,0 +1,260 @@
+"""What an origin is: noise, precision or semantics, under which code, and for what reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from backsight.traces.distance import Distances, factor, norm
+from backsight.traces.origins import Origin
+from backsight.traces.pairing import plain_name
+from backsight.traces.records import Operation, Trace, Value
+
+Class = Literal["noise", "precision", "semantics"]
+
+CODES = {
+    "BS501": "an operation does something else",
+    "BS502": "an operation works in another precision",
+    "BS503": "results differ by rounding alone",
+    "BS504": "the trainings start from other weights, buffers or optimizer state",
+    "BS505": "the trainings are given other data",
+    "BS506": "the trainings draw other random numbers",
+    "BS507": "the backward pass does something else, though the forward pass agrees",
+    "BS508": "the update of the weights does something else",
+}
+
+RANDOM = frozenset(
+    (
+        *("bernoulli", "native_dropout", "dropout", "rand", "randn", "randint", "randperm", "rand_like", "randn_like"),
+        *(
+            "randint_like",
+            "normal",
+            "uniform",
+            "random",
+            "multinomial",
+            "exponential",
+            "geometric",
+            "cauchy",
+            "poisson",
+        ),
+        *("log_normal", "rrelu_with_noise", "_fused_dropout", "feature_dropout", "alpha_dropout", "binomial"),
+    )
+)
+
+_FLOATS = ("float64", "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+
+_COARSE = 2.0**-6
+"""The relative difference beyond which no precision of a matrix product explains it."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An origin with its class, its code, and the reasons, most telling first."""
+
+    origin: Origin
+    cls: Class
+    code: str
+    reasons: tuple[str, ...]
+
+
+def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
+    """Judge an origin. settled: whether what comes of it, the loss and the gradients, agrees but for rounding."""
+    a, b = distances.a, distances.b
+    if origin.kind == "start":
+        return Judged(origin, "semantics", "BS504", (*_start(origin, a, b), *_settings(origin.step, a, b)))
+    if origin.kind == "input":
+        return Judged(origin, "semantics", "BS505", (*_data(origin, a, b), *_of_generators(origin.step, a, b)))
+    if reasons := [*_dtypes(origin, a, b)]:
+        return Judged(origin, "precision", "BS502", tuple(reasons))
+    random = _random(origin)
+    update = [*_hyperparameters(origin.step, a, b)] if origin.phase == "optimizer" else []
+    if update:
+        return Judged(
+            origin, "semantics", "BS508", (*update, *_arguments(origin), *_added(origin), *_taken(origin, a, b))
+        )
+    if origin.phase == "optimizer" and origin.before and not origin.arguments:
+        return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update makes more of it",))
+    if reasons := [*_arguments(origin), *_added(origin), *_taken(origin, a, b)]:
+        if origin.rounds and not origin.arguments:
+            return Judged(origin, "noise", "BS503", (_reordered(origin, a, b), *reasons[:2]))
+        if settled and not origin.arguments:
+            again = "what comes of it agrees again, but for rounding: the same in other operations"
+            return Judged(origin, "noise", "BS503", (again, *reasons[:2]))
+        return Judged(origin, "semantics", _code(origin), (*reasons, *_numbers(origin, a, b)))
+    if random:
+        return Judged(origin, "semantics", "BS506", (*_of_generators(origin.step, a, b), *_numbers(origin, a, b)))
+    if origin.rounds or settled:
+        return Judged(origin, "noise", "BS503", (_reordered(origin, a, b),))
+    if origin.apart.relative < _COARSE and (precision := [*_precision(origin.step, a, b)]):
+        return Judged(origin, "precision", "BS502", tuple(precision))
+    return Judged(origin, "semantics", _code(origin), tuple(_numbers(origin, a, b)) or ("the arguments are the same",))
+
+
+def _code(origin: Origin) -> str:
+    return {"optimizer": "BS508", "backward": "BS507"}.get(origin.phase, "BS501")
+
+
+def _random(origin: Origin) -> bool:
+    named = [each for each in (origin.a, *origin.only_a, *origin.only_b) if each is not None]
+    return any(plain_name(each.op) in RANDOM for each in (named if origin.kind == "program" else named[:1]))
+
+
+def _arguments(origin: Origin) -> Iterator[str]:
+    for name, ours, theirs in origin.arguments:
+        yield f"`{name}` is {_shown(ours)} in A and {_shown(theirs)} in B"
+
+
+def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    """Say which tensors an operation takes, where both programs have the same operations and use them otherwise."""
+    if origin.kind == "program" and not origin.only_a and not origin.only_b:
+        names = [_named(trace, number) for trace, number in zip((a, b), origin.values, strict=True)]
+        if all(names) and names[0] != names[1]:
+            yield f"it takes {names[0]} in A and {names[1]} in B"
+        else:
+            yield "it takes another tensor in B than in A"
+
+
+def _named(trace: Trace, number: int) -> str:
+    """Return the name of a value, or of what it looks into."""
+    value = trace.values[number]
+    if value.name or value.maker < 0:
+        return value.name
+    maker = next((each for each in trace.operations if each.number == value.maker), None)
+    names = [] if maker is None else [trace.values[each].name for each in maker.inputs]
+    return names[0] if len(names) == 1 else ""
+
+
+def _added(origin: Origin) -> Iterator[str]:
+    """Say what only one of the programs does."""
+    if origin.kind != "program":
+        return
+    for name, mine in (("A", origin.only_a), ("B", origin.only_b)):
+        if telling := [each for each in mine if plain_name(each.op) not in _VIEWS] or list(mine):
+            listed = ", ".join(dict.fromkeys(map(call, telling[-4:])))
+            yield f"only {name} calls {listed}" + ("" if len(telling) <= 4 else f" and {len(telling) - 4:,} more")
+
+
+_VIEWS = frozenset(
+    (
+        *("view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice"),
+        *("select", "split", "chunk", "unbind", "flatten"),
+    )
+)
+
+
+def call(operation: Operation) -> str:
+    """Return an operation as a call, with the numbers that it is given: `mul(0.125)`."""
+    plain = [each for each in operation.given.values() if isinstance(each, (bool, int, float))]
+    return f"{operation.short}({', '.join(map(_shown, plain[:3]))})" if plain else operation.short
+
+
+def _shown(given: Any) -> str:
+    if given is None:
+        return "not given"
+    return f"{given:.6g}" if isinstance(given, float) else str(given)
+
+
+def _dtypes(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    x, y = a.values[origin.values[0]], b.values[origin.values[1]]
+    if x.dtype != y.dtype and x.dtype in _FLOATS and y.dtype in _FLOATS:
+        yield f"the result is {x.dtype} in A and {y.dtype} in B"
+    for name, mine in (("A", origin.only_a), ("B", origin.only_b)):
+        casts = [
+            each for each in mine if plain_name(each.op) in ("_to_copy", "to") and each.given.get("dtype") in _FLOATS
+        ]
+        others = [each for each in (origin.only_b if name == "A" else origin.only_a) if each not in casts]
+        if casts and not others and all(plain_name(each.op) in _CASTS for each in mine):
+            dtypes = dict.fromkeys(str(each.given["dtype"]) for each in casts)
+            yield f"only {name} casts to {' and '.join(dtypes)}"
+
+
+_CASTS = _VIEWS | {"_to_copy", "to", "clone"}
+
+
+def _reordered(origin: Origin, a: Trace, b: Trace) -> str:
+    threads = [trace.settings.get(origin.step, {}).get("threads") for trace in (a, b)]
+    if threads[0] != threads[1]:
+        return f"the order of a sum: {threads[0]} threads in A and {threads[1]} in B"
+    return "the order of a reduction, or another algorithm for the same"
+
+
+def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
+    count = len(origin.names)
+    listed = ", ".join(origin.names[:3]) + (f" and {count - 3:,} more" if count > 3 else "")
+    yield f"at the start of step {origin.step} {listed} differ{'s' if count == 1 else ''}"
+    yield from _values(x, y, a, b)
+
+
+def _data(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
+    yield "the tensor comes from outside of the step, and no module or optimizer holds it"
+    yield from _values(x, y, a, b)
+
+
+def _numbers(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
+    x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
+    yield from _values(x, y, a, b)
+
+
+def _values(x: Value, y: Value, a: Trace, b: Trace) -> Iterator[str]:
+    """Say what the numbers show of how two values differ."""
+    if x.shape != y.shape:
+        yield f"the shape is {list(x.shape)} in A and {list(y.shape)} in B"
+    if x.mark < 0 or y.mark < 0:
+        return
+    p, q = a.prints[x.mark]["stats"], b.prints[y.mark]["stats"]
+    if _reordered_values(p, q):
+        yield "the same numbers in another order"
+        return
+    if (ratio := factor(a, b, x, y)) is not None:
+        yield f"B is A times {ratio:.4g}"
+        return
+    if p["count"] == q["count"] and abs(int(p["zeros"]) - int(q["zeros"])) > max(1, 0.01 * int(p["count"])):
+        yield f"{p['zeros'] / p['count']:.0%} of the elements are 0 in A and {q['zeros'] / q['count']:.0%} in B"
+    for name, what in (("nans", "NaN"), ("infs", "infinite")):
+        if p[name] != q[name]:
+            yield f"{p[name]:,} elements are {what} in A and {q[name]:,} in B"
+    sizes = norm(a, x), norm(b, y)
+    if min(sizes) > 0 and not 0.9 < sizes[0] / sizes[1] < 1.1:
+        yield f"the norm is {sizes[0]:.4g} in A and {sizes[1]:.4g} in B"
+
+
+def _reordered_values(p: Any, q: Any) -> bool:
+    """Whether statistics are those of the same numbers."""
+    alike = all(p[name] == q[name] for name in ("count", "min", "max", "zeros")) and p["count"] > 2
+    return bool(alike and p["min"] < p["max"] and abs(p["m2"] - q["m2"]) <= 1e-6 * max(p["m2"], q["m2"]))
+
+
+def _settings(step: int, a: Trace, b: Trace) -> Iterator[str]:
+    yield from _hyperparameters(step, a, b)
+    yield from _of_generators(step, a, b)
+
+
+def _hyperparameters(step: int, a: Trace, b: Trace) -> Iterator[str]:
+    ours, theirs = (trace.settings.get(step, {}).get("optimizers", []) for trace in (a, b))
+    for x, y in zip(ours, theirs, strict=False):
+        if x["class"] != y["class"]:
+            yield f"the optimizer is {x['class']} in A and {y['class']} in B"
+        for p, q in zip(x["groups"], y["groups"], strict=False):
+            for name in [each for each in p if each in q]:
+                if p[name] != q[name] and name not in ("foreach", "fused", "capturable"):
+                    yield f"`{name}` of the optimizer is {_shown(p[name])} in A and {_shown(q[name])} in B"
+
+
+def _of_generators(step: int, a: Trace, b: Trace) -> Iterator[str]:
+    ours, theirs = (trace.settings.get(step, {}).get("random state", {}) for trace in (a, b))
+    for name, text in (("torch", "PyTorch's"), ("numpy", "NumPy's"), ("python", "Python's")):
+        if ours.get(name) != theirs.get(name):
+            yield f"the state of {text} random generator differs as step {step} begins"
+            return
+
+
+def _precision(step: int, a: Trace, b: Trace) -> Iterator[str]:
+    ours, theirs = (trace.settings.get(step, {}) for trace in (a, b))
+    for name in ("float32 matmul precision", "TF32 in cuBLAS", "TF32 in cuDNN"):
+        if ours.get(name) != theirs.get(name):
+            yield f"{name} is {ours.get(name)} in A and {theirs.get(name)} in B"
+    if a.head.get("device") != b.head.get("device"):
+        yield f"the device is {a.head.get('device')} in A and {b.head.get('device')} in B"

@@ -1,0 +1,156 @@
+"""The ledger of a traced step: which value a tensor is, by where it lies, and which operation wrote it last.
+
+Only the memory tells that a tensor is the result of an operation: autograd hands saved tensors on as new objects. The
+memory is known by a weak reference, since what is freed is soon another tensor's.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from backsight.tape import storage_key, version
+from backsight.traces.fingerprints import fingerprints
+from backsight.traces.records import Value
+
+Layout = tuple[Any, ...]
+
+Kept = Callable[[int, Any, torch.Tensor | None], None]
+"""Told of each new fingerprint: its number, its row, and the tensor in plain memory."""
+
+
+@dataclass
+class _Memory:
+    """What is known of one storage."""
+
+    storage: weakref.ref[Any]
+    writer: int = -1
+    values: dict[Layout, tuple[int, int | None]] = field(default_factory=dict)
+    """By layout, the number of the value and the version that it had, None where that is told when it is next met."""
+    marks: dict[Layout, int] = field(default_factory=dict)
+    """Fingerprints by what does not depend on the shape."""
+
+
+class Ledger:
+    """Gives tensors their values.
+
+    kept: told of fingerprints; met: told of values.
+    """
+
+    def __init__(self, kept: Kept, met: Callable[[Value], None]):
+        self._kept, self._met = kept, met
+        self._memories: dict[int, _Memory] = {}
+        self._names: dict[Layout, str] = {}
+        self._values = self._marks = 0
+
+    def forget(self) -> None:
+        """Let go of what is known of memory; numbers go on."""
+        self._memories.clear()
+        self._names.clear()
+
+    def name(self, tensor: torch.Tensor, name: str) -> None:
+        """Say what the program calls a tensor, wherever it is met in this step."""
+        storage = _storage(tensor)
+        if storage is not None:
+            self._names.setdefault((storage_key(storage), *_layout(tensor)), name)
+
+    def recheck(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Forget what these tensors held: batch normalization writes to its statistics and neither its schema nor their
+        version counters say so."""
+        for tensor in tensors:
+            self._overwritten(tensor, -1)
+
+    def of(self, tensors: Iterable[torch.Tensor], otherwise: int = -1) -> list[int]:
+        """Return the numbers of the values that these tensors are now.
+
+        otherwise: the operation that has made what is not known, as a module whose inside is compiled.
+        """
+        return [self._known(tensor, otherwise=otherwise) for tensor in tensors]
+
+    def made(
+        self, tensors: Iterable[torch.Tensor], by: int, *, written: bool = False, blank: bool = False
+    ) -> list[int]:
+        """Return the numbers of new values: what an operation has made, or (`written`) written to.
+
+        blank: whether nothing has been written there yet, so that there are no numbers to read.
+        """
+        held = list(tensors)
+        if written:
+            for tensor in held:
+                self._overwritten(tensor, by)
+        return [self._known(tensor, by, blank=blank) for tensor in held]
+
+    def _overwritten(self, tensor: torch.Tensor, by: int) -> None:
+        storage = _storage(tensor)
+        if storage is not None:
+            memory = self._memory(storage)
+            memory.writer = by
+            memory.values.clear()
+            memory.marks.clear()
+
+    def _known(self, tensor: torch.Tensor, by: int | None = None, *, otherwise: int = -1, blank: bool = False) -> int:
+        storage = _storage(tensor)
+        if storage is None:
+            return self._new(tensor, -1, otherwise if by is None else by, "")
+        memory, layout, now = self._memory(storage), _layout(tensor), version(tensor)
+        found = memory.values.get(layout)  # of what an operation returned too, where that is what it was given
+        if found is not None:
+            number, then = found
+            if by is not None or then is None or then == now:
+                memory.values[layout] = number, now if by is None else then
+                return number
+            memory.values.clear()  # written to by something that no mode sees
+            memory.marks.clear()
+            memory.writer = -1
+        maker = by if by is not None else memory.writer if memory.writer != -1 else otherwise
+        mark = -1 if blank else self._mark(tensor, memory)
+        name = self._names.get((storage_key(storage), *layout), "")
+        number = self._new(tensor, mark, maker, name)
+        # What an operation hands to a mode gets its version counter later, and then counts the very write as well.
+        memory.values[layout] = number, now if by is None else None
+        if by is not None and memory.writer == -1 and not memory.values.keys() - {layout}:
+            memory.writer = by
+        return number
+
+    def _mark(self, tensor: torch.Tensor, memory: _Memory) -> int:
+        """Return the number of the fingerprint of a tensor, which views of the same elements in one order share."""
+        key: Layout = (
+            (tensor.storage_offset(), tensor.numel(), tensor.dtype) if tensor.is_contiguous() else _layout(tensor)
+        )
+        if (found := memory.marks.get(key)) is None:
+            rows, plain = fingerprints([tensor])
+            if plain[0] is None:
+                return -1
+            found = memory.marks[key] = self._marks
+            self._marks += 1
+            self._kept(found, rows[0], plain[0])
+        return found
+
+    def _memory(self, storage: Any) -> _Memory:
+        key = storage_key(storage)
+        memory = self._memories.get(key)
+        if memory is None or memory.storage() is not storage:
+            memory = self._memories[key] = _Memory(weakref.ref(storage))
+        return memory
+
+    def _new(self, tensor: torch.Tensor, mark: int, maker: int, name: str) -> int:
+        number = self._values
+        self._values += 1
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self._met(Value(number, tuple(tensor.shape), dtype, str(tensor.device), mark, maker, name))
+        return number
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    try:
+        return tensor.untyped_storage() if tensor.layout == torch.strided else None
+    except (RuntimeError, NotImplementedError):  # opaque and functorch tensors
+        return None
+
+
+def _layout(tensor: torch.Tensor) -> Layout:
+    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype

@@ -1,0 +1,127 @@
+"""A trace as plain data: operations, the values that they take and make, and what was held at the end of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backsight.runs import STATISTICS
+
+Phase = Literal["forward", "backward", "recomputation", "optimizer"]
+Kind = Literal["weight", "buffer", "grad", "state"]
+
+BUCKETS = 16
+"""Numbers of a projection."""
+
+PRINT = np.dtype([("hash", "<u8"), ("stats", STATISTICS), ("sketch", "<f8", BUCKETS)])
+"""A fingerprint as it is stored: the bits as a number, the statistics, and a random projection."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the program: its file, number, function and text. Empty where there is none."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.file)
+
+    def __str__(self) -> str:
+        return f"{self.file.rpartition('/')[2]}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor as it was at one moment.
+
+    number: its place in the trace.
+    mark: the place of its fingerprint; -1 where it could not be read.
+    maker: the number of the operation that made or last wrote it; -1 for what came from outside of the step.
+    name: what the program calls it: "weight fc.weight", "state exp_avg of fc.weight"; empty for all else.
+    """
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    mark: int
+    maker: int
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call of an operator, as PyTorch dispatched it, or (`op` is "module") the end of the call of a module.
+
+    given: the arguments by name; tensors stand there as {"in": place in `inputs`}.
+    of: in the backward pass, the number of the forward operation that made the node; else -1.
+    node: in the backward pass, the name of the node.
+    """
+
+    number: int
+    step: int
+    phase: Phase
+    op: str
+    module: str
+    place: Place
+    given: Mapping[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    node: str = ""
+    of: int = -1
+
+    @property
+    def short(self) -> str:
+        """The name of the operator without its namespace and overload: `mm`."""
+        return self.op.removeprefix("aten.").partition(".")[0] if self.op.startswith("aten.") else self.op
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the program held when a step began (`at` is "start") or ended ("end")."""
+
+    step: int
+    at: Literal["start", "end"]
+    kind: Kind
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The traced steps of one process.
+
+    ```python
+    trace = bs.open_trace("traces/first")
+    [operation.op for operation in trace.operations if operation.step == 0]
+    ```
+
+    steps: those that were traced; `whole`: those of them that ended.
+    head: where and how the program ran.
+    settings: what the program had set at the start of each step: precision, threads, random state, optimizers.
+    notes: what could not be traced or read, in sentences.
+    """
+
+    path: str
+    rank: int
+    head: Mapping[str, Any]
+    steps: tuple[int, ...]
+    whole: tuple[int, ...]
+    settings: Mapping[int, Mapping[str, Any]]
+    operations: tuple[Operation, ...]
+    values: tuple[Value, ...]
+    held: tuple[Held, ...]
+    prints: NDArray[np.void]
+    kept: Mapping[int, NDArray[Any]]
+    """The whole tensors that were kept, by the number of their fingerprint."""
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.path!r}, steps {list(self.steps)}, {len(self.operations):,} operations>"

@@ -1,0 +1,249 @@
+"""The file of a trace: frames with checksums, one behind the other, so that what was written before a kill is readable.
+
+A folder holds a file a process, `0.trace` for rank 0. A file begins with `BSTRACE1`; a frame is a header (its kind, the
+length of its payload, the CRC-32 of both) and a payload that zlib has packed. Kinds:
+
+    H  JSON: where and how the program ran, and which steps are asked for
+    B  JSON: a step begins, with what the program had set
+    P  rows of PRINT, in the order of their numbers
+    K  a whole tensor: the number of its fingerprint, then the bytes of a .npy file
+    V  JSON: a list of values, as lists of the fields of `Value` without their numbers, in the order of these
+    O  JSON: a list of operations, as lists of the fields of `Operation`, with the place as a list
+    S  JSON: a list of what was held at the beginning or end of a step, as lists of the fields of `Held`
+    N  JSON: a sentence on what is not traced
+    E  JSON: a step has ended, with the hyperparameters of its optimizers
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backsight.runs import RunError
+from backsight.runs.files import opened
+from backsight.traces.errors import TraceError
+from backsight.traces.records import PRINT, Held, Operation, Place, Trace, Value
+
+MAGIC = b"BSTRACE1"
+_FAMILY = b"BSTRACE"
+_FRAME = struct.Struct("<cII")
+_LARGEST = 1 << 30
+"""Bytes of the unpacked payload of one frame; a writer makes frames of a few megabytes."""
+
+
+class Writer:
+    """Appends frames to a file that must not be there yet.
+
+    Raises:
+        OSError: if it is, or cannot be written.
+    """
+
+    def __init__(self, path: Path):
+        self._file: Any = open(path, "xb", buffering=0)  # noqa: SIM115  # as long as the trace
+        self._file.write(MAGIC)
+
+    def put(self, kind: bytes, payload: bytes) -> None:
+        packed = zlib.compress(payload, 1)
+        checksum = zlib.crc32(packed, zlib.crc32(kind))
+        self._file.write(_FRAME.pack(kind, len(packed), checksum) + packed)
+
+    def say(self, kind: bytes, content: Any) -> None:
+        self.put(kind, json.dumps(content, separators=(",", ":")).encode())
+
+    def keep(self, number: int, array: NDArray[Any]) -> None:
+        held = io.BytesIO()
+        np.save(held, array, allow_pickle=False)
+        self.put(b"K", struct.pack("<q", number) + held.getvalue())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def files_of(path: Path) -> dict[int, Path]:
+    """Return the files of a trace by rank."""
+    return {int(each.stem): each for each in path.glob("*.trace") if each.stem.isdecimal()}
+
+
+def free_folder(path: Path, rank: int) -> Path:
+    """Return the folder, or the one beside it that a trace goes to where there is one of this rank in it already."""
+    free, number = path, 2
+    while (free / f"{rank}.trace").exists() or free.is_file():
+        free, number = path.with_name(f"{path.name or 'trace'}-{number}"), number + 1
+    return free
+
+
+def open_trace(path: str | os.PathLike[str], rank: int = 0) -> Trace:
+    """Open what `backsight run --trace` or `trace` wrote.
+
+    ```python
+    trace = bs.open_trace("traces/first")
+    len(trace.operations), trace.notes
+    ```
+
+    What a kill or damage has left is read as far as it goes, and `notes` says what is missing.
+
+    Raises:
+        TraceError: if there is no trace, nothing of it can be read, or a later backsight has written it.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise TraceError(f"there is no trace at {folder}: give the folder that `backsight run --trace` named.")
+    found = {} if folder.is_file() else files_of(folder)
+    if folder.is_file() and folder.suffix == ".trace":
+        found = {rank: folder}
+    if not found and (folder / "trace").is_dir():  # of a recording
+        return open_trace(folder / "trace", rank)
+    if not found:
+        raise TraceError(
+            f"{folder} holds no trace: give the folder that `backsight run --trace steps=0 train.py` or trace() wrote."
+        )
+    if rank not in found:
+        raise TraceError(f"{folder} has no rank {rank}; it has {', '.join(map(str, sorted(found)))}.")
+    try:
+        with opened(found[rank]) as file:
+            data = file.readall()
+    except RunError as failure:
+        raise TraceError(str(failure)) from None
+    return _read(str(folder), rank, data)
+
+
+def ranks_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Return the ranks that a trace has."""
+    return tuple(sorted(files_of(Path(path)))) if Path(path).is_dir() else (0,)
+
+
+def _read(path: str, rank: int, data: bytes) -> Trace:
+    if data[: len(MAGIC)] != MAGIC:
+        if data.startswith(_FAMILY):
+            raise TraceError(f"{path} was written by a later backsight: update with `pip install -U backsight`.")
+        raise TraceError(f"{path} is no trace, or its beginning is damaged: trace the program again.")
+    reading = _Reading()
+    try:
+        for kind, payload in _frames(data, reading.notes):
+            reading.take(kind, payload)
+    except (ValueError, KeyError, TypeError, struct.error, zlib.error) as failure:
+        reading.notes.append(f"damaged, and read as far as that: {type(failure).__name__}: {failure}")
+    if not reading.head:
+        raise TraceError(f"nothing of the trace {path} can be read; it ended as it began. Record it again.")
+    return reading.trace(path, rank)
+
+
+def _frames(data: bytes, notes: list[str]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the frames up to the first that is not whole: what comes behind it rests on it."""
+    position = len(MAGIC)
+    while position < len(data):
+        if position + _FRAME.size > len(data):
+            notes.append("the program was killed while it wrote: the end of the trace is missing")
+            return
+        kind, length, checksum = _FRAME.unpack_from(data, position)
+        packed = data[position + _FRAME.size : position + _FRAME.size + length]
+        if len(packed) < length:
+            notes.append("the program was killed while it wrote: the end of the trace is missing")
+            return
+        if zlib.crc32(packed, zlib.crc32(kind)) != checksum:
+            notes.append(f"damaged {position:,} bytes from its beginning: what comes behind that is not read")
+            return
+        unpacking = zlib.decompressobj()
+        payload = unpacking.decompress(packed, _LARGEST)
+        if not unpacking.eof:
+            raise ValueError("a frame that is too large to have been written by a trace")
+        yield kind, payload
+        position += _FRAME.size + length
+
+
+class _Reading:
+    """What has been read so far."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.head: Mapping[str, Any] = {}
+        self._settings: dict[int, Mapping[str, Any]] = {}
+        self._whole: list[int] = []
+        self._prints: list[NDArray[np.void]] = []
+        self._kept: dict[int, NDArray[Any]] = {}
+        self._values: list[Value] = []
+        self._operations: list[Operation] = []
+        self._held: list[Held] = []
+        self._places: dict[tuple[Any, ...], Place] = {}
+
+    def take(self, kind: bytes, payload: bytes) -> None:
+        if kind == b"P":
+            self._prints.append(np.frombuffer(payload, PRINT))
+        elif kind == b"K":
+            array = np.load(io.BytesIO(payload[8:]), allow_pickle=False)
+            self._kept[struct.unpack_from("<q", payload)[0]] = array
+        else:
+            self._say(kind, json.loads(payload))
+
+    def _say(self, kind: bytes, content: Any) -> None:
+        if kind == b"H":
+            self.head = content
+        elif kind == b"B":
+            self._settings[int(content["step"])] = content
+        elif kind == b"V":
+            for shape, *rest in content:
+                self._values.append(Value(len(self._values), tuple(shape), *rest))
+        elif kind == b"O":
+            self._operations += map(self._operation, content)
+        elif kind == b"S":
+            self._held += [Held(*each) for each in content]
+        elif kind == b"N":
+            self.notes.append(str(content))
+        elif kind == b"E":
+            step = int(content["step"])
+            self._whole.append(step)
+            self._settings[step] = {**self._settings[step], "optimizers": content["optimizers"]}
+
+    def _operation(self, row: list[Any]) -> Operation:
+        number, step, phase, op, module, where, given, inputs, outputs, node, of = row
+        key = tuple(where)
+        place = self._places.get(key) or self._places.setdefault(key, Place(*where))
+        return Operation(number, step, phase, op, module, place, given, tuple(inputs), tuple(outputs), node, of)
+
+    def trace(self, path: str, rank: int) -> Trace:
+        prints = np.concatenate(self._prints) if self._prints else np.zeros(0, PRINT)
+        known = len(self._values)
+        values = tuple(self._values)
+        sound = [each for each in self._operations if all(0 <= one < known for one in (*each.inputs, *each.outputs))]
+        steps = tuple(sorted(self._settings))
+        asked = [step for step in self.head.get("steps", ()) if step not in self._settings]
+        notes = list(self.notes)
+        if asked:
+            notes.append(f"ended before step {', '.join(map(str, asked))} began")
+        if unfinished := [step for step in steps if step not in self._whole]:
+            notes.append(f"step {', '.join(map(str, unfinished))} did not end")
+        return Trace(
+            path,
+            rank,
+            self.head,
+            steps,
+            tuple(self._whole),
+            self._settings,
+            tuple(sound),
+            tuple(each if each.mark < len(prints) else _unread(each) for each in values),
+            tuple(each for each in self._held if 0 <= each.value < known),
+            prints,
+            self._kept,
+            tuple(notes),
+        )
+
+
+def _unread(value: Value) -> Value:
+    return Value(value.number, value.shape, value.dtype, value.device, -1, value.maker, value.name)
+
+
+def as_row(operation: Operation) -> list[Any]:
+    """Return an operation as it is stored."""
+    rest = [operation.inputs, operation.outputs, operation.node, operation.of]
+    head = [operation.number, operation.step, operation.phase, operation.op, operation.module]
+    return [*head, astuple(operation.place), operation.given, *rest]

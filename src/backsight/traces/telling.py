@@ -1,0 +1,139 @@
+"""Origins in sentences: one finding for each class and code, the gravest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from backsight.findings import Finding, Severity
+from backsight.findings.evidence import Evidence
+from backsight.source import Place as Statement
+from backsight.traces.difference import shown
+from backsight.traces.distance import Distances
+from backsight.traces.judging import Class, Judged, call
+from backsight.traces.origins import Origin
+from backsight.traces.records import Place, Trace
+
+_SEVERITY: dict[Class, Severity] = {"semantics": "error", "precision": "warning", "noise": "note"}
+_RANK: tuple[Class, ...] = ("semantics", "precision", "noise")
+
+_FIXES = {
+    "BS501": "Make both programs call the same with the same arguments at this line, and compare again.",
+    "BS502": "Compare at one precision to look for mistakes: autocast off, and the same matmul precision in both.",
+    "BS503": "",
+    "BS504": "Start both from one state_dict, or seed both before the model is built; a resumed training must load "
+    "weights, optimizer, scheduler and random state.",
+    "BS505": "Give both the same batch: the same seed, order of the data and augmentation.",
+    "BS506": "Seed both with torch.manual_seed, and draw the same numbers in the same order; or leave out dropout.",
+    "BS507": "Prove the backward with backsight.verify(function, ...).",
+    "BS508": "Give both optimizers the same hyperparameters and state.",
+}
+
+
+def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, ...]:
+    """Return a finding for the first origin of each code, the gravest class first."""
+    firsts: dict[str, Judged] = {}
+    for each in judged:
+        firsts.setdefault(each.code, each)
+    ranked = sorted(firsts.values(), key=lambda each: _RANK.index(each.cls))
+    return tuple(_finding(each, sum(other.code == each.code for other in judged) - 1, distances) for each in ranked)
+
+
+def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
+    origin = judged.origin
+    reasons = judged.reasons[1:] if origin.kind == "start" else judged.reasons  # the title says the first
+    evidence: list[Evidence | str] = [*_lines(origin), *map(_sentence, reasons), _size(origin)]
+    if values := _values(origin, distances.a, distances.b):
+        evidence.append(values)
+    if more:
+        evidence.append(f"The same is so of {more:,} more {'place' if more == 1 else 'places'} in this comparison.")
+    place = origin.places[1] or origin.places[0]
+    return Finding(
+        judged.code,
+        _SEVERITY[judged.cls],
+        _title(judged),
+        tuple(evidence),
+        _FIXES[judged.code],
+        source=f"{place.file}:{place.line}" if place else None,
+        exact=origin.apart.exact or not origin.rounds,
+        since=None,
+    )
+
+
+def _title(judged: Judged) -> str:
+    origin = judged.origin
+    if origin.kind == "start":
+        return f"The trainings start apart: {judged.reasons[0]}."
+    where = f"in step {origin.step}, {origin.phase}"
+    if origin.kind == "input":
+        taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
+        return f"The data differ {where}: {taker} is given another tensor."
+    if origin.kind == "program":
+        what = " and ".join(
+            f"{name}'s {call(each[-1])}" for name, each in (("A", origin.only_a), ("B", origin.only_b)) if each
+        )
+        return f"{_first(judged)} {where}: {what or 'the tensors that are used'}{_inside(origin)}."
+    assert origin.a is not None
+    return f"{_first(judged)} {where}: {origin.a.short}{_inside(origin)}."
+
+
+def _first(judged: Judged) -> str:
+    return {
+        "BS501": "The programs part",
+        "BS502": "The precision differs",
+        "BS503": "Rounding differs",
+        "BS506": "The random numbers differ",
+        "BS507": "The backward passes part",
+        "BS508": "The updates part",
+    }[judged.code]
+
+
+def _inside(origin: Origin) -> str:
+    alone = (*origin.only_a, *origin.only_b)
+    module = alone[-1].module if alone else origin.a.module if origin.a is not None else ""
+    return f" in {module}" if module else ""
+
+
+def _lines(origin: Origin) -> list[Evidence]:
+    found = []
+    for name, place in zip(("A", "B"), origin.places, strict=True):
+        if place:
+            found.append(Evidence(f"runs in {name}.", _statement(place)))
+    return found
+
+
+def _statement(place: Place) -> Statement:
+    return Statement(place.file, place.line, place.text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _size(origin: Origin) -> str:
+    before = (
+        "What goes in agrees to the last bit"
+        if not origin.before
+        else f"What goes in differs by {shown(origin.before)} of its size"
+    )
+    if origin.kind in ("start", "input"):
+        return f"The values differ by {shown(origin.apart.relative)} of their size."
+    if not isfinite(origin.apart.relative):
+        return f"{before}; the results have other shapes, or are NaN or infinite in other places."
+    ulps = f" ({origin.apart.ulps:,.0f} units in the last place at most)" if origin.apart.ulps else ""
+    return (
+        f"{before}; the results differ by {shown(origin.apart.relative)} of their size{ulps}, and rounding explains "
+        f"{shown(origin.allowed)}."
+    )
+
+
+def _values(origin: Origin, a: Trace, b: Trace) -> str:
+    rows = []
+    for name, trace, number in (("A", a, origin.values[0]), ("B", b, origin.values[1])):
+        value = trace.values[number]
+        if value.mark < 0:
+            return ""
+        row = trace.prints[value.mark]["stats"]
+        numbers = f"mean {row['mean']:.6g}, min {row['min']:.6g}, max {row['max']:.6g}"
+        rows.append(f"{name}: {value.dtype}{list(value.shape)} {numbers}")
+    return "\n".join(rows)

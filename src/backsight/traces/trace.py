@@ -1,0 +1,71 @@
+"""`trace`: the one call that writes a trace of a training."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from backsight.recording.arguments import given
+from backsight.surface import require
+from backsight.text import inert
+from backsight.traces.errors import TraceWarning
+from backsight.traces.steps import checked
+from backsight.traces.tracer import Tracer
+
+
+def trace(
+    path: str | os.PathLike[str],
+    *,
+    steps: int | Iterable[int] = (0,),
+    model: torch.nn.Module | None = None,
+    values: bool = False,
+) -> Tracer:
+    """Write every operation of some steps of a training, forward and backward, into a folder that `diff` compares.
+
+    ```python
+    with backsight.trace("traces/new", steps=(0, 1)):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()            # ends the step
+    print(backsight.diff("traces/old", "traces/new"))
+    ```
+
+    Args:
+        path: the folder to write to. Where there is a trace already, a number is added.
+        steps: which steps, counted from 0 as the first. Those of optimizers end them; without any, call `.step()`.
+        model: whose names modules and parameters get, if the first module that the program calls is not it.
+        values: whether to keep every tensor whole, and not only those of up to 1,024 elements.
+
+    For each operation: its name, module, line, arguments, and of each tensor that it takes and makes the shape, dtype,
+    a hash of the bits, statistics and a small random projection. For each step: gradients, weights, buffers and the
+    state of optimizers. In other steps nothing of it is there; numbers are the same to the last bit.
+
+    Raises:
+        TypeError, ValueError: if an argument is of another type than said above, or a step is negative.
+        Unavailable: if this PyTorch lacks what it takes to see operations.
+    """
+    require("traces")
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise TypeError(f"path must be the name of a folder, not {given(path)}: trace('traces/first', steps=0).")
+    if model is not None and not issubclass(type(model), torch.nn.Module):
+        raise TypeError(
+            f"model must be a torch.nn.Module, not {given(model)}: leave it out for the first that is called."
+        )
+    tracer = Tracer(Path(path), checked(steps), values=values, say=_tell, model=model)
+    tracer.start()
+    return tracer
+
+
+def _tell(text: str) -> None:
+    line = inert(f"backsight: {text}")
+    try:
+        warnings.warn(line, TraceWarning, stacklevel=2)
+    except TraceWarning:  # warnings are errors here, and a failure of ours must not become one of the training
+        if sys.stderr is not None:
+            print(line, file=sys.stderr, flush=True)

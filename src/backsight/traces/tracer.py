@@ -1,0 +1,315 @@
+"""`Tracer`: what `trace` returns; finds the steps, and looks at operations in traced ones alone."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import get_ident
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.compiler import is_compiling
+
+from backsight.naming.roots import ours
+from backsight.recording.cost import Cost
+from backsight.recording.environment import environment, rank_and_world
+from backsight.recording.hook import turn
+from backsight.recording.optimizer_steps import leave, listen
+from backsight.recording.steps import StepEnds
+from backsight.recording.voice import told
+from backsight.tape import Hushed, no_torch_function
+from backsight.traces.ledger import Ledger
+from backsight.traces.mode import Call, Operations
+from backsight.traces.modules import ModuleCalls
+from backsight.traces.settings import hyperparameters, settings
+from backsight.traces.store import Writer, free_folder
+from backsight.traces.taking import MOST, Page, Values
+
+Say = Callable[[str], None]
+
+
+class Tracer:
+    """Writes the operations of some steps of a training; made by `trace`.
+
+    Attributes:
+        path: the folder of the trace.
+
+    Between traced steps there is nothing but a hook on the steps of optimizers.
+    """
+
+    def __init__(
+        self, path: Path, steps: Iterable[int], *, values: bool, say: Say, model: torch.nn.Module | None = None
+    ):
+        self.path, self.steps = path, tuple(sorted(set(steps)))
+        self._say, self._process = say, os.getpid()
+        self._values = Values(values)
+        self._ledger = Ledger(self._values.kept, self._values.met)
+        self._calls = ModuleCalls(self._entered, self._ended)
+        if model is not None:
+            self._calls.meet(model)
+        nothing: Any = lambda *_: None  # noqa: E731
+        self._ends = StepEnds(
+            self._calls.observed, None, self._before, self._after, nothing, nothing, nothing, self._failed, Cost()
+        )
+        self._optimizers: list[weakref.ref[torch.optim.Optimizer]] = []
+        self._writer: Writer | None = None
+        self._page: Page | None = None
+        self._mode: Operations | None = None
+        self._stale: Operations | None = None
+        """A mode that is still on the stack of its thread."""
+        self._hushed: Hushed | None = None
+        self._operations = 0
+        self._step, self._manual, self.closed = 0, False, False
+        self._looked_at: set[int] = set()
+        self._busy = self._full = False
+
+    def start(self, *, at_call: bool = False) -> None:
+        """Look for steps. at_call: whether the first begins with the first call of a module, instead of here."""
+        with turn:
+            self._writer = self._opened()
+            if self._writer is None:
+                self.closed = True
+                return
+            listen(self._ends)
+            if 0 in self.steps:
+                self._calls.attach()
+                if not at_call:
+                    self._guarded(self._begin)
+
+    @property
+    def traced(self) -> int:
+        """How many operations were written."""
+        return self._operations
+
+    @property
+    def step_number(self) -> int:
+        """How many steps have ended."""
+        return self._step
+
+    def step(self) -> None:
+        """End the step: for trainings without an optimizer, or with ends of their own choice.
+
+        From the first call on, optimizers do not end steps any more.
+        """
+        with turn:
+            first, self._manual = not self._manual, True
+            if not self.closed and not (first and self._step and self._page is None):
+                self._next()
+
+    def close(self) -> None:
+        """End the trace: write what there is of the step under way, and remove every hook."""
+        with turn:
+            if self.closed or os.getpid() != self._process:
+                self._sweep()
+                return
+            self.closed = True
+            self._stop_looking(whole=False)
+            self._sweep()
+            if self._writer is not None:
+                self._writer.close()
+
+    def _sweep(self) -> None:
+        """Take away what could not be before: PyTorch puts a mode back where it failed, and another thread has its own.
+
+        Until then the mode lets everything pass, and hooks wait for the next call of a module or optimizer.
+        """
+        if self._stale is not None and self._stale.leave():
+            self._stale = None
+        if self.closed and self._stale is None:
+            leave(self._ends)
+            self._calls.detach()
+
+    def __enter__(self) -> Tracer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Tracer {'closed' if self.closed else f'at step {self._step}'}, {str(self.path)!r}>"
+
+    def _opened(self) -> Writer | None:
+        rank, world = rank_and_world()
+        path = free_folder(self.path, rank)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            writer = Writer(path / f"{rank}.trace")
+            writer.say(b"H", {**environment(), "steps": self.steps, "rank": rank, "world": world})
+        except (OSError, ValueError) as failure:
+            self._say(f"nothing is traced, and the training goes on: {failure}")
+            return None
+        if path != self.path:
+            self._say(f"tracing into {path}, as there is a trace in {self.path} already")
+        self.path = path
+        return writer
+
+    # What follows is called by hooks and by the mode, and none of it raises.
+
+    def _is_elsewhere(self) -> bool:
+        """Whether what happens is none of the training's: in a process that was forked off, or another thread."""
+        if self._stale is not None:
+            self._sweep()
+        mode = self._mode
+        return self.closed or os.getpid() != self._process or (mode is not None and mode.thread != get_ident())
+
+    def _entered(self, module: torch.nn.Module) -> None:
+        if self._is_elsewhere():
+            return
+        if self._page is None and self._step in self.steps and self._step == 0:
+            self._guarded(self._begin)
+        elif self._page is not None and id(module) not in self._looked_at:
+            self._guarded(self._hold_model)
+
+    def _ended(self, path: str, output: Any) -> None:
+        if not self._is_elsewhere() and self._page is not None and not is_compiling():
+            self._guarded(self._page.module, path, output)
+
+    def _before(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._is_elsewhere():
+            return
+        self._optimizers = [each for each in self._optimizers if each() not in (None, optimizer)]
+        self._optimizers.append(weakref.ref(optimizer))
+        if self._page is not None:
+            self._page.optimizing += 1
+            self._guarded(self._hold, "end", ("grad",))
+
+    def _after(self, optimizer: torch.optim.Optimizer, last: bool) -> None:
+        if self._is_elsewhere():
+            return
+        if self._page is not None:
+            self._page.optimizing = max(0, self._page.optimizing - 1)
+        if last and not self._manual:
+            self._next()
+
+    def _next(self) -> None:
+        """End the step, and begin the next one."""
+        self._stop_looking(whole=True)
+        self._step += 1
+        if self._step > max(self.steps):
+            self.close()
+        elif self._step in self.steps:
+            self._guarded(self._begin)
+
+    def _begin(self) -> None:
+        assert self._writer is not None
+        self._calls.attach()
+        self._hushed = Hushed()
+        self._writer.say(b"B", {"step": self._step, **settings()})
+        self._page = Page(self._step, self._writer, self._values, self._ledger, self._calls, self._operations)
+        self._hold("start", ("weight", "buffer", "state"))
+        self._mode = Operations(self._operation, self._result)
+        self._mode.enter()
+
+    def _stop_looking(self, whole: bool) -> None:
+        mode, self._mode = self._mode, None
+        if mode is not None and not mode.leave():
+            self._stale = mode
+        if self._page is None:
+            return
+        self._guarded(self._finish, whole)
+        self._page = None
+        if not whole or self._step + 1 not in self.steps:  # what a step leaves to the next is not from outside
+            self._ledger.forget()
+        if self._stale is None:
+            self._calls.detach()
+        if self._hushed is not None:
+            self._hushed.remove()
+            self._hushed = None
+
+    def _finish(self, whole: bool) -> None:
+        assert self._page is not None and self._writer is not None
+        if whole:
+            self._hold("end", ("weight", "buffer", "state"))
+        self._page.flush()
+        self._operations = self._page.count
+        if whole:
+            self._writer.say(b"E", {"step": self._step, "optimizers": hyperparameters(self._alive())})
+
+    def _alive(self) -> list[torch.optim.Optimizer]:
+        return [held for each in self._optimizers if (held := each()) is not None]
+
+    def _hold_model(self) -> None:
+        self._hold("start", ("weight", "buffer"))
+
+    def _hold(self, at: str, kinds: tuple[str, ...]) -> None:
+        """Take down what models and optimizers hold now."""
+        assert self._page is not None
+        self._looked_at = {id(each) for held in self._calls.models.values() if (each := held()) is not None}
+        parameters = {
+            place.name: tensor
+            for place in self._calls.observed.places("_parameters")
+            if (tensor := place.tensor()) is not None
+        }
+        found: dict[str, dict[str, torch.Tensor]] = {"weight": parameters, "buffer": {}, "grad": {}, "state": {}}
+        for place in self._calls.observed.places("_buffers"):
+            if (tensor := place.tensor()) is not None:
+                found["buffer"][place.name] = tensor
+        for name, tensor in parameters.items():
+            if tensor.is_leaf and tensor.grad is not None:
+                found["grad"][name] = tensor.grad
+        if "state" in kinds:
+            found["state"] = self._state(parameters)
+        for kind in kinds:
+            for name, tensor in found[kind].items():
+                self._ledger.name(tensor, f"{kind} {name}")
+            if kind == "buffer":
+                self._ledger.recheck(found[kind].values())
+            if found[kind]:
+                self._page.hold(at, kind, found[kind])  # type: ignore[arg-type]  # one of the kinds
+
+    def _state(self, parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        names = {id(tensor): name for name, tensor in parameters.items()}
+        found = {}
+        for reference in self._optimizers:
+            state = object.__getattribute__(reference(), "__dict__").get("state", {}) if reference() is not None else {}
+            for parameter, held in dict.items(state):
+                for key, value in held.items() if isinstance(held, dict) else ():
+                    if isinstance(value, torch.Tensor):
+                        found[f"{key} of {names.get(id(parameter), 'a parameter')}"] = value
+        return found
+
+    def _operation(self, call: Call) -> Any:
+        page = self._page
+        if page is None or self._busy or self._full:
+            return None
+        if page.full:
+            self._full = True
+            self._note(f"step {self._step} has more than {MOST:,} operations; those after that are left out")
+            return None
+        return self._guarded(page.before, call, torch.is_grad_enabled())
+
+    def _result(self, ticket: Any, result: Any) -> None:
+        if self._page is not None:
+            self._guarded(self._page.after, ticket, result)
+
+    def _guarded(self, take: Callable[..., Any], *args: Any) -> Any:
+        """Call something of ours; what it raises ends the trace and nothing else."""
+        self._busy = True
+        try:
+            with turn, torch.no_grad(), no_torch_function():
+                return take(*args)
+        except Exception as failure:
+            self._failed(ours(failure))
+            return None
+        finally:
+            self._busy = False
+
+    def _failed(self, failure: Exception) -> None:
+        if self.closed:
+            return
+        self._note(f"the trace ends here: {told(failure)}")
+        self._say(f"stopped tracing in step {self._step}, and the training goes on: {told(failure)}")
+        self._page = None
+        self.close()
+
+    def _note(self, text: str) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.say(b"N", text)
+        except OSError:
+            pass  # the disk is full: that is what is said on stderr

@@ -1,0 +1,93 @@
+// Help for the keyboard, and what a page has to say of itself: of a link that asks for what is not there, of a new run.
+const KEYS = [
+  ["e  h  g  f  m  c  a", "Metrics, Heatmap, Graph, Findings, Memory, Compare, About"],
+  ["r", "all runs"],
+  ["/", "find: several words, layers.*.weight, or /expression/"],
+  ["Escape", "reset the zoom"],
+  ["arrows, Page Up, Page Down", "move through the heatmap; Enter opens the cell; with Shift ten columns"],
+  ["space", "graph: play the training"],
+  ["← →", "graph and tensor: one step; with Shift ten"],
+  ["?", "this help"],
+];
+const WITH_MOUSE = [
+  ["drag in a chart or the heatmap", "zoom in; a double click resets"],
+  ["click in a chart of a tensor", "hold that step"],
+  ["click a module", "open or close it"],
+];
+
+const helpDialog = h("dialog", { class: "help", "aria-label": "help" });
+function toggleHelp() {
+  if (helpDialog.open) {
+    helpDialog.close();
+    return;
+  }
+  const table = (rows, tag) =>
+    h(
+      "dl",
+      {},
+      rows.map(([key, what]) => [h("dt", {}, h(tag, {}, key)), h("dd", {}, what)]),
+    );
+  fill(
+    helpDialog,
+    h("button", { class: "drop", "aria-label": "close", onclick: () => helpDialog.close() }, "×"),
+    h("h2", {}, "Keys"),
+    table(
+      KEYS.filter(([key]) => LIVE || key !== "r"),
+      "kbd",
+    ),
+    h("h2", {}, "Mouse"),
+    table(WITH_MOUSE, "span"),
+  );
+  if (!helpDialog.isConnected) document.body.append(helpDialog);
+  helpDialog.showModal();
+}
+helpDialog.addEventListener("click", (event) => event.target === helpDialog && helpDialog.close());
+
+const notice = (lines) =>
+  lines.length
+    ? h(
+        "div",
+        { class: "notice", role: "status" },
+        h(
+          "div",
+          {},
+          lines.map((line) => h("p", {}, line)),
+        ),
+        h(
+          "button",
+          { class: "drop", "aria-label": "close", onclick: (event) => event.target.closest(".notice").remove() },
+          "×",
+        ),
+      )
+    : null;
+
+// What a link asks for that this run does not hold, in sentences: the page shows something else in its place.
+function strangeIn(state, info) {
+  const found = wishesWithout(state, info);
+  if (!info.ranks.map(String).includes(state.rank)) delete state.rank; // all of them are shown
+  return found;
+}
+function wishesWithout(state, info) {
+  const tensors = () => info.modules.flatMap((m) => m.tensors),
+    one = (what, key, there) =>
+      state[key] !== undefined && !there.includes(state[key])
+        ? `This link asks for ${what} “${state[key]}”, which this run does not have${
+            there.length && there.length < 30 ? `: it has ${there.filter(Boolean).join(", ")}` : ""
+          }.`
+        : null;
+  return [
+    one("the kind", "kind", info.kinds),
+    one("the statistic", "stat", [...info.stats, ...info.metrics]),
+    one("rank", "rank", ["", ...info.ranks.map(String)]),
+    one("the axis", "axis", Object.keys(AXES)),
+    one("the scale", "scale", ["", "row"]),
+    state.step !== undefined && info.steps.count && (+state.step < info.steps.first || +state.step > info.steps.last)
+      ? `This link asks for step ${count(+state.step)}; this run has steps ${count(info.steps.first)} to ${count(info.steps.last)}.`
+      : null,
+    state.page === "tensor" &&
+    state.tensor &&
+    !tensors().some(([name, kind]) => name === state.tensor && kind === state.kind)
+      ? `This run has no tensor “${state.tensor}” of the kind “${state.kind}”.`
+      : null,
+  ].filter(Boolean);
+}

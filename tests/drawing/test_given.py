@@ -1,0 +1,83 @@
+"""What needs no gradient: frozen parameters are marked, inputs are shown if asked for; and classes of modules."""
+
+import json
+
+import torch
+from torch import nn
+
+from backsight.drawing import Drawing, Look
+from backsight.snapshot import graph
+from backsight.tape.document import document, graph_of
+
+
+class Half(nn.Module):
+    """A frozen layer between two that learn."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.frozen, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 1)
+        self.frozen.requires_grad_(False)
+
+    def forward(self, x):
+        return self.last(self.frozen(self.first(x)).tanh())
+
+
+def drawn(**look):
+    half = Half()
+    captured = graph(half(torch.ones(3, 4)).sum(), model=half)
+    return Drawing(captured, Look(**look)), captured
+
+
+def chips(drawing, name):
+    (box,) = (box for box in drawing.scene.boxes if box.name == name)
+    return [(chip.status, chip.text) for chip in box.chips]
+
+
+class TestFrozenParameters:
+    def test_they_are_marked_beside_the_operation_that_reads_them(self):
+        drawing, _ = drawn()
+        assert chips(drawing, "frozen") == [("frozen", "weight")]
+        assert "frozen: needs no gradient" in drawing.svg()
+
+    def test_what_learns_is_not(self):
+        drawing, _ = drawn()
+        assert {status for status, _ in chips(drawing, "first")} <= {"unknown", "trained", "untrained"}
+
+    def test_a_document_of_the_graph_keeps_them(self):
+        drawing, captured = drawn()
+        again = Drawing(graph_of(json.loads(json.dumps(document(captured)))), Look())
+        assert [box.chips for box in again.scene.boxes] == [box.chips for box in drawing.scene.boxes]
+
+
+class TestInputs:
+    def test_they_are_shown_if_asked_for(self):
+        assert ("given", "mat1 3×4") in chips(drawn(inputs=True)[0], "first")
+
+    def test_and_else_not(self):
+        assert all(status != "given" for status, _ in chips(drawn()[0], "first"))
+
+    def test_what_an_operation_made_itself_is_no_input(self):
+        x = torch.ones(3, requires_grad=True)
+        boxes = Drawing(graph(x.exp().sum(), names=False), Look(inputs=True)).scene.boxes
+        assert all(chip.status != "given" for box in boxes for chip in box.chips)
+
+
+class TestClasses:
+    def test_a_box_says_the_class_of_its_module_before_the_operation(self):
+        drawing, _ = drawn()
+        (first,) = (box for box in drawing.scene.boxes if box.name == "first")
+        assert (first.cls, first.op) == ("Linear", "Addmm")
+        assert ">Linear</text>" in drawing.svg() and ">Addmm</text>" not in drawing.svg()
+
+    def test_the_model_is_named_above_the_picture_and_in_what_a_box_tells(self):
+        half = Half()
+        drawing = Drawing(graph(half(torch.ones(3, 4)).sum()), Look())
+        assert drawing.scene.summary.startswith("half: Half · ")
+        told = "\n".join(drawing.tell(box) for box in drawing.scene.boxes)
+        assert "half.first: Linear" in told
+
+    def test_frames_of_inferred_modules_are_dashed(self):
+        inner = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
+        outer = nn.Sequential(inner, nn.Linear(2, 1))
+        svg = Drawing(graph(outer(torch.ones(1, 2)), model=outer), Look(depth=-1)).svg("light")
+        assert 'class="f inferred"' in svg
