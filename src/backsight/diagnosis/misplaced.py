@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, GeneratorType
 
 import torch
 
@@ -17,7 +17,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls
-from backsight.source.body import callee, dotted, expressions, keyword, statements
+from backsight.source.bindings import bound
+from backsight.source.body import callee, dotted, expressions, functions, keyword, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.stepping import optimizer_steps
@@ -47,6 +48,9 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     if began is None or not clippings:
         return None
     before = [place for place, _ in clippings if began < place.position < here]
+    empty = next((each for each in clippings if each[0] in before and _is_used_up(level, each[1])), None)
+    if empty is not None:
+        return _nothing_clipped(level, body, *empty)
     if before:
         return _scaled(level, before[0], began)
     after = next(((place, call) for place, call in clippings if place.position > here), None)
@@ -63,6 +67,40 @@ def _clipped(level: Level, body: Body) -> Finding | None:
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
         f"Move line {place.line} between backward() and `{level.place.text}`.",
         source=str(place),
+    )
+
+
+def _is_used_up(level: Level, call: ast.Call) -> bool:
+    """Whether what is clipped is a generator that has come to its end."""
+    held = value_of(level, call.args[0] if call.args else keyword(call, "parameters"))
+    return type(held) is GeneratorType and held.gi_frame is None
+
+
+def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> Finding:
+    """Return that a clipping gets no parameters: the optimizer, or another clipping, has gone through them all."""
+    given = call.args[0] if call.args else keyword(call, "parameters")
+    name = dotted(given) or "the generator"
+    last = name.rpartition(".")[2]
+    every = [
+        each.place(s)
+        for each in (functions(body.file) if "." in name else [body])
+        for s in statements(each.node)
+        if any(n.rpartition(".")[2] == last and ("." in n) is ("." in name) for n in bound(s))
+    ]
+    made = every[0] if len(every) == 1 else None
+    value = made.text.partition(" = ")[2] if made is not None else ""
+    fix = f"Store a list: {made.text.partition(' = ')[0]} = list({value})." if made is not None and value else ""
+    return Finding(
+        "BS124",
+        "warning",
+        f"The gradients are not clipped: {name} is a generator that is already exhausted.",
+        (
+            *((shown(made, "creates it: it can be iterated only once."),) if made is not None else ()),
+            shown(place, "finds nothing left in it to clip."),
+        ),
+        fix or f"Pass a list of parameters, or call model.parameters() again in line {place.line}.",
+        source=str(place),
+        since=1,
     )
 
 

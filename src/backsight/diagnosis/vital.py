@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import gc
 import math
+import re
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
@@ -21,6 +22,7 @@ from backsight.naming.plain import namespace
 from backsight.naming.roots import is_ours, is_user
 from backsight.snapshot import groups
 from backsight.source import Body, Place, backward_calls, function_at
+from backsight.source.bindings import target_names, uses
 from backsight.source.body import (
     LOOPS,
     body_around,
@@ -29,6 +31,7 @@ from backsight.source.body import (
     expressions,
     functions,
     is_constant,
+    keyword,
     statement_at,
     statements,
 )
@@ -88,6 +91,12 @@ def nothing_arrives(
         evidence.append("The loss is computed with copies that are new leaves, so the gradient stops there.")
         evidence.append(shown(place, ends(copied)))
         source, fix = str(place), f"{undoing(copied)}, so the copies stay attached to the originals."
+        again = _in_place(copied)
+        if again is not None:
+            variable, statement = again
+            evidence[-2] = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
+            evidence[-1] = shown(place, f"replaces {variable} by a new leaf.")
+            fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
     elif others:
         evidence.append(
             f"It holds {_names(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
@@ -235,29 +244,54 @@ def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) ->
     if share < _VANISHING:
         return None
     group = groups(optimizer)[shares.index(share)]
-    given = [
-        body.place(s)
-        for body, s, call in calls_around(frame)
-        if any(
-            each.arg == "weight_decay" and not (isinstance(each.value, ast.Constant) and not each.value.value)
-            for each in call.keywords
-        )
-    ]
+    given = list({place.position: (place, value) for place, value in _decays(frame)}.values())
+    known = given[0] if len(given) == 1 else None
     name, half = named(optimizer, "the optimizer"), math.ceil(math.log(0.5) / math.log(1 - share)) if share < 1 else 1
     return Finding(
         "BS135",
         "warning",
         f"The weight decay of {name} shrinks the weights to 0.",
         (
-            *((shown(given[0], "sets it."),) if len(given) == 1 else ()),
+            *((shown(known[0], "sets it."),) if known else ()),
             f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step shrinks every weight by "
             f"{share:.1%}: after {counted(half, 'step')} it is half as large, unless the gradient opposes it.",
         ),
-        "Usual values are 1e-4 to 1e-2 for SGD and up to 0.1 for AdamW. Check whether the value was meant for "
+        (_undivided(known[1]) if known else "")
+        or "Usual values are 1e-4 to 1e-2 for SGD and up to 0.1 for AdamW. Check whether the value was meant for "
         "something else, such as the decay of the learning rate.",
-        source=str(given[0]) if len(given) == 1 else None,
+        source=str(known[0]) if known else None,
         since=since,
     )
+
+
+def _decays(frame: FrameType) -> Iterator[tuple[Place, ast.expr]]:
+    """Yield the statements that give an optimizer a weight decay, as an argument or in a group of parameters."""
+    for body in _bodies(frame):
+        for statement in statements(body.node):
+            for node in expressions(statement):
+                value: ast.expr | None = None
+                if isinstance(node, ast.Call):
+                    value = keyword(node, "weight_decay")
+                elif isinstance(node, ast.Dict):
+                    entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if _is_text(k)}
+                    value = entries.get("weight_decay") if "params" in entries else None
+                if value is not None and not (isinstance(value, ast.Constant) and not value.value):
+                    yield body.place(statement), value
+
+
+def _is_text(key: ast.expr | None) -> TypeGuard[ast.Constant]:
+    return isinstance(key, ast.Constant) and type(key.value) is str
+
+
+def _undivided(value: ast.expr) -> str:
+    """Say what to give in the place of a decay that is divided by the learning rate; empty for any other."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if re.search(r"lr|rate", ast.unparse(right)):
+            return (
+                f"Pass weight_decay={ast.unparse(left)}, without the division: each step multiplies the decay by the "
+                "learning rate itself."
+            )
+    return ""
 
 
 def _decayed(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
@@ -313,16 +347,17 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
             continue
         name = ".".join(part for part in (named(model, type(model).__name__), path) if part)
         last = name.split(".")[-1]
-        found = (body.place(s) for body, s in _assigned(frame, "requires_grad", last))
-        place = next(found, None)
+        found = setting(frame, "requires_grad", wanted, last)
+        place, written = found or (None, name)
         state = "frozen" if wanted else "trained"
+        told = "A module does not pass requires_grad on to its parameters."
         return Finding(
             "BS126",
             "warning",
-            f"{name}.requires_grad = {wanted} sets an attribute of the module, and "
+            f"requires_grad = {wanted} only sets an attribute of {name}: "
             f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
-            () if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
-            f"Call {name}.requires_grad_({wanted}), which sets it for each of them.",
+            (told,) if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
+            f"Call {written}.requires_grad_({wanted}), which sets it for each of them.",
             source=str(place) if place is not None else None,
             since=since,
         )
@@ -374,15 +409,24 @@ def _freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
                     yield body, statement, not (call.args and is_constant(call.args[0], False))
 
 
-def _assigned(frame: FrameType, attribute: str, last: str) -> Iterator[tuple[Body, ast.stmt]]:
-    """Yield the statements that set an attribute of something whose name ends in `last`."""
+def setting(frame: FrameType, attribute: str, value: object, last: str) -> tuple[Place, str] | None:
+    """Return the statement that sets an attribute of a module to a value, and what it calls the module.
+
+    last: what the module is called last, `encoder`. A helper may call it otherwise: then it is the only statement that
+    sets this value, of what is no variable of a loop, as parameters are.
+    """
+    every: list[tuple[Place, str]] = []
     for body in _bodies(frame):
+        looped = {n for s in statements(body.node) if isinstance(s, ast.For) for n in target_names(s.target)}
         for statement in statements(body.node):
             for target in statement.targets if isinstance(statement, ast.Assign) else ():
-                if isinstance(target, ast.Attribute) and target.attr == attribute:
-                    receiver = dotted(target.value)
-                    if receiver is not None and receiver.split(".")[-1] == last:
-                        yield body, statement
+                receiver = dotted(target.value) if isinstance(target, ast.Attribute) else None
+                if receiver is None or target.attr != attribute:  # type: ignore[attr-defined]  # an attribute
+                    continue
+                if receiver not in looped and not is_constant(statement.value, not value):  # type: ignore[attr-defined]
+                    every.append((body.place(statement), receiver))
+    of_name = [each for each in every if each[1].split(".")[-1] == last]
+    return next(iter(of_name), None) or (every[0] if len(every) == 1 else None)
 
 
 _WHY = {
@@ -433,11 +477,44 @@ def undoing(cut: Severed) -> str:
     return f"Compute it with tensors, without {cut.op}"
 
 
-def _stores(cut: Severed) -> bool:
-    """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
+def _statement_of(cut: Severed) -> ast.stmt | None:
     place = cut.line.place if cut.line is not None else None
     body = body_around(place.file, place.line) if place is not None else None
-    statement = statement_at(body, *place.position) if body is not None and place is not None else None
+    return statement_at(body, *place.position) if body is not None and place is not None else None
+
+
+def _in_place(cut: Severed) -> tuple[str, str] | None:
+    """Return a variable that the statement of a cut gives a new tensor made of its own values, and the same in place.
+
+    `x = x.detach().clamp(0, 1).requires_grad_(True)` as `x.copy_(x.clamp(0, 1))`.
+    """
+    statement = _statement_of(cut)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    name = dotted(target)
+    if name is None or not isinstance(statement, ast.Assign):
+        return None
+    if not any(use.name == name and not use.binds for use in uses(statement.value)):
+        return None
+    value = _Attached().visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
+    return (name, f"{name}.copy_({ast.unparse(value)})") if dotted(value) != name else None
+
+
+class _Attached(ast.NodeTransformer):
+    """Takes away what makes a new leaf of an expression."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        receiver, method = callee(node)
+        return receiver if receiver is not None and method in ("detach", "clone", "requires_grad_") else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        return node.value if node.attr == "data" else node
+
+
+def _stores(cut: Severed) -> bool:
+    """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
+    statement = _statement_of(cut)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
 

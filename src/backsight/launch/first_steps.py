@@ -330,7 +330,8 @@ class FirstSteps:
         self._look_again(begin=False)
         self._look_at_moves(optimizer)
         if self._auditing:
-            self._outputs.stepping(_caller())
+            changed = self._looked if self._most == PASSES else 0
+            self._outputs.stepping(optimizer, self.steps + 1, changed, _caller())
         if self._auditing and not self._in_backwards:
             loss = _newest_loss() if self._is_due(_site(_caller())) else None
             if loss is not None:

@@ -12,9 +12,13 @@ from backsight.diagnosis import Finding
 from backsight.diagnosis.live.deaf import indifferent, unheard
 from backsight.naming import search
 from backsight.tape import tensors_in
+from backsight.tracing.steps import parameters
 
 _UNHEARD = 3
 """Steps in a row in which no gradient came back, before it is said: one may well be made without the model."""
+
+_FEW = 3
+"""Parameters that are named as what alone got a gradient."""
 
 _SETTLED = 4
 """Steps after which rows are compared: a last layer that begins with zeros answers all rows alike at first."""
@@ -70,13 +74,29 @@ class Outputs:
         """Note that a gradient came back to something that a model returned."""
         self._heard = True
 
-    def stepping(self, caller: FrameType) -> None:
-        """Note that an optimizer is about to step, called from `caller`."""
+    def stepping(self, optimizer: torch.optim.Optimizer, step: int, changed: int, caller: FrameType) -> None:
+        """Note that an optimizer is about to make the run's step number `step`, called from `caller`.
+
+        changed: the step after which it is looked at again, as other parameters got a gradient in it.
+        """
         self._steps += 1
         model = self._model() if self._model is not None else None
         self._silent = self._silent + 1 if model is not None and not self._heard else 0
         if self._silent == _UNHEARD and model is not None and not self.findings:
-            self.findings.append(unheard(_name(model), _UNHEARD, caller))
+            held = parameters(optimizer)
+            with_gradient = [p for p in held if p.grad is not None]
+            few = with_gradient if len(with_gradient) <= _FEW else []
+            names = [next((name.path for name in found), "") for found in search(few, limit=1).names] if few else []
+            self.findings.append(
+                unheard(
+                    _name(model),
+                    _UNHEARD,
+                    caller,
+                    since=changed if changed == step - _UNHEARD else step - _UNHEARD + 1,
+                    reached=names if all(names) else (),
+                    total=len(held),
+                )
+            )
         self._model, self._heard, self._compared = None, False, False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
@@ -74,6 +74,20 @@ def sections(failure: Failure) -> Iterator[Section]:
     yield from _followed([section for level in failure.users if (section := _of_level(failure, level))])
 
 
+def sections_of(goals: Sequence[tuple[Level, tuple[tuple[str, int], ...]]]) -> Iterator[Section]:
+    """Yield the functions that may have computed what each level has for its goals, expressions with their lines."""
+    queue = [
+        Section(level.body, wanted, level.variables, level.frame.f_globals, level, _own_names(level))
+        for level, wanted in goals
+        if level.body is not None
+    ]
+    yield from _followed(queue)
+
+
+def _own_names(level: Level) -> frozenset[str]:
+    return frozenset(level.frame.f_code.co_varnames)
+
+
 def run_by(function: Any, owner: object) -> Iterator[Section]:
     """Yield a function and those that it may run, whole; `owner` is the object that it is a method of."""
     function = undecorated(function)
@@ -115,16 +129,16 @@ def _given(section: Section, function: Any, owner: object, call: ast.Call) -> di
 
     Tensors are left out: the variable may hold another one by now.
     """
-    values = {name: value_of(section, node) for name, node in _passed(function, owner, call).items()}
+    values = {name: value_of(section, node) for name, node in passed(function, owner, call).items()}
     return {name: value for name, value in values.items() if _is_lasting(value)}
 
 
 def arguments(function: Any, owner: object, call: ast.Call) -> dict[str, str]:
     """For each parameter of a function the name that a call gives for it, where it gives a name."""
-    return {name: text for name, value in _passed(function, owner, call).items() if (text := dotted(value))}
+    return {name: text for name, value in passed(function, owner, call).items() if (text := dotted(value))}
 
 
-def _passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
+def passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
     """For each parameter of a function what a call gives for it, or its default if that is a text."""
     code = function.__code__
     parameters = code.co_varnames[: code.co_argcount][owner is not None :]

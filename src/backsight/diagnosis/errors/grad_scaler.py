@@ -13,6 +13,7 @@ import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.conversion import section_of
+from backsight.diagnosis.evidence.left_out import left_out
 from backsight.diagnosis.evidence.spoken import names_of, simple
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -327,6 +328,8 @@ def _unchecked(misused: Misused) -> Finding:
                 f"Zero the gradients before backward(), or after {name}.update().",
             )
     with_gradients = _with_gradients(misused)
+    if not with_gradients and any(backward):
+        return _none_this_time(misused, asked)
     if with_gradients:
         where = names_of(misused.failure, [misused.optimizer])[0] or argument
         return misused.told(
@@ -345,9 +348,38 @@ def _unchecked(misused: Misused) -> Finding:
     )
 
 
-def _with_gradients(misused: Misused) -> list[str]:
-    """The models with gradients none of whose parameters the optimizer holds."""
+def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
+    """What has gradients has an optimizer of its own: this step's loss does not depend on what this one holds."""
+    name, argument = misused.name, misused.argument
+    owner = _owner(misused)
+    held = owner or f"the parameters of {argument}"
+    out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
+    lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
+    return misused.told(
+        f"{name}.step({argument}): {held} got no gradient in this step.",
+        out.condition if out else misused.asked,
+        [*lines, *asked],
+        f"Step only an optimizer that has gradients: "
+        f"`if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
+        f"{name}.step({argument})`.",
+        exact=out is not None and out.sure,
+    )
+
+
+def _owner(misused: Misused) -> str:
+    """What the program calls the largest module all of whose parameters the optimizer holds; empty if there is none."""
     held = {id(each) for each in misused.parameters}
+    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
+    every = [(list(parameters_in(module)), name.path) for module, name in found if is_module(module)]
+    owned = [(len(ps), path) for ps, path in every if ps and all(id(p) in held for p in ps)]
+    return max(owned, key=lambda each: each[0], default=(0, ""))[1]
+
+
+def _with_gradients(misused: Misused) -> list[str]:
+    """The models with gradients none of whose parameters this optimizer holds, nor any other."""
+    found = search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found
+    others = [each for each, _ in found if isinstance(each, torch.optim.Optimizer)]
+    held = {id(p) for each in others for p in parameters(each)} | {id(each) for each in misused.parameters}
     found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
     every: list[tuple[Any, str]] = [(module, name.path) for module, name in found if is_module(module)]
     models = [

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.finding import Finding
@@ -24,9 +25,15 @@ _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible wi
 _CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
 
 
-@explains("BS208", r"[Ff]unction (?P<node>\w+) returned an invalid gradient at index (?P<index>\d+) - (?P<what>.*)")
+@explains(
+    "BS208",
+    r"[Ff]unction (?P<node>\w+) returned an invalid gradient at index (?P<index>\d+) - (?P<what>.*)"
+    r"|attempting to assign a gradient (?P<assigned>with dtype|with device|of size|with layout)",
+)
 def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the argument, the statement that computes its gradient, and for a transposed product the right one."""
+    if match["assigned"]:
+        return gradient_assigned(failure, match["assigned"].rpartition(" ")[2])
     found = applied(failure, match["node"])
     shapes = _SHAPES.search(match["what"])
     if found is None or shapes is None:

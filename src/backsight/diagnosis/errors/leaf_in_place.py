@@ -15,9 +15,10 @@ from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, inplace_changes
+from backsight.source import Place, assignments
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, statements
+from backsight.source.changes import changed_names
 from backsight.source.out_of_place import out_of_place
 from backsight.story.failure import Failure
 from backsight.story.fixes import too
@@ -222,25 +223,30 @@ def _maker(found: Written) -> Place | None:
 
 
 def _next_ones(found: Written) -> list[Place]:
-    """The later statements of the same kind: the errors that would come next."""
+    """The later statements that change a leaf, or a part of one: the errors that would come next."""
     body = found.level.body
-    if body is None or not isinstance(found.statement, ast.AugAssign):
+    if body is None or found.statement is None:
         return []
-    return [
-        body.place(each)
-        for each in statements(body.node)
-        if isinstance(each, ast.AugAssign) and each.lineno > found.level.line and _changes_leaf(found, each)
-    ]
+    later = (each for each in statements(body.node) if each.lineno > found.level.line)
+    return [body.place(each) for each in later if _changes_leaf(found, each)]
 
 
-def _changes_leaf(found: Written, statement: ast.AugAssign) -> bool:
-    body, name = found.level.body, dotted(statement.target)
-    value = found.level.value(name) if name else None
-    if body is None or name is None or not (is_tensor(value) and is_leaf(value)):
+def _changes_leaf(found: Written, statement: ast.stmt) -> bool:
+    body = found.level.body
+    if body is None or disabled_at(body, statement.lineno) is not None:
         return False
-    return disabled_at(body, statement.lineno) is None and any(
-        place.line == statement.lineno for place in inplace_changes(body, name)
-    )
+    for name in changed_names(statement):
+        value = found.level.value(name)
+        rebound = any(each.line >= found.level.line for each in assignments(body, name, before=statement.lineno))
+        if is_tensor(value) and _is_of_leaf(value) and not rebound:
+            return True
+    return False
+
+
+def _is_of_leaf(tensor: torch.Tensor) -> bool:
+    """Whether it is a leaf that requires grad, or a part of one."""
+    whole = tensor if (base := base_of(tensor)) is None else base
+    return is_leaf(whole) and needs_gradient(whole)
 
 
 def _by_message(failure: Failure) -> Finding:

@@ -10,6 +10,7 @@ from types import ModuleType
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.closure import closure_given
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.evidence.holders import node_of, structure
@@ -24,6 +25,8 @@ from backsight.story.failure import Failure, Level, failure_of
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 
 _MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"
+_CLOSED = r"float\(\) argument must be .*, not '(?P<closed>NoneType)'"
+"""What an optimizer raises whose closure has returned None."""
 _SCALED = r"outputs must be a Tensor or an iterable of Tensors"
 _NUMBERS = re.compile(r"(?:float|int|bool|complex|numpy\.\w+|ndarray)")
 _CONTAINERS = ("tuple", "list", "dict", "OrderedDict", "defaultdict")
@@ -62,6 +65,8 @@ def is_meant_as_loss(error: BaseException) -> bool:
 
     None, and objects of the user's own classes, may be meant for another `backward`.
     """
+    if issubclass(type(error), TypeError):
+        return closure_given(failure_of(error)) is not None
     if not issubclass(type(error), AttributeError):
         return issubclass(type(error), ValueError)  # of a scaler
     failure = failure_of(error)
@@ -79,9 +84,11 @@ def is_meant_as_loss(error: BaseException) -> bool:
     return lost.type in _CALLABLES or is_module(value) or bool(_fields(value))
 
 
-@explains("BS222", _MISSING, _SCALED, when=is_meant_as_loss)
+@explains("BS222", f"{_MISSING}|{_CLOSED}", _SCALED, when=is_meant_as_loss)
 def lost_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     """Say what made a number, None or a tuple of the loss, and what to call backward on."""
+    if match.groupdict().get("closed"):
+        return _of_closure(failure)
     kind = match.groupdict().get("type") or ""
     lost = _lost(failure, kind)
     if lost is None:
@@ -266,6 +273,26 @@ def _result(made: Conversion) -> str:
         if (name := dotted(target)) and "." not in name
     ]
     return next((name for name in reversed(names) if "loss" in name.lower()), names[-1] if names else "")
+
+
+def _of_closure(failure: Failure) -> Finding:
+    """A closure that an optimizer called for the loss returned None."""
+    level, call = closure_given(failure) or (None, None)
+    if level is None or call is None or level.body is None:
+        return _unlocated(failure, "NoneType")
+    name = level.body.text(call.func if isinstance(call, ast.Call) else call)
+    made = conversion(failure, level, call, "none")
+    function = made.function if made and made.function else name
+    asked = shown(level.place, "calls the closure for the loss, and gets None.")
+    result = _result(made) if made and made.returns_none else ""
+    how = f"End {function}() with `return {result}`" if result else f"Return the loss from {function}()"
+    return explanation(
+        f"The closure returns None: {function}() must return the loss that its backward() ran on.",
+        (*((shown(made.place, f"{made.does}."),) if made else ()), asked),
+        f"{how}.",
+        source=str(made.place) if made else failure.source,
+        exact=made is not None and made.sure,
+    )
 
 
 def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:

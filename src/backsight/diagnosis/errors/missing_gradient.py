@@ -12,6 +12,7 @@ from backsight.diagnosis.errors.no_grad.suspects import why
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Read, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.left_out import LeftOut, left_out
 from backsight.diagnosis.evidence.severed import cut_between
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
@@ -114,23 +115,39 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     reason = _cut_off(failure, read) or _in_module(failure, read)
     reason = reason or (None if others else _of_other_leaves(failure, read))
     known = " Other parameters of the model have one." if others else ""
+    out = _left_out(failure, read) if others and reason is None else None
     exact = others or (reason is not None and _was_seen(failure, reason))
-    evidence = reason.evidence if reason else ()
+    evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
+    exact = exact and (out is None or out.sure)
+    since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
     return explanation(
-        f"{read.name}.grad is None: no backward() has reached {read.name}.",
+        f"{read.name}.grad is None: no backward() has reached {read.name}{since}.",
         (
             *(evidence if exact else as_read(evidence)),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
         ),
         reason.fix
         if reason
+        else f"Skip parameters without a gradient: `if {read.text}.grad is not None`. Or let every step have that term."
+        if out
         else (
             f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
             f"forward pass. Or skip parameters without a gradient: `if {read.text}.grad is not None`."
         ),
-        source=str(reason.place if reason else read.place),
+        source=str(reason.place if reason else out.condition if out else read.place),
         exact=exact,
     )
+
+
+def _left_out(failure: Failure, read: Read) -> LeftOut | None:
+    """A condition that leaves what uses the parameter out of the loss."""
+    holder = holder_of(failure, read.tensor)
+    return left_out(failure, [read.tensor], holder.parameter.split(".")[:-1] if holder else [])
+
+
+def _is_zeroed(failure: Failure) -> bool:
+    """Whether the functions that run set gradients to None, so that an earlier backward may have reached it."""
+    return any(True for level in failure.users if level.body for _ in _named(level.body, "zero_grad"))
 
 
 def _was_seen(failure: Failure, reason: Reason) -> bool:

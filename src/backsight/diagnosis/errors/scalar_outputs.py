@@ -20,8 +20,9 @@ from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Place
 from backsight.source.body import callee, dotted, is_constant, keyword
-from backsight.source.choices import Choice
+from backsight.source.choices import Choice, literals
 from backsight.story.failure import Failure
+from backsight.story.files import user_files
 from backsight.story.handed import handed
 from backsight.story.memory import is_tensor, maker_of
 from backsight.story.sections import Section, sections
@@ -142,13 +143,21 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
     if given:
         return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
     if unreduced:
-        return (
-            "Let the loss function reduce, as it does by default. If you need the elements for weights or a mask, "
-            f"call {tensor}.mean().backward() afterwards."
-        )
+        level = failure.user
+        after = f"call {tensor}.mean().backward() afterwards"
+        if level and _is_name(name) and level.value(name) is not None:  # what reads it later wants a number too
+            after = f"put {name} = {name}.mean() before line {level.line}"
+        written = [place for file in user_files(failure) for place in literals(file, "none")]
+        where = f' by reduction="mean" in {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
+        by = where or ", as it does by default"
+        return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
     return (
         f"Call {tensor}.mean().backward(), whose gradient does not grow with the batch, or {tensor}.sum().backward()."
     )
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
 
 
 def _unreduced(failure: Failure) -> Place | None:

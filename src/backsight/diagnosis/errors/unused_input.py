@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,19 +13,23 @@ import torch
 from backsight.diagnosis.errors.no_grad.suspects import operands, suspects, why
 from backsight.diagnosis.errors.no_grad.trained import trained
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments
+from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.story.failure import Failure
+from backsight.source.body import calls_in, dotted
+from backsight.story.failure import Failure, function_of
 from backsight.story.handed import handed
+from backsight.story.memory import is_module
 from backsight.tape import Graph, NotInGraph
 from backsight.tape.queries import locate
 
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$")
+_WEIGHTS = re.compile(r"param|weight|fast|vars|theta")
 _GRADIENT = re.compile(r"\bgrad\(")
 
 
@@ -105,6 +110,7 @@ def made_beside(case: Unused) -> Finding | None:
     names = [leaf.name or leaf.label for leaf in own.leaves if id(leaf.tensor()) in common]
     if not common:
         return None
+    adapted = _with_adapted(case)
     return explanation(
         f"{case.output} is not computed from {case.name}: both are computed from {listed(names, 3)}.",
         (
@@ -112,8 +118,8 @@ def made_beside(case: Unused) -> Finding | None:
             _own_tensor(case, own.roots[0].op),
             case.asked,
         ),
-        _of_beside(case, names),
-        source=case.failure.source,
+        adapted or _of_beside(case, names),
+        source=str(case.made) if adapted else case.failure.source,
     )
 
 
@@ -124,9 +130,47 @@ def _own_tensor(case: Unused, op: str) -> Fact:
         return f"{case.name} is a separate tensor ({op}): each such expression creates a new one."
     known = handed(case.failure, case.tensors[0])
     place = places[-1] if places else known.assigned if known else None
+    facts = loop_facts(level.body, level.line) if level else None
+    if place and facts and base in facts.carried and "parameters(" in place.text:  # whose values are leaves
+        place = facts.carried[base][1]
     if place:
         return shown(place, f"creates {case.name}, a separate tensor ({op}).")
     return f"{case.name} is a separate tensor ({op})."
+
+
+def _with_adapted(case: Unused) -> str:
+    """Where the inputs are adapted weights of the model that computes the output: the call that uses them.
+
+    To ask for the gradient of the model's own weights instead would run, and take the same step again and again.
+    """
+    level, base = case.failure.user, case.name.partition("[")[0]
+    made = statement_at(level.body, *case.made.position) if level and level.body and case.made else None
+    adapted = level.value(base) if level else None
+    if level is None or level.body is None or not isinstance(adapted, dict) or not adapted:
+        return ""
+    for call in calls_in(made):
+        model = level.value(dotted(call.func) or "")
+        if not is_module(model) or not all(parameter_at(model, str(name)) is not None for name in adapted):
+            continue
+        text, given = level.body.text(call.func), [level.body.text(each) for each in call.args]
+        name = _open_parameter(model, call)
+        if call.keywords or name is None:
+            how = f"torch.func.functional_call({text}, {base}, ({', '.join(given)},))"
+        else:
+            how = f"{text}({', '.join([*given, f'{name}={base}'])})"
+        return f"Compute {case.output} with the adapted weights: {how} instead of {level.body.text(call)}."
+    return ""
+
+
+def _open_parameter(model: object, call: ast.Call) -> str | None:
+    """The parameter of a model's forward that may take weights, `params=None`, which a call leaves open; None if it has
+    none."""
+    forward = function_of(model)
+    code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None) or ()
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    left = list(zip(reversed(names), reversed(defaults), strict=False))
+    found = [name for name, value in left if value is None and names.index(name) > len(call.args)]
+    return found[0] if len(found) == 1 and _WEIGHTS.search(found[0]) else None
 
 
 def _of_beside(case: Unused, names: list[str]) -> str:

@@ -16,8 +16,8 @@ from backsight.diagnosis.live.statements import COMPOUND, carrying, keeping_in
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Certainty
 from backsight.source import backward_roots
-from backsight.source.bindings import bound
-from backsight.source.body import body_around, statements
+from backsight.source.bindings import bound, parameters_of
+from backsight.source.body import body_around, dotted, statements
 from backsight.source.keeping import Keeping
 from backsight.text import size
 
@@ -103,6 +103,9 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     if len(where) != 1:
         return "Store values there instead of tensors with a graph: .item() for a number, .detach() for a tensor."
     (keeping,) = where
+    mixed = "" if _is_root(keeping) or keeping.value else _mixed(keeping)
+    if mixed:
+        return f"{mixed}, which adds the value and drops its graph."
     if not keeping.value or _is_root(keeping):
         name = keeping.place.text.partition("=")[0].rstrip(" +")
         carried = name if re.fullmatch(r"[\w.]+", name) else keeping.name
@@ -120,6 +123,40 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     if not statement:
         return "Keep its value without its graph: .item() for a number, .detach() for a tensor."
     return f"{statement}, which keeps {'the number' if scalar else 'the values'} and drops the graph."
+
+
+def _mixed(keeping: Keeping) -> str:
+    """The statement of a running average, with what it adds detached; empty for any other.
+
+    >>> _mixed(keeping)      # self.value = self.beta * self.value + (1 - self.beta) * x
+    'self.value = self.beta * self.value + (1 - self.beta) * x.detach()'
+
+    The average itself may start as a number, which cannot be detached.
+    """
+    try:
+        (statement,) = ast.parse(keeping.place.text).body
+    except (SyntaxError, ValueError):  # shortened
+        return ""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.BinOp):
+        return ""
+    plain = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
+    if not all(isinstance(each, plain) for each in ast.walk(statement.value)):
+        return ""
+    inner = {id(each.value) for each in ast.walk(statement.value) if isinstance(each, ast.Attribute)}
+    names = [n for n in ast.walk(statement.value) if isinstance(n, ast.Name) and id(n) not in inner]
+    added = [n for n in names if n.id != dotted(statement.targets[0])]
+    given = _given_in(keeping)
+    added = [n for n in added if n.id in given] if len(added) > 1 else added
+    if len(added) != 1:
+        return ""
+    text, end = keeping.place.text.encode(), added[0].end_col_offset or 0
+    return f"{text[:end].decode()}.detach(){text[end:].decode()}"
+
+
+def _given_in(keeping: Keeping) -> set[str]:
+    """The names that the function around a statement is given or computes."""
+    body = body_around(keeping.place.file, keeping.place.line)
+    return set(parameters_of(body.node)) if body is not None else set()
 
 
 def _is_root(keeping: Keeping) -> bool:

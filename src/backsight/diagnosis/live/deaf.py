@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import FrameType
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.vital import program_frames
+from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Cut, backward_roots, cuts, function_at
+from backsight.source import Cut, backward_roots, cuts
+from backsight.story.failure import Level
+from backsight.story.sections import sections_of
 
 DEAF = "BS114"
 
 
-def unheard(model: str, steps: int, frame: FrameType) -> Finding:
-    """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made."""
-    cut = _cut(frame)
+def unheard(
+    model: str, steps: int, frame: FrameType, *, since: int = 0, reached: Sequence[str] = (), total: int = 0
+) -> Finding:
+    """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made.
+
+    since: the first of these steps, if it is known. reached: the parameters that got a gradient, of `total`.
+    """
+    cut, sure = _cut(frame)
+    elsewhere = "came from elsewhere, such as a penalty on the weights"
+    if 0 < len(reached) < total:
+        elsewhere = f"only reached {listed(reached, 3)}, without it"
+    began = f" from step {since:,} on" if since > 1 else ""
     evidence: list[Fact] = [
-        f"{model} was called with gradients enabled, but in {counted(steps, 'step')} its output received no gradient. "
-        "The gradients of these steps came from elsewhere, such as a penalty on the weights."
+        f"{model} was called with gradients enabled, but in {counted(steps, 'step')}{began} its output received no "
+        f"gradient. The gradients of these steps {elsewhere}."
     ]
     if cut is not None:
-        evidence.append(shown(cut.place, f"detaches the loss: {cut.why}."))
+        evidence.append(shown(cut.place, f"detaches the loss: {cut.why}.", None if sure else "read"))
     return Finding(
         DEAF,
         "warning",
@@ -28,6 +41,8 @@ def unheard(model: str, steps: int, frame: FrameType) -> Finding:
         tuple(evidence),
         "Compute the loss from the output itself, without .detach(), .data, .item() or torch.no_grad() in between.",
         source=str(cut.place) if cut is not None else None,
+        exact=cut is None or sure,
+        since=since or None,
     )
 
 
@@ -43,8 +58,16 @@ def indifferent(model: str, rows: int, steps: int) -> Finding:
     )
 
 
-def _cut(frame: FrameType) -> Cut | None:
-    """Return what the source shows to cut off a loss of this function."""
-    body = function_at(frame.f_code)
-    every = (cut for root, place in backward_roots(body) if body for cut in cuts(body, root, place.line))
-    return next(every, None)
+def _cut(frame: FrameType) -> tuple[Cut | None, bool]:
+    """Return what the source shows to cut off a loss of the functions that run, or of what they call; and whether
+    nothing else may."""
+    own = [Level(each, each.f_lineno) for each in program_frames(frame)]
+    goals = [(level, tuple((root, place.line) for root, place in backward_roots(level.body))) for level in own]
+    goals = [each for each in goals if each[1]][:1]
+    every = {
+        cut.place.position: cut
+        for section in sections_of(goals)
+        for root, line in section.goals
+        for cut in cuts(section.body, root, line)
+    }
+    return next(iter(every.values()), None), len(every) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -15,8 +16,8 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, listed, shaped, shown
 from backsight.naming import search
 from backsight.naming.roots import is_user_class
-from backsight.source import Place
-from backsight.source.body import body_around, functions, statements
+from backsight.source import Place, statement_at
+from backsight.source.body import body_around, callee, calls_in, expressions, functions, statements
 from backsight.tape import Leaf, buffers_in, is_mended, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -60,6 +61,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
     new = [shown(put, f"replaces a trained module with {'it' if one else 'them'}.")] if put else []
     made = _made(scene, leaves[0]) if one and not wanted else None
+    group: _Group | None = None
     if made is not None:
         leaf_made, optimizer_made = made
         new = [
@@ -67,12 +69,17 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
             shown(optimizer_made, f"leaves out {label}."),
         ]
         put = optimizer_made
+    elif not wanted and not new and not _in_plain_container(scene, leaves) and (built := _built(scene)) is not None:
+        group = _unused_group(scene, built)
+        new = [shown(built, f"leaves {'it' if one else 'them'} out.")]
+        new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
+        put = group.place if group else built
     return Finding(
         "BS101",
         severity,
         title + ("it." if one else "them."),
         (f"{what}not among the parameters of {optimizers}.", *([wanted] if wanted else []), *new),
-        _fix(scene, leaves, wanted, made),
+        group.fix if group else _fix(scene, leaves, wanted, made),
         source=None if put is None else str(put),
         nodes=tuple(leaf.node for leaf in leaves),
     )
@@ -89,6 +96,54 @@ def _made(scene: Scene, leaf: Leaf) -> tuple[Place, Place] | None:
     bodies = [body_around(place.file, place.line) for place in (leaf_made, optimizer_made)]
     together = bodies[0] is not None and bodies[1] is not None and bodies[0].node is bodies[1].node
     return (leaf_made, optimizer_made) if together and leaf_made.line < optimizer_made.line else None
+
+
+def _built(scene: Scene) -> Place | None:
+    """The statement that makes the only optimizer: the one that assigns its variable, or its attribute in the file."""
+    if len(scene.optimizers) != 1:
+        return None
+    ((name, optimizer),) = scene.optimizers.items()
+    if "." not in name:
+        return scene.assigned(optimizer)
+    found = [each for inside in (True, False) for each in _assignments(scene, name.rpartition(".")[2], inside=inside)]
+    return found[0] if len(found) == 1 else None
+
+
+class _Group(NamedTuple):
+    """A group of parameters that is collected and then forgotten."""
+
+    place: Place
+    name: str
+    fix: str
+
+
+def _unused_group(scene: Scene, built: Place) -> _Group | None:
+    """The group that is only ever filled, `group["params"].append(p)`, by the statement that makes an optimizer or a
+    function of the file which that calls."""
+    body = body_around(built.file, built.line)
+    called = {callee(node)[1] for node in calls_in(statement_at(body, *built.position))} if body is not None else set()
+    own = [each for each in functions(built.file) if getattr(each.node, "name", None) in called]
+    for each in [body, *own] if body is not None else own:
+        every = list(statements(each.node))
+        for statement in every:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys)) if any(
+                    isinstance(key, ast.Constant) and key.value == "params" for key in keys
+                ):
+                    if not any(_hands_on(other, name) for other in every):
+                        given = [s.value for s in every if isinstance(s, ast.Return) and isinstance(s.value, ast.Name)]
+                        how = f": {given[-1].id}.append({name})" if given else ""
+                        return _Group(each.place(statement), name, f"Pass {name} on with the other groups{how}.")
+    return None
+
+
+def _hands_on(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement reads a variable otherwise than to look into it."""
+    nodes = list(expressions(statement))
+    inside = {id(each.value) for each in nodes if isinstance(each, ast.Subscript | ast.Attribute)}
+    return any(
+        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside for n in nodes
+    )
 
 
 def _given_too(statement: str, name: str) -> str:

@@ -1,0 +1,94 @@
+"""A gradient that the program assigns itself, `p.grad = ...`, in another dtype or shape, or on another device."""
+
+from __future__ import annotations
+
+import ast
+
+from backsight.diagnosis.errors.registry import explanation
+from backsight.diagnosis.evidence.gradients import Held
+from backsight.diagnosis.evidence.spoken import simple
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import failing, shaped, shown
+from backsight.findings.evidence import Fact
+from backsight.story.evaluated import value_of
+from backsight.story.failure import Failure, Level
+from backsight.story.memory import is_tensor
+from backsight.tape.rows import dtype_name
+
+_MADE = "The gradient of a tensor has its shape, its dtype and its device."
+
+
+def gradient_assigned(failure: Failure, differs: str) -> Finding:
+    """Say in what the two differ, and write the statement that assigns a gradient which fits.
+
+    differs: "dtype", "device", "size" or "layout".
+    """
+    level = failure.user
+    statement = level.statement if level else None
+    target = _target(statement)
+    if level is None or level.body is None or target is None or not isinstance(statement, ast.Assign):
+        return _by_message(failure)
+    text, value = level.body.text(target.value), level.body.text(statement.value)
+    tensor, given = value_of(level, target.value), value_of(level, statement.value)
+    name = Held(failure, level, text, tensor).name if is_tensor(tensor) else text
+    has = _described(tensor, differs)
+    got = _described(given, differs) or _quoted(failure.message)
+    lines: list[Fact] = [shown(level.place, f"assigns a gradient {got} to {text}.grad." if got else "assigns it.")]
+    lines.append(f"{name} {has.replace('of shape', 'has shape').replace('with', 'has')}." if has else _MADE)
+    return explanation(
+        f"The gradient assigned to {name}.grad has another {_WHAT[differs]} than {name}.",
+        tuple(lines),
+        _fix(level, target, value, text, differs),
+        source=failure.source,
+        exact=is_tensor(tensor),
+    )
+
+
+_WHAT = {"dtype": "dtype", "device": "device", "size": "shape", "layout": "layout"}
+
+
+def _target(statement: ast.stmt | None) -> ast.Attribute | None:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return next((each for each in targets if isinstance(each, ast.Attribute) and each.attr == "grad"), None)
+
+
+def _described(value: object, differs: str) -> str:
+    """`with dtype float64`, `of shape 3x2`; empty for what is no tensor."""
+    if not is_tensor(value):
+        return ""
+    if differs == "size":
+        return f"of shape {shaped(value.shape)}"
+    of = {"dtype": dtype_name(value.dtype), "device": str(value.device), "layout": str(value.layout)}[differs]
+    return f"with {_WHAT[differs]} {of}"
+
+
+def _quoted(message: str) -> str:
+    """What PyTorch says of the gradient: `with dtype 'double'`."""
+    return message.partition("assign a gradient ")[2].partition(" to a tensor")[0]
+
+
+def _fix(level: Level, target: ast.Attribute, value: str, text: str, differs: str) -> str:
+    assigned = level.body.text(target) if level.body else f"{text}.grad"
+    if value.endswith("…"):
+        value = "gradient"
+    match differs:
+        case "dtype":
+            return f"Convert it: {assigned} = {simple(value)}.to({text}.dtype). NumPy computes in float64 by default."
+        case "device":
+            return f"Move it: {assigned} = {simple(value)}.to({text}.device)."
+        case "size":
+            return (
+                f"Assign the gradient of {text} itself: pair gradients and parameters by name. If the entries are in "
+                f"the same order, {assigned} = {simple(value)}.view_as({text})."
+            )
+    return f"Convert it to the layout of {text}: {assigned} = {simple(value)}.to_dense()."
+
+
+def _by_message(failure: Failure) -> Finding:
+    return explanation(
+        "A gradient is assigned that does not fit its tensor.",
+        (*failing(failure, "assigns it."), _MADE),
+        "Convert it first: p.grad = gradient.to(p).",
+        source=failure.source,
+        exact=False,
+    )

@@ -1,0 +1,150 @@
+"""Terms that a condition leaves out of a loss: why a step gives some parameters no gradient, and an earlier one did."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Certainty, Fact
+from backsight.source import Place, backward_roots, function_at
+from backsight.source.ancestry import ancestors
+from backsight.source.bindings import Spot, bound, parameters_of, spots, uses
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.story.failure import Failure, follow, function_of
+from backsight.story.memory import is_module
+from backsight.story.sections import Section, function_called, passed, sections_of
+from backsight.tape import parameters_in
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A term of the loss that is only added under a condition."""
+
+    condition: Place
+    term: Place
+    loss: str
+    sure: bool
+
+    def evidence(self, name: str) -> tuple[Fact, ...]:
+        """What the two statements do to the gradients of `name`."""
+        certainty: Certainty | None = None if self.sure else "read"
+        return (
+            shown(self.condition, f"decides whether {self.loss} has a term that reaches {name}.", certainty),
+            shown(self.term, "adds that term.", certainty),
+        )
+
+
+def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequence[str] = ()) -> LeftOut | None:
+    """Return the one term that reaches `parameters`, if a condition decides whether the loss has it.
+
+    It calls a module that has one of them, or reads what a model returns of such a module; else it reads what is called
+    one of `names`, as the output of a head mostly is.
+    """
+    wanted = {id(each) for each in parameters}
+    sections = list(_of_losses(failure))
+    every = [(section, spot) for section in sections for spot in _conditional(section)]
+    owning = [each for each in every if any(_owns(m, wanted) for m in _modules_behind(*each, sections))]
+    found = owning or [each for each in every if _reads(each[1].node, names)]
+    if len(found) != 1:
+        return None
+    section, spot = found[0]
+    branch = next(arm for arm, _ in reversed(spot.arms) if isinstance(arm, ast.If))
+    return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure), bool(owning))
+
+
+def _of_losses(failure: Failure) -> Iterator[Section]:
+    """The functions on the way to what the program runs backward on: those of the traceback, and those they call."""
+    goals = [(level, backward_roots(level.body)) for level in failure.users]
+    return sections_of([(level, tuple((root, place.line) for root, place in roots)) for level, roots in goals if roots])
+
+
+def _loss_of(failure: Failure) -> str:
+    roots = [root for level in failure.users for root, _ in backward_roots(level.body)]
+    return roots[0] if len(set(roots)) == 1 and roots[0].isidentifier() else "the loss"
+
+
+def _conditional(section: Section) -> Iterator[Spot]:
+    """The statements of a function that add something to its result under a condition without an alternative."""
+    read = {name for goal, line in section.goals for name in ancestors(section.body, goal, line)}
+    for spot in spots(section.body.node):
+        branch = next(((arm, label) for arm, label in reversed(spot.arms) if isinstance(arm, ast.If)), None)
+        if branch is None or (branch[1] == "body" and branch[0].orelse):
+            continue
+        if _grown(spot.node) & read:
+            yield spot
+
+
+def _grown(statement: ast.stmt) -> set[str]:
+    """The names that a statement adds to: `loss` of `loss += x` and `loss = loss + x`, `terms` of `terms["a"] = x`."""
+    match statement:
+        case ast.AugAssign(target=target, op=ast.Add()):
+            return {dotted(target) or ""} - {""}
+        case ast.Assign(targets=[ast.Subscript(value=value)]):
+            return {dotted(value) or ""} - {""}
+        case ast.Assign(value=value):
+            return bound(statement) & {use.name for use in uses(value) if not use.binds}
+        case ast.Expr(value=ast.Call() as call) if callee(call)[1] in ("append", "extend"):
+            return {dotted(callee(call)[0]) or ""} - {""}
+    return set()
+
+
+def _owns(module: object, wanted: set[int]) -> bool:
+    return is_module(module) and any(id(p) in wanted for p in parameters_in(module))
+
+
+def _modules_behind(section: Section, spot: Spot, sections: Sequence[Section]) -> Iterator[object]:
+    """The modules that a statement calls, and those whose result it reads: `aux` of `main, aux = model(x)`."""
+    for node in expressions(spot.node):
+        if isinstance(node, ast.Call):
+            yield section.value(dotted(node.func) or "")
+        if isinstance(node, ast.Name):
+            yield from _behind_part(section, node.id, spot, sections)
+
+
+def _behind_part(section: Section, name: str, spot: Spot, sections: Sequence[Section]) -> Iterator[object]:
+    """The module behind a part of what a model returned: of `main, aux = out`, where a caller gave `model(x)`."""
+    for each in spots(section.body.node):
+        match each.node:
+            case ast.Assign(targets=[ast.Tuple(elts=elts)], value=value) if each.order < spot.order:
+                names = [dotted(element) for element in elts]
+                if name in names:
+                    for holder, call in _given(section, value, sections):
+                        yield from _returned(holder.value(dotted(call.func) or ""), names.index(name), len(names))
+
+
+def _given(section: Section, value: ast.expr, sections: Sequence[Section]) -> Iterator[tuple[Section, ast.Call]]:
+    """The calls that an expression stands for: itself, or what the callers of the function give for a parameter."""
+    if isinstance(value, ast.Call):
+        yield section, value
+    name = dotted(value) or ""
+    for caller in sections if name in parameters_of(section.body.node) else ():
+        for call, _ in caller.calls():
+            function, owner = function_called(caller, call)
+            if getattr(function, "__name__", "") != getattr(section.body.node, "name", ""):
+                continue
+            given = passed(function, owner, call).get(name)
+            if isinstance(given, ast.Call):
+                yield caller, given
+
+
+def _returned(model: object, position: int, count: int) -> Iterator[object]:
+    """The modules whose results a model returns at a position of its tuple."""
+    function = function_of(model) if is_module(model) else None
+    body = function_at(function.__code__) if function is not None else None
+    for each in statements(body.node) if body is not None else ():
+        elements = each.value.elts if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) else []
+        if len(elements) == count and isinstance(part := elements[position], ast.Call):
+            owner, _, rest = (dotted(part.func) or "").partition(".")
+            yield follow(model, rest.split(".")) if owner == "self" and rest else None
+
+
+def _reads(statement: ast.stmt, names: Sequence[str]) -> bool:
+    """Whether a statement reads something of one of these names, `aux` or `aux_logits`."""
+    read = {part for use in uses(statement) if not use.binds for part in use.name.split(".")}
+    parts = {word for name in read for word in (name, *re.split("_+", name))}
+    return any(name in parts for name in names)
