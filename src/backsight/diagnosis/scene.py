@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from backsight.diagnosis.history import Past, Site
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.snapshot import groups
-from backsight.source import Place, assignments
+from backsight.source import Place, assignments, statement_at
 from backsight.source.bindings import parameters_of
 from backsight.source.body import body_around
 from backsight.tape import Graph, Node, Saved
@@ -115,13 +116,14 @@ class Scene:
         return watch.line_of(node) if watch is not None else None
 
     def assigned(self, held: object) -> Place | None:
-        """The statement that gave a variable what it holds, `held`; None where more than one may have."""
+        """The statement that gave a variable what it holds; None where more than one may have, or an import did."""
         for name in search([held], limit=2).names[0]:
             if name.exact and name.file is not None and name.line is not None:
                 body = body_around(name.file, name.line)
                 places = assignments(body, name.path)
                 if len(places) == 1 and body is not None and name.path not in parameters_of(body.node):
-                    return places[0]
+                    made = statement_at(body, *places[0].position)
+                    return None if isinstance(made, ast.Import | ast.ImportFrom) else places[0]
         return None
 
     def reached(self) -> set[int]:
