@@ -136,7 +136,7 @@ LEAKS = {
         """,
         "average keeps the graph of every earlier step alive.",
         "held by average.",
-        "Detach it at the start of each step: average = average.detach().",
+        "average = 0.9 * average + 0.1 * loss.detach(), which adds the value and drops its graph.",
     ),
     "a hidden state": (
         """

@@ -133,9 +133,12 @@ class TestLeafWithoutOptimizer:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(layers[0](model(torch.randn(3, 4))).mean()), "BS101")
         assert finding.title == "extra.weight and 1 more require a gradient, but no optimizer will update them."
-        assert finding.evidence == (
-            "They are leaves of this loss (extra.weight and extra.bias), and not among the parameters of optimizer.",
+        told, left_out = finding.evidence
+        assert told == (
+            "They are leaves of this loss (extra.weight and extra.bias), and not among the parameters of optimizer."
         )
+        assert str(left_out).split("  ")[1].startswith("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+        assert "leaves them out." in str(left_out)
         del optimizer
 
     def test_a_model_through_which_an_input_is_optimised_is_a_note(self) -> None:

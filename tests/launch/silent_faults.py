@@ -1659,4 +1659,170 @@ for step in range(60):
     if step % 5 == 4:
         target.load_state_dict(online.state_dict())
 """,
+    "BS126 an attribute that a helper sets": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.head = net(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+def freeze(module):
+    for p in module.parameters():
+        p.requires_grad = False
+
+def unfreeze(module):
+    module.requires_grad = True  #!
+
+model = Net()
+freeze(model.backbone)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    if step == 20:
+        unfreeze(model.backbone)
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS111 a running average that starts as a number": """
+class Meter:
+    def __init__(self):
+        self.value = 0.0
+
+    def update(self, x):
+        self.value = 0.98 * self.value + 0.02 * x  #!
+
+model, meter = net(), Meter()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(300):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    meter.update(loss)
+""",
+    "BS101 a group of parameters that is collected and forgotten": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.fusion, self.head = net(4, 8), net(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(self.fusion(self.encoder(x)))
+
+def param_groups(model):
+    groups = [{"params": list(model.encoder.parameters()), "lr": 0.001}]
+    groups.append({"params": list(model.head.parameters())})
+    fusion = {"params": [], "weight_decay": 0.0}  #!
+    for name, p in model.named_parameters():
+        if "fusion" in name:
+            fusion["params"].append(p)
+    return groups
+
+model = Net()
+optimizer = torch.optim.Adam(param_groups(model), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 a perturbation that is replaced by its projection": """
+model = net().requires_grad_(False)
+
+class Attack:
+    def __init__(self):
+        self.delta = torch.zeros(4, requires_grad=True)
+        self.optimizer = torch.optim.Adam([self.delta], lr=0.02)
+
+    def project(self):
+        self.delta = self.delta.detach().clamp(-0.3, 0.3).requires_grad_(True)  #!
+
+    def step(self, x, y):
+        loss = -F.mse_loss(model(x + self.delta), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.project()
+
+attack = Attack()
+for step in range(40):
+    attack.step(*batch())
+""",
+    "BS124 parameters that the optimizer has used up": """
+class Learner:
+    def __init__(self):
+        self.model = net()
+        self.params = self.model.parameters()
+        self.optimizer = torch.optim.SGD(self.params, lr=0.05)
+
+    def step(self):
+        x, y = batch()
+        loss = F.mse_loss(self.model(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.params, 0.5)  #!
+        self.optimizer.step()
+
+learner = Learner()
+for step in range(20):
+    learner.step()
+""",
+    "BS135 a decay that is divided by the rate, in a group": """
+def build(model, lr, weight_decay):
+    decay = [p for p in model.parameters() if p.ndim > 1]
+    rest = [p for p in model.parameters() if p.ndim <= 1]
+    groups = [{"params": decay, "weight_decay": weight_decay / lr}, {"params": rest, "weight_decay": 0.0}]  #!
+    return torch.optim.AdamW(groups, lr=lr)
+
+model = net()
+optimizer = build(model, lr=2e-3, weight_decay=0.2)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS114 prototypes that take over after a warm-up, of values alone": """
+class Embedder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.cls = net(4, 8), nn.Linear(8, 2)
+        self.log_temp = nn.Parameter(torch.tensor(0.0))
+
+    def forward(self, x):
+        return self.net(x)
+
+class Bank:
+    def __init__(self):
+        self.p = torch.randn(2, 8)
+
+    def refresh(self, z):
+        unit = F.normalize(z.data, dim=1)  #!
+        self.p = 0.9 * self.p + 0.1 * unit[:2]
+        return unit
+
+model, bank = Embedder(), Bank()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+
+def objective(x, y, warm):
+    z = model(x)
+    unit = bank.refresh(z)
+    if warm:
+        return F.cross_entropy(model.cls(z), y)
+    return F.cross_entropy(unit @ bank.p.t() * model.log_temp.exp(), y)
+
+for step in range(60):
+    x, y = batch()
+    loss = objective(x, (y[:, 0] > 0).long(), step < 40)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -1193,4 +1193,66 @@ for step in range(80):
         update(average, model)
     update(target, model)
 """,
+    "an attribute of the name that a module has of its own": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.head = net(4, 8), nn.Linear(8, 1)
+        self.requires_grad = True
+
+    def forward(self, x):
+        return self.head(self.backbone(x))
+
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "parameters in a list, clipped and given to the optimizer": """
+model = net()
+params = list(model.parameters())
+optimizer = torch.optim.SGD(params, lr=0.05)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_((p for p in params), 0.5)
+    optimizer.step()
+""",
+    "a perturbation that is projected in place": """
+model = net().requires_grad_(False)
+delta = torch.zeros(4, requires_grad=True)
+optimizer = torch.optim.Adam([delta], lr=0.02)
+for step in range(40):
+    x, y = batch()
+    loss = -F.mse_loss(model(x + delta), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        delta.copy_(delta.clamp(-0.3, 0.3))
+""",
+    "a running average of what is detached": """
+class Meter:
+    def __init__(self):
+        self.value = 0.0
+
+    def update(self, x):
+        self.value = 0.98 * self.value + 0.02 * x.detach()
+
+model, meter = net(), Meter()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(300):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    meter.update(loss)
+""",
 }

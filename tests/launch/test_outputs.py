@@ -85,10 +85,11 @@ def test_a_step_now_and_then_without_the_model_is_in_order(bench):
 def told(alike):
     """The codes of what is said of a model whose rows were all alike, or not, in each of these steps."""
     outputs, model, x = Outputs(), nn.Linear(4, 1), torch.arange(32.0).reshape(8, 4)
-    for same in alike:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, same in enumerate(alike, 1):
         outputs.returned(model, (x,), torch.ones(8, 1) if same else x[:, :1])
         outputs.heard()
-        outputs.stepping(sys._getframe())
+        outputs.stepping(optimizer, step, 0, sys._getframe())
     return [finding.code for finding in outputs.findings]
 
 

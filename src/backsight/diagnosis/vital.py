@@ -244,8 +244,7 @@ def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) ->
     if share < _VANISHING:
         return None
     group = groups(optimizer)[shares.index(share)]
-    given = list({place.position: (place, value) for place, value in _decays(frame)}.values())
-    known = given[0] if len(given) == 1 else None
+    known = _decay(optimizer, frame)
     name, half = named(optimizer, "the optimizer"), math.ceil(math.log(0.5) / math.log(1 - share)) if share < 1 else 1
     return Finding(
         "BS135",
@@ -264,19 +263,29 @@ def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) ->
     )
 
 
-def _decays(frame: FrameType) -> Iterator[tuple[Place, ast.expr]]:
-    """Yield the statements that give an optimizer a weight decay, as an argument or in a group of parameters."""
+def _decay(optimizer: torch.optim.Optimizer, frame: FrameType) -> tuple[Place, ast.expr] | None:
+    """Return the one statement that gives an optimizer a weight decay, and the decay: in a group of parameters, else to
+    the class of the optimizer, else as an argument of this name."""
+    grouped: list[tuple[Place, ast.expr]] = []
+    to_class: list[tuple[Place, ast.expr]] = []
+    every: list[tuple[Place, ast.expr]] = []
     for body in _bodies(frame):
         for statement in statements(body.node):
             for node in expressions(statement):
-                value: ast.expr | None = None
-                if isinstance(node, ast.Call):
-                    value = keyword(node, "weight_decay")
+                if isinstance(node, ast.Call) and _is_decay(value := keyword(node, "weight_decay")):
+                    every.append((body.place(statement), value))
+                    if callee(node)[1] == type(optimizer).__name__:
+                        to_class.append(every[-1])
                 elif isinstance(node, ast.Dict):
                     entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if _is_text(k)}
-                    value = entries.get("weight_decay") if "params" in entries else None
-                if value is not None and not (isinstance(value, ast.Constant) and not value.value):
-                    yield body.place(statement), value
+                    if "params" in entries and _is_decay(value := entries.get("weight_decay")):
+                        grouped.append((body.place(statement), value))
+    found = grouped or to_class or every
+    return found[0] if len(found) == 1 else None
+
+
+def _is_decay(value: ast.expr | None) -> TypeGuard[ast.expr]:
+    return value is not None and not (isinstance(value, ast.Constant) and not value.value)
 
 
 def _is_text(key: ast.expr | None) -> TypeGuard[ast.Constant]:

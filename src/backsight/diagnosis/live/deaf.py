@@ -15,6 +15,9 @@ from backsight.story.sections import sections_of
 
 DEAF = "BS114"
 
+_OF_LABELS = ("comparison", "integer", "index")
+"""Cuts that do no harm on the way to a label, as most of them are."""
+
 
 def unheard(
     model: str, steps: int, frame: FrameType, *, since: int = 0, reached: Sequence[str] = (), total: int = 0
@@ -70,4 +73,6 @@ def _cut(frame: FrameType) -> tuple[Cut | None, bool]:
         for root, line in section.goals
         for cut in cuts(section.body, root, line)
     }
-    return next(iter(every.values()), None), len(every) == 1
+    found = sorted(every.values(), key=lambda cut: cut.kind in _OF_LABELS)
+    plain = [cut for cut in found if cut.kind not in _OF_LABELS]
+    return next(iter(found), None), len(plain or found) == 1

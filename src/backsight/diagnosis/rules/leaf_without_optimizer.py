@@ -69,7 +69,7 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
             shown(optimizer_made, f"leaves out {label}."),
         ]
         put = optimizer_made
-    elif not wanted and not new and not _in_plain_container(scene, leaves) and (built := _built(scene)) is not None:
+    elif not wanted and not new and (built := _leaving_out(scene, leaves)) is not None:
         group = _unused_group(scene, built)
         new = [shown(built, f"leaves {'it' if one else 'them'} out.")]
         new += [shown(group.place, f"creates the group {group.name}, which is never passed on.")] if group else []
@@ -96,6 +96,12 @@ def _made(scene: Scene, leaf: Leaf) -> tuple[Place, Place] | None:
     bodies = [body_around(place.file, place.line) for place in (leaf_made, optimizer_made)]
     together = bodies[0] is not None and bodies[1] is not None and bodies[0].node is bodies[1].node
     return (leaf_made, optimizer_made) if together and leaf_made.line < optimizer_made.line else None
+
+
+def _leaving_out(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
+    """The statement that makes the only optimizer, without parameters of a model that it could have been given."""
+    registered = leaves[0].kind == "parameter" and not _in_plain_container(scene, leaves)
+    return _built(scene) if registered else None
 
 
 def _built(scene: Scene) -> Place | None:
