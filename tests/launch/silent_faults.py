@@ -1659,4 +1659,41 @@ for step in range(60):
     if step % 5 == 4:
         target.load_state_dict(online.state_dict())
 """,
+    "BS127 each task of a round zeroes the gradients, in a function of its own": """
+class Tasks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Linear(4, 16)
+        self.heads = nn.ModuleDict({task: nn.Linear(16, 1) for task in ("sum", "max")})
+
+    def forward(self, x, task):
+        return self.heads[task](torch.relu(self.trunk(x)))
+
+def task_step(model, task, data, optimizer):
+    x, y = data
+    optimizer.zero_grad()  #!
+    loss = F.mse_loss(model(x, task), y)
+    loss.backward()
+    return loss.item()
+
+def main():
+    model = Tasks()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    for step in range(20):
+        for task in model.heads:
+            task_step(model, task, batch(), optimizer)
+        optimizer.step()
+
+main()
+""",
+    "BS127 zeroed in the loop over the parts of a batch": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    for x, y in [batch(), batch(), batch()]:
+        optimizer.zero_grad(set_to_none=False)  #!
+        loss = F.mse_loss(model(x), y)
+        (loss / 3).backward()
+    optimizer.step()
+""",
 }
