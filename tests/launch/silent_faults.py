@@ -1696,4 +1696,46 @@ for step in range(20):
         (loss / 3).backward()
     optimizer.step()
 """,
+    "BS145 a loader that is begun anew for each step": """
+class Batches:
+    def __init__(self, dataset):
+        self.loader = torch.utils.data.DataLoader(dataset, batch_size=16)
+
+    def __next__(self):
+        return next(iter(self.loader))  #!
+
+    def __iter__(self):
+        return self
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+batches = Batches(torch.utils.data.TensorDataset(*batch(64)))
+for step in range(50):
+    x, y = next(batches)
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS145 the first batch of a data set of its own, in the loop": """
+class Waves(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.y = batch(80)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+loader = torch.utils.data.DataLoader(Waves(), batch_size=16)
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(50):
+    x, y = next(iter(loader))  #!
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -1250,4 +1250,30 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "one batch that is overfitted on purpose": """
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*batch(64)), batch_size=16)
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x, y = next(iter(loader))
+for step in range(50):
+    loss = F.mse_loss(model(x.clone()), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "all data in one batch of a loader, and one that shuffles": """
+def fit(loader):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(50):
+        x, y = next(iter(loader))
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+data = torch.utils.data.TensorDataset(*batch(64))
+fit(torch.utils.data.DataLoader(data, batch_size=64))
+fit(torch.utils.data.DataLoader(data, batch_size=16, shuffle=True))
+""",
 }
