@@ -20,6 +20,7 @@ from backsight.diagnosis.live.deaf import DEAF
 from backsight.diagnosis.misplaced import CODES as MISPLACED
 from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
 from backsight.diagnosis.rules import RULES
+from backsight.diagnosis.same_batch import CODES as SAME_BATCH
 from backsight.diagnosis.twins import CODES as TWINS
 from backsight.diagnosis.used_up import CODES as USED_UP
 from backsight.diagnosis.vital import CODES as VITAL
@@ -42,6 +43,7 @@ CODES = sorted(
         DEAF,
         *DRIFTING,
         *GROWING,
+        *SAME_BATCH,
         *TWINS,
         *USED_UP,
         *VITAL,

@@ -1825,4 +1825,83 @@ for step in range(60):
     loss.backward()
     optimizer.step()
 """,
+    "BS127 each task of a round zeroes the gradients, in a function of its own": """
+class Tasks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Linear(4, 16)
+        self.heads = nn.ModuleDict({task: nn.Linear(16, 1) for task in ("sum", "max")})
+
+    def forward(self, x, task):
+        return self.heads[task](torch.relu(self.trunk(x)))
+
+def task_step(model, task, data, optimizer):
+    x, y = data
+    optimizer.zero_grad()  #!
+    loss = F.mse_loss(model(x, task), y)
+    loss.backward()
+    return loss.item()
+
+def main():
+    model = Tasks()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    for step in range(20):
+        for task in model.heads:
+            task_step(model, task, batch(), optimizer)
+        optimizer.step()
+
+main()
+""",
+    "BS127 zeroed in the loop over the parts of a batch": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    for x, y in [batch(), batch(), batch()]:
+        optimizer.zero_grad(set_to_none=False)  #!
+        loss = F.mse_loss(model(x), y)
+        (loss / 3).backward()
+    optimizer.step()
+""",
+    "BS145 a loader that is begun anew for each step": """
+class Batches:
+    def __init__(self, dataset):
+        self.loader = torch.utils.data.DataLoader(dataset, batch_size=16)
+
+    def __next__(self):
+        return next(iter(self.loader))  #!
+
+    def __iter__(self):
+        return self
+
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+batches = Batches(torch.utils.data.TensorDataset(*batch(64)))
+for step in range(50):
+    x, y = next(batches)
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS145 the first batch of a data set of its own, in the loop": """
+class Waves(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.y = batch(80)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+loader = torch.utils.data.DataLoader(Waves(), batch_size=16)
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(50):
+    x, y = next(iter(loader))  #!
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -1255,4 +1255,87 @@ for step in range(300):
     optimizer.step()
     meter.update(loss)
 """,
+    "gradients of tasks that are collected before they are zeroed": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+def gradient():
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    return [p.grad.clone() for p in model.parameters()]
+for step in range(20):
+    several = [gradient() for _ in range(3)]
+    for p, *grads in zip(model.parameters(), *several):
+        p.grad = torch.stack(grads).median(0).values
+    optimizer.step()
+""",
+    "tasks that have an optimizer each, and steps that come later": """
+models = [net(), net()]
+optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in models]
+for step in range(20):
+    for model, optimizer in zip(models, optimizers):
+        optimizer.zero_grad()
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+    for optimizer in optimizers:
+        optimizer.step()
+""",
+    "an optimizer that calls its closure several times": """
+model = net()
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5)
+x, y = batch()
+def closure():
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    return loss
+for step in range(12):
+    optimizer.step(closure)
+""",
+    "an attack of several steps that zeroes the gradients of the model": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def attack(x, y):
+    moved = x.clone()
+    for _ in range(3):
+        moved.requires_grad_()
+        optimizer.zero_grad()
+        F.mse_loss(model(moved), y).backward()
+        moved = (moved + 0.1 * moved.grad.sign()).detach()
+    return moved
+for step in range(20):
+    x, y = batch()
+    x = attack(x, y)
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    "one batch that is overfitted on purpose": """
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*batch(64)), batch_size=16)
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x, y = next(iter(loader))
+for step in range(50):
+    loss = F.mse_loss(model(x.clone()), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "all data in one batch of a loader, and one that shuffles": """
+def fit(loader):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(50):
+        x, y = next(iter(loader))
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+data = torch.utils.data.TensorDataset(*batch(64))
+fit(torch.utils.data.DataLoader(data, batch_size=64))
+fit(torch.utils.data.DataLoader(data, batch_size=16, shuffle=True))
+""",
 }

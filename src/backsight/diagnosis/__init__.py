@@ -1,7 +1,7 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
 Offered to other rooms: `births`, `drifting`, `evidence.singular`, `evidence.values`, `explained`, `growing`, `heeding`,
-`live`, `live.deaf`, `misplaced`, `rules.unmoved`, `twins`, `used_up`, `vital`, `wording`.
+`live`, `live.deaf`, `misplaced`, `rules.unmoved`, `same_batch`, `twins`, `used_up`, `vital`, `wording`, `zeroed`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

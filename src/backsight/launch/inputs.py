@@ -1,4 +1,7 @@
-"""How large the inputs of a model are, at spaced steps: data that are changed in place grow from epoch to epoch."""
+"""How large the inputs of a model are, at spaced steps: data that are changed in place grow from epoch to epoch.
+
+And whether they are the same: a loader that is begun anew for each step gives its first batch alone.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.growing import growing
+from backsight.diagnosis.same_batch import same_batch
 from backsight.naming import search
 from backsight.tape import grad_fn, tensors_in
 from backsight.tape.saved import is_readable
@@ -22,6 +26,9 @@ _TIMES = 4.0
 _AT = (1, 16, 31)
 """Steps at which it is looked: besides these, those at which all is looked at again."""
 
+_SAME = 3
+"""Looks at which the inputs have had the same values, though they were other tensors."""
+
 _LARGEST = 1 << 20
 
 
@@ -31,7 +38,15 @@ class Inputs:
     def __init__(self) -> None:
         self._model: weakref.ref[torch.nn.Module] | None = None
         self._sizes: list[tuple[int, float]] = []
-        self.findings: list[Finding] = []
+        self._same: list[int] = []
+        self._last: tuple[weakref.ref[torch.Tensor], object] | None = None
+        self._growing: list[Finding] = []
+        self._repeated: list[Finding] = []
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What holds as of the last look."""
+        return [*self._growing, *self._repeated]
 
     def given(self, model: torch.nn.Module, given: Any, step: int, caller: Callable[[], FrameType]) -> None:
         """Note what a model that no other has called is given in training, after so many steps."""
@@ -44,11 +59,28 @@ class Inputs:
         if size is None:
             return
         self._sizes = [*self._sizes, (at, size)][-8:]
-        self.findings = []
+        self._growing = []
+        self._compare(model, given, at, caller)
         if len(self._sizes) > 2 and _goes_one_way([size for _, size in self._sizes]):
             name = next((each.path for each in search([model], limit=1).names[0]), type(model).__name__)
             found = growing(name, self._sizes, caller())
-            self.findings = [found] if found is not None else []
+            self._growing = [found] if found is not None else []
+
+    def _compare(self, model: torch.nn.Module, given: Any, at: int, caller: Callable[[], FrameType]) -> None:
+        """Look whether an input has the values that it had at the last look, and is another tensor."""
+        tensor = _first(given)
+        if tensor is None or self._growing:
+            return
+        mark = tuple(tensor.shape), float(tensor.detach().double().sum()), _sample(tensor)
+        before, self._last = self._last, (weakref.ref(tensor), mark)
+        if before is not None and (before[1] != mark or before[0]() is tensor):
+            self._same.clear()
+        self._same.append(at)
+        self._repeated = []
+        if len(self._same) >= _SAME and tensor.dim():
+            name = next((each.path for each in search([model], limit=1).names[0]), type(model).__name__)
+            found = same_batch(name, self._same, tensor.shape[0], caller())
+            self._repeated = [found] if found is not None else []
 
 
 def _goes_one_way(sizes: list[float]) -> bool:
@@ -58,10 +90,23 @@ def _goes_one_way(sizes: list[float]) -> bool:
     return up or down
 
 
-def _size(given: Any) -> float | None:
-    """Return the root of the mean square of the first floating point input; None where it cannot be read."""
+def _first(given: Any) -> torch.Tensor | None:
+    """Return the first floating point input that can be read."""
     found = next((t for t in tensors_in(given) if isinstance(t, torch.Tensor) and t.is_floating_point()), None)
     if found is None or not is_readable(found) or grad_fn(found) is not None or not 1 < found.numel() <= _LARGEST:
+        return None
+    return found
+
+
+def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
+    flat = tensor.detach().reshape(-1)
+    return tuple(flat[:: max(1, len(flat) // 32)].tolist())
+
+
+def _size(given: Any) -> float | None:
+    """Return the root of the mean square of the first floating point input; None where it cannot be read."""
+    found = _first(given)
+    if found is None:
         return None
     with torch.no_grad():
         size = float(found.detach().float().square().mean().sqrt())

@@ -30,6 +30,7 @@ from backsight.diagnosis.rules import (
     saturated,
     softmax_dim,
     stale_gradient,
+    thrown_away,
     undivided,
     unmoved,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "saturated",
     "softmax_dim",
     "stale_gradient",
+    "thrown_away",
     "undivided",
     "unmoved",
 ]

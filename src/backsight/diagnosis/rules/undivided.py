@@ -31,8 +31,8 @@ def undivided(scene: Scene) -> Iterator[Finding]:
     It matters to an optimizer whose step grows with the gradient; one that normalizes it, such as Adam, does not care.
     """
     roots = scene.graph.roots
-    batches = _batches(scene)
-    if batches < 2 or len(roots) != 1 or roots[0].op not in _MEANS:
+    many = batches(scene)
+    if many < 2 or len(roots) != 1 or roots[0].op not in _MEANS:
         return
     body = body_around(*scene.site)
     guard = _between_steps(body, scene.site[1]) if body is not None else None
@@ -43,11 +43,11 @@ def undivided(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         "BS125",
         "warning" if grows else "note",
-        f"Each step uses the sum of the gradients of {batches} batches, not their mean.",
+        f"Each step uses the sum of the gradients of {many} batches, not their mean.",
         (
             *((shown(here, "adds the gradient of a batch; its loss is a mean and is not divided."),) if here else ()),
             shown(guard[0], "accumulates several batches before each step."),
-            f"{listed(grows)}: the step is {batches} times as large as with one batch."
+            f"{listed(grows)}: the step is {many} times as large as with one batch."
             if grows
             else (
                 "This optimizer normalizes the gradient, so its step stays the same size; clipping and weight decay "
@@ -59,7 +59,7 @@ def undivided(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _batches(scene: Scene) -> int:
+def batches(scene: Scene) -> int:
     """Return how many backwards of this very line there were between the last two steps, if there were no others."""
     watch, thread = current(), threading.get_ident()
     if watch is None or scene.steps is None or scene.moment != "during backward":

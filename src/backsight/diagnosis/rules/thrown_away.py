@@ -1,0 +1,102 @@
+"""BS127: the gradients of all but the last backward before a step are zeroed before it uses them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import torch
+
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.registry import rule
+from backsight.diagnosis.rules.undivided import batches
+from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.wording import counted, shown
+from backsight.source import Body, Place
+from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, functions, statements
+
+_OPTIMIZERS = os.path.dirname(torch.optim.__file__) + os.sep
+
+
+@rule("BS127")
+def thrown_away(scene: Scene) -> Iterator[Finding]:
+    """A line has run backward several times since the step before, and zeroes the gradients before each of them.
+
+    Who has several optimizers may zero those of one for another, and who reads gradients has used them.
+    """
+    runs = batches(scene)
+    if runs < 2 or len({id(each) for each in scene.optimizers.values()}) != 1 or _in_a_step():
+        return
+    body = body_around(*scene.site)
+    zeroing = _zeroing(body, scene.site[1]) if body is not None else None
+    if body is None or zeroing is None or _are_read(body):
+        return
+    here = scene.running
+    yield Finding(
+        "BS127",
+        "warning",
+        f"Of {counted(runs, 'backward')} before each step, only the last counts: the gradients are zeroed in between.",
+        (
+            shown(zeroing, f"throws away the gradients of the previous backward, {counted(runs - 1, 'time')} a step."),
+            *((shown(here, f"runs {runs} times for each step."),) if here is not None else ()),
+        ),
+        f"Move `{zeroing.text}` to where the step is: call it once for each step, before the first backward.",
+        source=str(zeroing),
+    )
+
+
+def _in_a_step() -> bool:
+    """Whether an optimizer has called for this backward: LBFGS calls its closure several times in a step."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_OPTIMIZERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _zeroing(body: Body, line: int) -> Place | None:
+    """Return the zero_grad() that runs before each backward of a line: in the loop around it, or in the function."""
+    loops = [s for s in statements(body.node) if isinstance(s, LOOPS) and s.lineno < line <= (s.end_lineno or 0)]
+    unit: ast.AST = max(loops, key=lambda each: each.lineno, default=body.node)
+    if isinstance(unit, ast.Module):
+        return None
+    inside = [each for each in statements(body.node) if unit is body.node or _within(each, unit)]
+    calls = [(each, callee(call)[1]) for each in inside for call in calls_in(each)]
+    if any(name == "step" for _, name in calls):
+        return None
+    conditions = [each for each in inside if isinstance(each, ast.If | ast.Try)]
+    found = [
+        each
+        for each, name in calls
+        if name == "zero_grad"
+        and each.lineno < line
+        and not any(_within(each, other) and other.lineno < each.lineno for other in conditions)
+    ]
+    return body.place(found[0]) if found else None
+
+
+def _within(statement: ast.stmt, other: ast.AST) -> bool:
+    return getattr(other, "lineno", 0) < statement.lineno <= (getattr(other, "end_lineno", 0) or 0)
+
+
+def _are_read(body: Body) -> bool:
+    """Whether gradients are read in a function, or in one that calls it."""
+    name = getattr(body.node, "name", "")
+    around = [body.node, *(each.node for each in functions(body.file) if _calls(list(statements(each.node)), name))]
+    return any(isinstance(n, ast.Attribute) and n.attr == "grad" for each in around for n in _own(each))
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a scope without those of the functions that it defines."""
+    for node in ast.iter_child_nodes(scope):
+        if not isinstance(node, SCOPES):
+            yield node
+            yield from _own(node)
+
+
+def _calls(inside: Sequence[ast.stmt], name: str) -> bool:
+    return any(callee(call)[1] == name for each in inside for call in calls_in(each))
