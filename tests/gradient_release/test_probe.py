@@ -138,8 +138,8 @@ def test_the_evidence_is_kept_and_says_what_was_compared():
         "for bit to the steps of the ordinary loop in weights, state and groups"
     )
     assert re.fullmatch(
-        r"no parameter's step depends on another's in \d+ steps of tiny copies, up to step \d+, and \d+ runs in which "
-        r"a gradient, or a value that the step reads, was replaced",
+        r"no parameter's step depends on another's in \d+ steps of tiny copies up to step \d+, and \d+ runs in which a "
+        r"gradient, or a value that the step reads, was replaced",
         shown,
     )
     known = release(optim.SGD(mlp(8, 40).parameters(), lr=0.1)).evidence

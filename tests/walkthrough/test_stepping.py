@@ -79,7 +79,7 @@ def test_run_stops_where_the_norm_jumps():
     x = torch.full((4,), 1e-6, requires_grad=True)
     w = bs.walk((x.log() * 2).sum()).run(jump=1e3)
     assert w.steps[-1].node.op == "Log"
-    assert "1e+06 times as large" in w.stopped
+    assert "1e+06 times larger" in w.stopped
 
 
 def test_a_norm_neither_overflows_nor_hides_a_nan():

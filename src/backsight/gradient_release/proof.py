@@ -58,8 +58,8 @@ class Proof(NamedTuple):
         if self.kernels:
             return "its kernels are known to step one parameter at a time"
         return (
-            f"no parameter's step depends on another's in {self.steps} steps of tiny copies, up to step {self.counted}"
-            f", and {self.replaced} runs in which a gradient, or a value that the step reads, was replaced"
+            f"no parameter's step depends on another's in {self.steps} steps of tiny copies up to step {self.counted}, "
+            f"and {self.replaced} runs in which a gradient, or a value that the step reads, was replaced"
         )
 
 

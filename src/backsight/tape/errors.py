@@ -49,7 +49,7 @@ def describe(tensor: torch.Tensor) -> str:
 
 def _fix(tensor: torch.Tensor) -> str:
     if tensor.is_inference():
-        return "It was made under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
+        return "It was created under torch.inference_mode(); make it outside, or under torch.no_grad() and clone it."
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return "Only floating-point and complex tensors carry gradients: capture the loss before it becomes an integer."
     if not torch.is_grad_enabled():
