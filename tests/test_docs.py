@@ -132,7 +132,7 @@ def test_code_that_is_not_run_says_why() -> None:
     assert {name: reasons for name, reasons in found.items() if reasons} == {
         "docs/agents": ["needs a loss of your own"],
         "docs/integrations": [
-            "it wants an account; tests/integrations/test_mirror_services.py runs such code off line"
+            "it needs an account; tests/integrations/test_mirror_services.py runs such code offline"
         ],
         "docs/notebooks": [
             "a command of IPython's, which tests/integrations run",

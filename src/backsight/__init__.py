@@ -9,7 +9,7 @@
     bs.explain()              # the last autograd error, with variable, line and fix
     bs.record(model)          # statistics of every tensor, every step, into a folder that bs.open_run reads
     bs.release(optimizer)     # optimizer steps inside backward: gradients never exist all at once
-    bs.diff(a, b)             # the first operation at which two trainings part, from their traces (bs.trace)
+    bs.diff(a, b)             # the first operation where two trainings diverge, from their traces (bs.trace)
     bs.measure_memory(step)   # bytes over time in a step, the peak in words; bs.forecast() before it runs
 
 or, without touching the program: `backsight run train.py`.

@@ -58,10 +58,10 @@ nothing could be tested."""
 
 
 _DIFF = """\
-Say where two trainings part: the first operation, forward or backward, whose inputs agree and whose result does not,
-its lines, and whether it is noise, precision or another meaning. A and B are traces, as `backsight run --trace` writes
-them, or commands, which are run: backsight diff -- "python a.py" "python b.py". Exit status: 0 if they differ by
-rounding at most, 1 if by more, 2 if they cannot be compared."""
+Find where two trainings diverge: the first operation, forward or backward, whose inputs agree and whose result does
+not, its line in both programs, and whether the difference is noise, precision or semantics. A and B are traces from
+`backsight run --trace`, or commands to run: backsight diff -- "python a.py" "python b.py". Exit status: 0 if they
+differ at most by rounding, 1 if by more, 2 if they cannot be compared."""
 
 _DEMO = """\
 See what backsight does, in a minute: a healthy training, an explained error, a script that learns nothing, and a
@@ -343,13 +343,13 @@ def _add_forecast(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _add_diff(commands: argparse._SubParsersAction[_Parser]) -> None:
-    diff = commands.add_parser("diff", help="say where two trainings part", description=_DIFF, allow_abbrev=False)
-    diff.add_argument("a", metavar="A", help="a trace, or a command")
-    diff.add_argument("b", metavar="B", help="another")
-    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="of commands: which steps; steps=0,1")
-    diff.add_argument("--values", action="store_true", help="of commands: keep every tensor whole")
-    diff.add_argument("--rank", type=_rank, default=0, metavar="N", help="of traces of several processes: which; 0")
-    diff.add_argument("--report", metavar="FILE", type=_report, help="write it into one HTML file as well")
+    diff = commands.add_parser("diff", help="find where two trainings diverge", description=_DIFF, allow_abbrev=False)
+    diff.add_argument("a", metavar="A", help="a trace or a command")
+    diff.add_argument("b", metavar="B", help="the trace or command to compare it with")
+    diff.add_argument("--trace", metavar="STEPS", type=_steps, help="for commands: the steps; default: steps=0,1")
+    diff.add_argument("--values", action="store_true", help="for commands: keep every tensor whole")
+    diff.add_argument("--rank", type=_rank, default=0, metavar="N", help="the rank to compare; default: 0")
+    diff.add_argument("--report", metavar="FILE", type=_report, help="also write the comparison as one HTML file")
     diff.add_argument("--json", action="store_true", help="print plain data")
     diff.set_defaults(parser=diff)
 

@@ -14,10 +14,10 @@ _IN_ASCII = str.maketrans("▁▂▃▄▅▆▇█·", "_.-=+*#@ ")
 def show_difference(
     a: str, b: str, *, rank: int = 0, as_json: bool = False, report: str | None = None, twice: bool = False
 ) -> int:
-    """Print where two traces part.
+    """Print where two traces diverge.
 
-    Returns 0 if nothing differs but by rounding, 1 if something does, and 2 if they cannot be compared. Of a program
-    that ran twice rounding counts too: it is not reproducible then.
+    Returns 0 if nothing differs but by rounding, 1 if something does, and 2 if they cannot be compared. For a program
+    that ran twice, rounding counts too: it is not reproducible then.
     """
     try:
         found = diff(a, b, rank=rank)

@@ -1,4 +1,4 @@
-"""Traces: every operation of some steps of a training, forward and backward, and where two trainings part.
+"""Traces: every operation of some steps of a training, forward and backward, and where two trainings diverge.
 
 Offered to other rooms: `tracer`.
 """

@@ -18,7 +18,7 @@ Source = Trace | str | os.PathLike[str]
 
 
 def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
-    """Say where two trainings part: the first operation whose inputs agree and whose result does not, and why.
+    """Find where two trainings diverge: the first operation whose inputs agree and whose result does not, and why.
 
     ```python
     difference = bs.diff("traces/old", "traces/new")

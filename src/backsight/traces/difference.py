@@ -36,7 +36,7 @@ class Parted:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two trainings part.
+    """Where two trainings diverge.
 
     ```python
     difference = bs.diff("traces/old", "traces/new")
@@ -69,7 +69,7 @@ class Difference:
 
     @property
     def origin(self) -> Judged | None:
-        """Where the trainings part: the first origin of the gravest class."""
+        """Where the trainings diverge: the first origin of the gravest class."""
         return next((each for step in self.steps for each in step.origins if each.cls == self.cls), None)
 
     @property
@@ -96,8 +96,8 @@ class Difference:
             return f"no difference in {steps}: {compared:,} operations agree to the last bit"
         first = next(step for step in self.steps if any(each.cls == self.cls for each in step.origins))
         if self.cls == "noise":
-            return f"the trainings differ by rounding alone, from step {first.step} on"
-        return f"the trainings part in step {first.step}: {self.cls}"
+            return f"the trainings differ only by rounding, from step {first.step} on"
+        return f"the trainings diverge in step {first.step}: {self.cls}"
 
     def to_json(self) -> str:
         """Return it as a line of JSON, in the shape of docs/json.md."""

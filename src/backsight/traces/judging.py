@@ -14,14 +14,14 @@ from backsight.traces.records import Operation, Trace, Value
 Class = Literal["noise", "precision", "semantics"]
 
 CODES = {
-    "BS501": "an operation does something else",
-    "BS502": "an operation works in another precision",
-    "BS503": "results differ by rounding alone",
-    "BS504": "the trainings start from other weights, buffers or optimizer state",
-    "BS505": "the trainings are given other data",
-    "BS506": "the trainings draw other random numbers",
-    "BS507": "the backward pass does something else, though the forward pass agrees",
-    "BS508": "the update of the weights does something else",
+    "BS501": "an operation computes something different",
+    "BS502": "an operation runs in a different precision",
+    "BS503": "results differ only by rounding",
+    "BS504": "the trainings start from different weights, buffers or optimizer state",
+    "BS505": "the trainings receive different data",
+    "BS506": "the trainings draw different random numbers",
+    "BS507": "the backward pass differs, though the forward pass agrees",
+    "BS508": "the optimizer updates the weights differently",
 }
 
 RANDOM = frozenset(
@@ -74,12 +74,12 @@ def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
             origin, "semantics", "BS508", (*update, *_arguments(origin), *_added(origin), *_taken(origin, a, b))
         )
     if origin.phase == "optimizer" and origin.before and not origin.decides:
-        return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update makes more of it",))
+        return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update amplifies it",))
     if reasons := [*_arguments(origin), *_added(origin), *_taken(origin, a, b)]:
         if origin.rounds and not origin.decides:
             return Judged(origin, "noise", "BS503", (_reordered(origin, a, b), *reasons[:2]))
         if settled and not origin.decides:
-            again = "what comes of it agrees again, but for rounding: the same in other operations"
+            again = "everything computed from it agrees again, up to rounding: different operations for the same result"
             return Judged(origin, "noise", "BS503", (again, *reasons[:2]))
         return Judged(origin, "semantics", _code(origin), (*reasons, *_numbers(origin, a, b)))
     if random:
@@ -112,7 +112,7 @@ def _taken(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
         if all(names) and names[0] != names[1]:
             yield f"it takes {names[0]} in A and {names[1]} in B"
         else:
-            yield "it takes another tensor in B than in A"
+            yield "it takes a different tensor in B than in A"
 
 
 def _named(trace: Trace, number: int) -> str:
@@ -167,8 +167,8 @@ _CASTS = VIEWS | {"_to_copy", "to", "clone"}
 def _reordered(origin: Origin, a: Trace, b: Trace) -> str:
     threads = [trace.settings.get(origin.step, {}).get("threads") for trace in (a, b)]
     if threads[0] != threads[1]:
-        return f"the order of a sum: {threads[0]} threads in A and {threads[1]} in B"
-    return "the order of a reduction, or another algorithm for the same"
+        return f"a different order of a sum: {threads[0]} threads in A and {threads[1]} in B"
+    return "a different order of a reduction, or a different algorithm for the same result"
 
 
 def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _start(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
 
 def _data(origin: Origin, a: Trace, b: Trace) -> Iterator[str]:
     x, y = (trace.values[number] for trace, number in zip((a, b), origin.values, strict=True))
-    yield "the tensor comes from outside of the step, and no module or optimizer holds it"
+    yield "the tensor comes from outside the step, and no module or optimizer holds it"
     yield from _values(x, y, a, b)
 
 

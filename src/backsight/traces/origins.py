@@ -1,4 +1,4 @@
-"""Where two traces part: operations whose inputs agree and whose results do not; what merely inherits is left out."""
+"""Where two traces diverge: operations whose inputs agree and whose results do not; what only inherits is left out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHAPES = frozenset(("size", "shape", "sizes", "stride", "normalized_shape", "in
 
 @dataclass(frozen=True)
 class Origin:
-    """Where two programs part, in one step.
+    """Where two programs diverge, in one step.
 
     kind: "operation", both have it; "program", one has operations that the other has not; "start", what was held as the
         step began; "input", a tensor from outside.

@@ -52,7 +52,7 @@ def _step(step: Parted) -> Iterator[str]:
         yield from map(_origin, step.origins[:_MOST])
         yield "</table>"
     if any(each.relative for each in step.points):
-        yield "<table><tr><th>of the step</th><th></th><th>relative difference</th></tr>"
+        yield "<table><tr><th>quantity</th><th></th><th>relative difference</th></tr>"
         yield from map(_point, step.points[:_MOST])
         yield "</table>"
 
@@ -73,7 +73,7 @@ def _line(place: Place) -> str:
 def _point(point: Point) -> str:
     what = f"{point.what} {point.name or 'of the model'}" if point.what != "loss" else "loss"
     mark = f'<span class="far" style="background:{_color(point.relative)}"></span>'
-    told = shown(point.relative) if point.relative else "same bits"
+    told = shown(point.relative) if point.relative else "bit-identical"
     return f"<tr><td><code>{escape(what)}</code></td><td>{mark}</td><td>{told}</td></tr>"
 
 

@@ -22,14 +22,14 @@ _MOST_ULPS = 1e6
 _RANK: tuple[Class, ...] = ("semantics", "precision", "noise")
 
 _FIXES = {
-    "BS501": "Make both programs call the same with the same arguments at this line, and compare again.",
-    "BS502": "Compare at one precision to look for mistakes: autocast off, and the same matmul precision in both.",
+    "BS501": "Make both programs call the same operation with the same arguments here, and compare again.",
+    "BS502": "To look for bugs, compare at one precision: autocast off, and the same matmul precision in both.",
     "BS503": "",
     "BS504": "Start both from one state_dict, or seed both before the model is built; a resumed training must load "
     "weights, optimizer, scheduler and random state.",
     "BS505": "Give both the same batch: the same seed, order of the data and augmentation.",
-    "BS506": "Seed both with torch.manual_seed, and draw the same numbers in the same order; or leave out dropout.",
-    "BS507": "Prove the backward with backsight.verify(function, ...).",
+    "BS506": "Seed both with torch.manual_seed, and draw the same numbers in the same order; or disable dropout.",
+    "BS507": "Check the backward with backsight.verify(function, ...).",
     "BS508": "Give both optimizers the same hyperparameters and state.",
 }
 
@@ -50,7 +50,7 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
     if more:
-        evidence.append(f"The same is so of {more:,} more {'place' if more == 1 else 'places'} in this comparison.")
+        evidence.append(f"The same happens in {more:,} more {'place' if more == 1 else 'places'}.")
     place = origin.places[1] or origin.places[0]
     return Finding(
         judged.code,
@@ -72,28 +72,28 @@ def _source(place: Place) -> str:
 def _title(judged: Judged) -> str:
     origin = judged.origin
     if origin.kind == "start":
-        return f"The trainings start apart: {judged.reasons[0]}."
+        return f"The trainings start from different values: {judged.reasons[0]}."
     where = f"in step {origin.step}, {origin.phase}"
     if origin.kind == "input":
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
-        return f"The data differ {where}: {taker} is given another tensor."
+        return f"The data differ {where}: {taker} receives a different tensor."
     if origin.kind == "program":
         what = " and ".join(
             f"{name}'s {call(each[-1])}" for name, each in (("A", origin.only_a), ("B", origin.only_b)) if each
         )
-        return f"{_first(judged)} {where}: {what or 'the tensors that are used'}{_inside(origin)}."
+        return f"{_first(judged)} {where}: {what or 'the tensors it uses'}{_inside(origin)}."
     assert origin.a is not None
     return f"{_first(judged)} {where}: {origin.a.short}{_inside(origin)}."
 
 
 def _first(judged: Judged) -> str:
     return {
-        "BS501": "The programs part",
+        "BS501": "The programs diverge",
         "BS502": "The precision differs",
         "BS503": "Rounding differs",
         "BS506": "The random numbers differ",
-        "BS507": "The backward passes part",
-        "BS508": "The updates part",
+        "BS507": "The backward passes diverge",
+        "BS508": "The updates diverge",
     }[judged.code]
 
 
@@ -124,18 +124,18 @@ def _sentence(text: str) -> str:
 
 def _size(origin: Origin) -> str:
     before = (
-        "What goes in agrees to the last bit"
+        "The inputs agree to the last bit"
         if not origin.before
-        else f"What goes in differs by {shown(origin.before)} of its size"
+        else f"The inputs differ by a relative {shown(origin.before)}"
     )
     if origin.kind in ("start", "input"):
-        return f"The values differ by {shown(origin.apart.relative)} of their size."
+        return f"The relative difference of the values is {shown(origin.apart.relative)}."
     if not isfinite(origin.apart.relative):
-        return f"{before}; the results have other shapes, or are NaN or infinite in other places."
+        return f"{before}; the results have different shapes, or are NaN or infinite in different places."
     several = origin.apart.ulps is not None and 1 <= origin.apart.ulps <= _MOST_ULPS
-    ulps = f" ({origin.apart.ulps:,.0f} units in the last place at most)" if several else ""
+    ulps = f" (at most {origin.apart.ulps:,.0f} units in the last place)" if several else ""
     return (
-        f"{before}; the results differ by {shown(origin.apart.relative)} of their size{ulps}, and rounding explains "
+        f"{before}; the results differ by a relative {shown(origin.apart.relative)}{ulps}; rounding explains "
         f"{shown(origin.allowed)}."
     )
 
