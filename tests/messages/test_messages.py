@@ -148,7 +148,7 @@ DETAILS = {  # what an explanation says that has the text alone
     "a_gradient_of_another_shape": ["Scale's backward", "input 0", "got [4] but expected shape compatible with [3]"],
     "a_gradient_of_two_dimensions": ["Scale's backward", "input 1", "got [2, 5] but expected"],
     "a_gradient_on_another_device": ["Scale's backward", "input 0", "expected device cpu but got meta"],
-    "a_leaf_of_another_shape_since": ["input 1 of mm was given another shape", "MmBackward0, input 1: got [4, 4]"],
+    "a_leaf_of_another_shape_since": ["input 1 of mm got another shape", "MmBackward0, input 1: got [4, 4]"],
     "one_of_several_views_changed": ["A view made by split was modified in place"],
     "one_of_several_unbound_views_changed": ["A view made by unbind was modified in place"],
     "a_view_returned_by_a_custom_function_changed": ["A view made by view was modified in place"],
