@@ -127,9 +127,7 @@ def test_code_that_is_not_run_says_why() -> None:
     found = {_path(page): pages.not_run(page.read_text(encoding="utf-8")) for page in pages.pages()}
     assert {name: reasons for name, reasons in found.items() if reasons} == {
         "docs/agents": ["needs a loss of your own"],
-        "docs/integrations": [
-            "it needs an account; tests/integrations/test_mirror_services.py runs such code offline"
-        ],
+        "docs/integrations": ["it needs an account; tests/integrations/test_mirror_services.py runs such code offline"],
         "docs/notebooks": [
             "a command of IPython's, which tests/integrations run",
             "IPython reads this itself",
