@@ -65,6 +65,7 @@ FEATURES = {
     "verify inside transforms": "verify() can mistake tensors inside torch.func transforms for the program's",
     "walk through checkpoints at once": "walk() recomputes a checkpoint at every saved tensor that it reads",
     "traces": "trace(), diff() of commands and `backsight run --trace` are refused",
+    "hooks that zero gradients": "a hook that zeroes a gradient is not named",
     "hooks shown in a walk": "walk() does not show the hooks of leaves",
 }
 """What can be lost, and what people then do without."""

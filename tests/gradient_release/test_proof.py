@@ -381,7 +381,7 @@ def test_what_is_set_later_is_told_once():
     for optimizer.epoch in (1, 2):
         optimizer.zero_grad()
         if optimizer.epoch == 1:
-            with pytest.warns(ReleaseWarning, match=r"^ClipsByEpoch.epoch was set to 1 since release\(\).*it was 0\."):
+            with pytest.warns(ReleaseWarning, match=r"^ClipsByEpoch.epoch was set to 1 after release\(\).*it was 0\."):
                 square(model).backward()
         else:
             square(model).backward()

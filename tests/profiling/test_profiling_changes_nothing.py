@@ -188,7 +188,7 @@ def test_a_profile_is_used_once():
     profiling = bs.profile()
     with profiling:
         pass
-    with pytest.raises(bs.ProfilingError, match="make another"):
+    with pytest.raises(bs.ProfilingError, match="create another"):
         profiling.__enter__()
 
 

@@ -126,7 +126,7 @@ def test_a_rank_does_not_write_into_what_an_earlier_job_has_begun_and_never_fini
     recorded(0, of_torchrun(0), run, monkeypatch)  # its rank 1 died before it began
     with pytest.warns(bs.RecordingWarning, match=r"Rank 0 of another job \(torchrun none_abc/attempt_0\)") as warned:
         second = recorded(1, of_torchrun(1, start="xyz"), run, monkeypatch)
-    with pytest.warns(bs.RecordingWarning, match="There is a run in"):
+    with pytest.warns(bs.RecordingWarning, match="There is already a run in"):
         first = recorded(0, of_torchrun(0, start="xyz"), run, monkeypatch)
     assert len(warned) == 1
     assert second.run == first.run == run.with_name("run-2")

@@ -94,11 +94,11 @@ def test_a_metric_leaves_no_trace_in_autograd_or_in_the_calls(constant, run):
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("text", "this is of type str"),
-        ({"deep": {"deeper": 1}}, "this is of type dict"),
+        ("text", "short lists of them, not str"),
+        ({"deep": {"deeper": 1}}, "short lists of them, not dict"),
         ({"text": ["a"]}, "not a list of str"),
         ({1: 2.0}, "with strings, not int"),
-        (None, "this is of type NoneType"),
+        (None, "short lists of them, not NoneType"),
         (list(range(1000)), "at most 64 numbers"),
         (torch.ones(3, 3), "at most 64 numbers"),
         (torch.ones(1000), "at most 64 numbers"),
@@ -133,6 +133,6 @@ def test_a_metric_that_raises_is_dropped_and_the_others_stay(constant, run):
 def test_a_metric_for_no_kind_of_tensor_is_refused(constant, run):
     with (
         bs.record(constant, run=run) as rec,
-        pytest.raises(ValueError, match="no kind of tensor 'wieght'; the kinds are"),
+        pytest.raises(ValueError, match="no kind of tensor 'wieght'; choose from"),
     ):
         rec.metric("wieght")

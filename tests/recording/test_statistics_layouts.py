@@ -124,7 +124,7 @@ def released():
         (lambda: torch.empty(3, device="meta"), "is on the meta device"),
         (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8), "is quantized"),
         (lambda: torch.nn.LazyLinear(3).weight, "is not initialized yet"),
-        (lambda: FakeTensorMode().from_tensor(torch.ones(3)), "is a FakeTensor, which keeps"),
+        (lambda: FakeTensorMode().from_tensor(torch.ones(3)), "is a FakeTensor, which stores"),
         (released, "has had its memory released"),
     ],
     ids=["meta", "quantized", "lazy", "fake", "released"],

@@ -25,7 +25,7 @@ EVIL = "\x1b]0;pwned\x07\x1b[2J\x1b[35;7mevil\r\x9b31m\b\u202e\n"
 """Sets the title, clears the screen, hides, goes back, turns the text around, and begins a line."""
 
 UNREADABLE = b"not utf-8 \xff\xfe \x1b[35;7m"
-OURS = re.compile(r"\x1b\[[0-9;]*m|\r?\x1b\[(\?25[lh]|1A|2K)")
+OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;(?:id=\d+;file://[!-~]+|;)\x1b\\|\r?\x1b\[(\?25[lh]|1A|2K)")
 """Colours, and what moves rich's spinner; none of it is in `EVIL` but the colour, which is looked for by itself."""
 TAGS = {f"tag {EVIL}": EVIL, "loss": 0.5}
 

@@ -24,7 +24,8 @@ from backsight.text.console import Console
 
 SOURCE = Path(backsight.__file__).parent
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;(id=\d+;file://[!-~]+|;)\x1b\\")
+"""Colours, and links to files."""
 
 ANYTHING = st.text(st.characters(codec=None, categories=None), max_size=60)
 STEERING = st.sampled_from(
@@ -33,8 +34,8 @@ STEERING = st.sampled_from(
 
 
 def steers(text: str) -> list[str]:
-    """The characters of a text that could steer a terminal; our own colours and lines are none."""
-    return [c for c in COLOUR.sub("", text) if c not in "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl")]
+    """The characters of a text that could steer a terminal; our own colours, links and lines are none."""
+    return [c for c in OURS.sub("", text) if c not in "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl")]
 
 
 def drawn(what: object, *, color: bool) -> str:

@@ -73,7 +73,7 @@ def taps_flipped(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
 CASES = [
     (by_taps, taps_flipped, (normal(2, 3, 8), normal(3, 3)), "from 2, 1, 0 on in its runs along dimension 2"),
     (windows, scattered(lambda i, j: i + j), (normal(2, 9), KERNEL), "as if unfold in `return x.unfold(1, 3, 2) @ k`"),
-    (windows, scattered(lambda i, j: 3 * i + j), (normal(2, 9), KERNEL), "that begin 3 apart along dimension 1"),
+    (windows, scattered(lambda i, j: 3 * i + j), (normal(2, 9), KERNEL), "that start 3 apart along dimension 1"),
     (windows, scattered(lambda i, j: 2 * i + j + 1), (normal(2, 9), KERNEL), "shifted by one along dimension 1"),
     (windows, scattered(lambda i, j: 2 * i + 2 - j), (normal(2, 9), KERNEL), "in reverse order along dimension 2"),
     (by_hand, by_hand_without_stride, (normal(2, 7, 7), normal(3, 3)), "along dimensions 1 and 2"),

@@ -162,7 +162,7 @@ def test_every_answer_is_json_without_nan(library):
         tensors = [module["tensors"] for module in library.ask(name, "about", {})["modules"]]
         tensor, kind, _ = next(each for held in tensors for each in held)
         for question in QUESTIONS:
-            asked = {"tensor": tensor, "kind": kind, "stat": "l2"} if question != "heatmap" else given
+            asked = {"tensor": tensor, "kind": kind, "stat": "l2", "code": "BS301"} if question != "heatmap" else given
             json.dumps(
                 library.ask(name, question, asked if question != "lines" else {**asked, "stat": ""}), allow_nan=False
             )

@@ -52,7 +52,7 @@ def test_two_runs_are_chosen_and_compared(look):
     page.get_by_label("remove other").click()
     page.get_by_label("add a run").select_option("again")
     drawn(page)
-    assert "every number of both is the same" in page.locator("main").inner_text()
+    assert "every number is the same in both" in page.locator("main").inner_text()
 
 
 def test_a_heatmap_shows_tensors_over_steps(look):
@@ -332,7 +332,7 @@ def test_a_viewer_that_has_ended_is_told_of(browser, library):
         page.goto(server.url)
         drawn(page)
     page.evaluate("location.hash = '#/first/findings'")
-    page.get_by_text("The viewer does not answer any more").wait_for()
+    page.get_by_text("The viewer no longer answers").wait_for()
     page.close()
 
 

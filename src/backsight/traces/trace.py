@@ -63,9 +63,9 @@ def trace(
 
 
 def _tell(text: str) -> None:
-    line = inert(f"backsight: {text}")
+    line = f"backsight: {text}"
     try:
-        warnings.warn(line, TraceWarning, stacklevel=2)
+        warnings.warn(inert(line), TraceWarning, stacklevel=2)
     except TraceWarning:  # warnings are errors here, and a failure of ours must not become one of the training
         if sys.stderr is not None:
-            print(line, file=sys.stderr, flush=True)
+            print(inert(line), file=sys.stderr, flush=True)

@@ -87,4 +87,4 @@ def _plain(finding: WrongGradient, line: str) -> str:
     return _VALUES.sub("", line.replace(f"`{finding.input}`", "``"))
 
 
-_VALUES = re.compile(r"the largest is \S+ and must be \S+$")
+_VALUES = re.compile(r"the largest is \S+ but must be \S+$")
