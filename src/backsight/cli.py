@@ -76,7 +76,7 @@ examples:
   backsight view                    show the recordings in a browser
   backsight diff OLD NEW            find where two trainings diverge
   backsight verify layers.py        test every torch.autograd.Function in a file
-  backsight explain BS201           what a code means, with the corrected program
+  backsight explain BS201           what a code means, with a corrected program
 
 `backsight COMMAND --help` lists the options of a command.
 """
