@@ -74,9 +74,9 @@ examples:
   backsight run train.py            explain its errors, audit its first steps
   backsight run --record train.py   also record every tensor of its models
   backsight view                    show the recordings in a browser
-  backsight diff OLD NEW            where two trainings diverge
+  backsight diff OLD NEW            find where two trainings diverge
   backsight verify layers.py        test every torch.autograd.Function in a file
-  backsight explain BS201           what a code means, and the right program
+  backsight explain BS201           what a code means, with a corrected program
 
 `backsight COMMAND --help` lists the options of a command.
 """

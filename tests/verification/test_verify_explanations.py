@@ -168,7 +168,7 @@ EXPLAINED: list[tuple[str, tuple[Any, ...], str, str, str]] = [
         "BS413",
         (misbehaving.Single, x),
         "Single.backward computes the gradient of `x` in float32, forward in float64.",
-        "Of a float64 grad_output it makes a gradient whose every entry is a float32 number.",
+        "For a float64 grad_output, every entry of the gradient is a float32 number.",
         "Take dtypes from the tensors, as in torch.zeros_like(x) or .to(grad_output.dtype), instead of naming one.",
     ),
     (

@@ -32,7 +32,7 @@ def run_both(
     report: str | None = None,
     twice: bool = False,
 ) -> int:
-    """Run two programs one after the other, traced, and print where they part."""
+    """Run two programs one after the other, traced, and print where they diverge."""
     with tempfile.TemporaryDirectory(prefix="backsight-") as folder:
         traces = [Path(folder) / name for name in ("A", "B")]
         for name, words, trace in zip(("A", "B"), (a, b), traces, strict=True):

@@ -58,7 +58,7 @@ def _coarse(pull: Pull) -> Iterator[Coarse]:
             continue
         if not torch.equal(gradient, _other(pull)[k]):
             name = point.operation.argument(point.wanted[k])
-            seen = f"Of a float64 grad_output it makes a gradient whose every entry is a {dtype_name(narrow)} number."
+            seen = f"For a float64 grad_output, every entry of the gradient is a {dtype_name(narrow)} number."
             yield Coarse(name, narrow, torch.float64, seen)
 
 
