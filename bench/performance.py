@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "live_graphs": ("--quick",),
     "drawing": ("--quick",),
     "verify": ("--quick",),
+    "parting": (),
     "recording": ("--rounds", "5", "--threads", "1"),
     "tensor_statistics": (),
     "release": ("--models", "perceptron", "layers", "--rounds", "9"),
