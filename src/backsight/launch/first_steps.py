@@ -59,9 +59,6 @@ _MOST_SINGULAR = 8
 _OF_THE_START = "BS131"
 """The code of what is a fault only if it is so from the first step on, and stays so."""
 
-_OF_TWO_STEPS = "BS117"
-"""The code of what the next step may take back: an operand that is the same in it, such as levels, is meant."""
-
 _UNLESS_TRAINED = "BS141"
 """The code of what is a fault unless another loss trains the same parameters."""
 
@@ -126,7 +123,6 @@ class FirstSteps:
         self._singular: list[Singular] = []
         self._of_start: dict[Site, dict[str, Finding]] = {}
         self._flat: dict[tuple[str, str], list[weakref.ref[torch.Tensor]]] = {}
-        self._met: dict[Site, tuple[str, str]] = {}
         self._looked = 0
         """The optimizer steps there were when it was begun to look more closely."""
         self._most = PASSES
@@ -376,12 +372,6 @@ class FirstSteps:
         held = (ref() for ref in self._flat.get(key, ()))
         return any(p is not None and not self._signs.zeros.may_be_zero(p) for p in held)
 
-    def _take_back(self, site: Site, found: set[tuple[str, str]]) -> None:
-        """Tell no more of what the second pass at a place does not show again."""
-        met = self._met.get(site)
-        if met is not None and met not in found and len(self._passes[site]) == 2 and self._looked <= _MOST_STEPS:
-            self.findings.pop(met, None)
-
     def _look_at_moves(self, optimizer: torch.optim.Optimizer) -> None:
         """See what the steps so far have not moved; what moves later is no finding any more."""
         moves, key = self.watch.steps.moves, id(groups(optimizer))
@@ -410,10 +400,7 @@ class FirstSteps:
         if report.graph is not None:
             self._singular = list(dict.fromkeys([*self._singular, *singular(report.graph)]))[:_MOST_SINGULAR]
         self._starting(site, [each for each in report.findings if each.code == _OF_THE_START])
-        self._take_back(site, {(each.code, each.title) for each in report.findings})
         for finding in report.findings:
-            if finding.code == _OF_TWO_STEPS:
-                self._met.setdefault(site, (finding.code, finding.title))
             if finding.code == _UNLESS_TRAINED and report.graph is not None:
                 held = [leaf.tensor() for leaf in report.graph.leaves if leaf.node in finding.nodes]
                 refs = [weakref.ref(each) for each in held if each is not None]

@@ -69,6 +69,7 @@ class Meetings:
         self._flow, self._passes = flow, passes
         self._seen: dict[int, weakref.ref[torch.Tensor] | None] = {}
         self._at: dict[int, int] = {}
+        self._pending: dict[int, Meeting] = {}
         self.found: dict[int, Meeting] = {}
         self.latest: dict[int, int] = {}
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
@@ -78,6 +79,7 @@ class Meetings:
         """Look at each call anew: after a pause the program may do something else."""
         self._seen.clear()
         self._at.clear()
+        self._pending.clear()
         self.found.clear()
 
     def is_new(self, site: int) -> bool:
@@ -92,9 +94,16 @@ class Meetings:
         if site in self._seen:
             known, met = self._seen[site], self.found.get(site)
             same = known is not None and met is not None and any(known() is each for _, each in given)
+            same |= site in self._pending and known is not None and any(known() is each for _, each in given)
             if same and self._at.get(site) == self._passes():
-                return  # several predictions of one step have one target: the next step tells
-            if same:
+                # Several predictions of one step may have one target, or one grid: the next step tells which.
+                if site in self.found:
+                    self._pending[site] = self.found.pop(site)
+                return
+            pending = self._pending.pop(site, None)
+            if pending is not None and not same:
+                self.found[site] = pending
+            elif same and pending is None:
                 del self.found[site]  # one and the same in each step: levels, bins, a grid
             self._seen[site] = None
             return
