@@ -1773,6 +1773,31 @@ learner = Learner()
 for step in range(20):
     learner.step()
 """,
+    "BS124 a filter that the groups of the optimizer have used up": """
+class Learner:
+    def __init__(self):
+        self.model = net()
+        self.params = filter(lambda p: p.requires_grad, self.model.parameters())
+        self.optimizer = self.build()
+
+    def build(self):
+        groups = [], []
+        for p in self.params:
+            groups[p.ndim > 1].append(p)
+        return torch.optim.SGD([{"params": group} for group in groups], lr=0.05)
+
+    def step(self):
+        x, y = batch()
+        loss = F.mse_loss(self.model(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.params, 0.5)  #!
+        self.optimizer.step()
+
+learner = Learner()
+for step in range(20):
+    learner.step()
+""",
     "BS135 a decay that is divided by the rate, in a group": """
 def build(model, lr, weight_decay):
     decay = [p for p in model.parameters() if p.ndim > 1]

@@ -7,7 +7,10 @@ for each batch where several are accumulated for a step.
 from __future__ import annotations
 
 import ast
+import gc
+import itertools
 import math
+import operator
 from collections.abc import Iterator
 from types import FrameType, GeneratorType
 
@@ -48,7 +51,7 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     if began is None or not clippings:
         return None
     before = [place for place, _ in clippings if began < place.position < here]
-    empty = next((each for each in clippings if each[0] in before and _is_used_up(level, each[1])), None)
+    empty = next((each for each in clippings if each[0] in before and _is_used_up(_clipped_by(level, each[1]))), None)
     if empty is not None:
         return _nothing_clipped(level, body, *empty)
     if before:
@@ -70,16 +73,33 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     )
 
 
-def _is_used_up(level: Level, call: ast.Call) -> bool:
-    """Whether what is clipped is a generator that has come to its end."""
-    held = value_of(level, call.args[0] if call.args else keyword(call, "parameters"))
-    return type(held) is GeneratorType and held.gi_frame is None
+_OVER_OTHERS = (filter, map, zip, enumerate, itertools.islice)
+"""Iterators over one other, or a tuple of them."""
+
+_OVER_A_CONTAINER: tuple[type, ...] = (type(iter([])), type(iter(())), type(iter({}.values())), type(iter(set())))
+
+
+def _is_used_up(held: object) -> bool:
+    """Whether an iterator has come to its end, as far as that shows without asking it for an element."""
+    kind = type(held)
+    if isinstance(held, GeneratorType):
+        return held.gi_frame is None
+    if kind is itertools.chain:  # it lets go of what it has gone through
+        return not gc.get_referents(held)
+    if kind in _OVER_OTHERS:
+        inner = gc.get_referents(held)
+        return any(map(_is_used_up, [*inner, *itertools.chain(*(each for each in inner if type(each) is tuple))]))
+    return kind in _OVER_A_CONTAINER and operator.length_hint(held) == 0
+
+
+def _clipped_by(level: Level, call: ast.Call) -> object:
+    return value_of(level, call.args[0] if call.args else keyword(call, "parameters"))
 
 
 def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> Finding:
-    """Return that a clipping gets no parameters: the optimizer, or another clipping, has gone through them all."""
+    """Return that a clipping gets no parameters: something before has gone through them all."""
     given = call.args[0] if call.args else keyword(call, "parameters")
-    name = dotted(given) or "the generator"
+    name = dotted(given) or "the iterator"
     last = name.rpartition(".")[2]
     every = [
         each.place(s)
@@ -93,7 +113,7 @@ def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> 
     return Finding(
         "BS124",
         "warning",
-        f"The gradients are not clipped: {name} is a generator that is already exhausted.",
+        f"The gradients are not clipped: {name} is an iterator that is already exhausted.",
         (
             *((shown(made, "creates it: it can be iterated only once."),) if made is not None else ()),
             shown(place, "finds nothing left in it to clip."),
