@@ -1773,6 +1773,27 @@ learner = Learner()
 for step in range(20):
     learner.step()
 """,
+    "BS102 a codebook that only its estimator uses": """
+class Quantizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.Embedding(8, 4)
+
+    def forward(self, z):
+        q = self.codes(torch.cdist(z, self.codes.weight).argmin(1))
+        return z + (q - z).detach()  #!
+
+encoder, quantizer, decoder = net(4, 4), Quantizer(), net(4, 4)
+optimizer = torch.optim.Adam([*encoder.parameters(), *quantizer.parameters(), *decoder.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    z = encoder(x)
+    q = quantizer(z)
+    loss = F.mse_loss(decoder(q), x) + F.mse_loss(q, z.detach())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "BS124 a filter that the groups of the optimizer have used up": """
 class Learner:
     def __init__(self):

@@ -25,3 +25,9 @@ def test_a_silent_fault_is_told_once_with_its_line(bench, name):
 @pytest.mark.parametrize("name", HEALTHY)
 def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
+
+
+def test_a_straight_through_estimator_is_not_to_be_taken_apart(bench):
+    err = said(bench, FAULTS["BS102 a codebook that only its estimator uses"])
+    assert "fix: Use q itself in a loss term, not z + (q - z).detach()" in err
+    assert "Remove" not in err

@@ -479,6 +479,9 @@ def undoing(cut: Severed) -> str:
         return "Compute it with gradients enabled, outside of torch.no_grad()"
     if cut.by == "derivative":
         return "Pass create_graph=True to autograd.grad"
+    if (estimator := _straight_through(cut)) is not None:
+        text, trained, passed = estimator
+        return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone,"
     if cut.by in ("detach", "data"):
         return f"Remove .{cut.op.lstrip('.')}{'()' if cut.by == 'detach' else ''}"
     if cut.by == "integer" or cut.by == "not differentiable":
@@ -490,6 +493,22 @@ def _statement_of(cut: Severed) -> ast.stmt | None:
     place = cut.line.place if cut.line is not None else None
     body = body_around(place.file, place.line) if place is not None else None
     return statement_at(body, *place.position) if body is not None and place is not None else None
+
+
+def _straight_through(cut: Severed) -> tuple[str, str, str] | None:
+    """Return the estimator that a statement cuts a gradient for, `z + (q - z).detach()`, and its `q` and `z`."""
+    statement = _statement_of(cut) if cut.by in ("detach", "data") else None
+    for node in expressions(statement) if statement is not None else ():
+        match node:
+            case ast.BinOp(op=ast.Add(), left=one, right=other):
+                for kept, detached in ((one, other), (other, one)):
+                    match detached:
+                        case (
+                            ast.Call(func=ast.Attribute(value=ast.BinOp(left=q, op=ast.Sub(), right=z), attr="detach"))
+                            | ast.Attribute(value=ast.BinOp(left=q, op=ast.Sub(), right=z), attr="data")
+                        ) if ast.dump(z) == ast.dump(kept):
+                            return ast.unparse(node), ast.unparse(q), ast.unparse(z)
+    return None
 
 
 def _in_place(cut: Severed) -> tuple[str, str] | None:
