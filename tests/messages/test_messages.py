@@ -159,19 +159,19 @@ DETAILS = {  # what an explanation says that has the text alone
     "other_operations_when_recomputed_with_debug": ["The first run saved 4 tensors for backward, the second 3."],
     "more_tensors_saved_when_recomputed": ["The second run saved more tensors for backward than the first."],
     "another_shape_when_recomputed": [
-        "Saved tensor 0 was float32 of shape 2×3 on cpu in the first run, and float32 of shape 4 on cpu in the second."
+        "Saved tensor 0 was float32 of shape 2×3 on cpu in the first run and float32 of shape 4 on cpu in the second."
     ],
     "another_dtype_when_recomputed": [
-        "Saved tensor 0 was float32 of shape 2 on cpu in the first run, and float64 of shape 2 on cpu in the second."
+        "Saved tensor 0 was float32 of shape 2 on cpu in the first run and float64 of shape 2 on cpu in the second."
     ],
-    "a_scalar_when_recomputed": ["float32 of shape 2 on cpu in the first run, and float32 of shape scalar on cpu"],
-    "unused_parameters": ["find_unused_parameters=True silences the error too"],
-    "unused_parameters_with_a_search_for_them": ["does not see a result that leaves forward and is not used after"],
+    "a_scalar_when_recomputed": ["float32 of shape 2 on cpu in the first run and float32 of shape scalar on cpu"],
+    "unused_parameters": ["find_unused_parameters=True also silences the error"],
+    "unused_parameters_with_a_search_for_them": ["does not see a result that forward returns but nothing uses"],
     "unused_parameters_of_a_static_graph": ["static_graph=True promises"],
-    "backward_of_several_values": ["starts from one number"],
-    "backward_of_a_complex_number": ["starts from one real number"],
+    "backward_of_several_values": ["must start from one number"],
+    "backward_of_a_complex_number": ["must start from one real number"],
     "an_inference_tensor_saved_for_backward": ["autograd cannot save it for backward"],
-    "an_inference_tensor_changed_outside": ["it can be modified in place in that mode only"],
+    "an_inference_tensor_changed_outside": ["it can be modified in place only in that mode"],
     "an_inference_tensor_asked_for_its_gradient": ["it can never require grad"],
     "cdist_differentiated_twice": ["cdist can be differentiated only once", "Write the distances"],
     "pdist_differentiated_twice": ["pdist can be differentiated only once", "Write the distances"],
