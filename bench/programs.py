@@ -147,7 +147,7 @@ TIMES = re.compile(r"(?<=time|cond)['\"]?: ['\"]?[\d.e+-]+")
 """What a program prints of times, as in `'train_runtime': '0.31'` and `'train_steps_per_second': 64.2`."""
 
 USUAL = re.compile(r"nothing found|\brecorded\b.*: backsight runs show ")
-UNSEEN = {"not audited": "no loss was seen to audit", "not recorded": "nothing recorded: "}
+UNSEEN = {"not audited": "no loss was audited", "not recorded": "nothing recorded: "}
 """What `backsight run` says of itself when all is well; other messages are of what has failed in it."""
 
 SECONDS = 600

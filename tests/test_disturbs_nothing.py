@@ -410,6 +410,8 @@ def test_the_matrix_has_every_feature() -> None:
         "names": "many at once of `name`",
         "profile_backward": "it stands for loss.backward()",
         "open_run": "it reads files",
+        "open_trace": "it reads files",
+        "diff": "it reads files",
         "runs_in": "it reads files",
         "view": "it reads files",
         "surrogate": "it notes a function of the program's",

@@ -37,7 +37,7 @@ class TestFrozenParameters:
     def test_they_are_marked_beside_the_operation_that_reads_them(self):
         drawing, _ = drawn()
         assert chips(drawing, "frozen") == [("frozen", "weight")]
-        assert "frozen: needs no gradient" in drawing.svg()
+        assert "frozen: no longer requires grad" in drawing.svg()
 
     def test_what_learns_is_not(self):
         drawing, _ = drawn()

@@ -54,9 +54,9 @@ def test_what_ended_with_an_exception_says_so():
         ("version", 9, "its version is 9, but this backsight reads 1"),
         ("block", [0], "block has 1 entries, which does not fit the rest"),
         ("blocks", [], "block holds int"),
-        ("spans", [["sideways", 0, 0, 0, 0]], "spans[0][0] has to be one of forward, backward, recomputation"),
-        ("failed", 3, "failed has to be str, and is int '3'"),
-        ("delta", None, "delta has to be list, and is NoneType"),
+        ("spans", [["sideways", 0, 0, 0, 0]], "spans[0][0] must be one of forward, backward, recomputation"),
+        ("failed", 3, "failed must be str, not int '3'"),
+        ("delta", None, "delta must be list, not NoneType"),
     ],
 )
 def test_what_is_wrong_is_refused_with_the_place(place, value, says):

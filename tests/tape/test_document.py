@@ -154,16 +154,16 @@ _PLACES = [path for path in _places(_WHOLE) if path]
     ("place", "value", "says"),
     [
         ("version", 2, "its version is 2, but this backsight reads 1"),
-        ("version", None, "version has to be int, and is NoneType"),
+        ("version", None, "version must be int, not NoneType"),
         ("type", [0, 1, 2], "inputs_of has 6 entries, which does not fit the rest"),
-        ("inputs", [9] * 6, "inputs holds int '9', and has to hold numbers below 6"),
+        ("inputs", [9] * 6, "inputs holds int '9' but must hold numbers below 6"),
         ("inputs", [0] * 6, "inputs holds a node that does not stand after the one that consumes it"),
         ("leaves", [], "leaves are not the nodes that are leaves, each once"),
-        ("types", [["X", "magic", None]], "types[0][1] has to be one of op, leaf, custom, compiled, checkpoint"),
+        ("types", [["X", "magic", None]], "types[0][1] must be one of op, leaf, custom, compiled, checkpoint"),
         ("types", "abc", "types must be an object or a list, not str 'abc'"),
         ("outputs", [[[[2], "system", "cpu"]]], "there is no dtype 'system'"),
         ("outputs", [[[[2], "float32", "os"]]], "there is no device 'os'"),
-        ("roots", [[99, 0, ""]], "roots[0][0] has to be from 0 to 5, and is 99"),
+        ("roots", [[99, 0, ""]], "roots[0][0] must be from 0 to 5, not 99"),
     ],
 )
 def test_an_error_says_where_a_document_is_wrong(place, value, says):

@@ -98,7 +98,7 @@ def test_a_closed_module_is_lit_when_one_of_its_operations_runs(visit):
     torch.manual_seed(0)
     model = walked.Residual()
     walk = bs.walk(model(torch.randn(2, 3, 8, 8)).sum(), model=model).run()
-    page = visit(walk.to_html(picture=lambda: walk.graph.to_svg(max_boxes=8)))
+    page = visit(walk.to_html(picture=lambda: walk.graph.to_svg(max_boxes=10)))
     lit = {module: lit for module, title, lit, _ in page.evaluate(EACH) if module and "→" not in title}
     assert lit["fc"] == ["fc"]
     assert {tuple(boxes) for module, boxes in lit.items() if module.startswith("layer2.1.")} == {("1",)}

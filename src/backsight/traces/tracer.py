@@ -209,6 +209,9 @@ class Tracer:
         mode, self._mode = self._mode, None
         if mode is not None and not mode.leave():
             self._stale = mode
+        if self._hushed is not None:
+            self._hushed.remove()
+            self._hushed = None
         if self._page is None:
             return
         self._guarded(self._finish, whole)
@@ -217,9 +220,6 @@ class Tracer:
             self._ledger.forget()
         if self._stale is None:
             self._calls.detach()
-        if self._hushed is not None:
-            self._hushed.remove()
-            self._hushed = None
 
     def _finish(self, whole: bool) -> None:
         assert self._page is not None and self._writer is not None
