@@ -35,3 +35,15 @@ def test_an_iterator_is_used_up_at_its_end_and_not_before(kind: str) -> None:
 @pytest.mark.parametrize("held", [[], (), {}, None, 3, itertools.count(), filter(None, [1])])
 def test_what_is_no_iterator_or_has_more_is_not(held: object) -> None:
     assert not _is_used_up(held)
+
+
+class Hostile:
+    """To look at it, beyond its type, ends the test."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise SystemError(f"an object of the program was asked for {name}")
+
+
+def test_an_object_of_the_program_is_asked_nothing() -> None:
+    assert not _is_used_up(Hostile())
+    assert not _is_used_up(map(Hostile(), iter([1])))  # type: ignore[arg-type]

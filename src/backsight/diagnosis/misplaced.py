@@ -82,7 +82,7 @@ _OVER_A_CONTAINER: tuple[type, ...] = (type(iter([])), type(iter(())), type(iter
 def _is_used_up(held: object) -> bool:
     """Whether an iterator has come to its end, as far as that shows without asking it for an element."""
     kind = type(held)
-    if isinstance(held, GeneratorType):
+    if type(held) is GeneratorType:  # isinstance would ask an object of the program for its __class__
         return held.gi_frame is None
     if kind is itertools.chain:  # it lets go of what it has gone through
         return not gc.get_referents(held)
