@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from backsight.memory.ledger import Kind
 from backsight.memory.tensors import address_of, all_tensors, named_tensors, parts_of, tensors_of
 from backsight.naming import search
+from backsight.runs.unlisted import Unlisted
 from backsight.tape import no_torch_function
 
 NAMED = 40
@@ -93,16 +95,28 @@ class Claims:
 
     def variables(self) -> None:
         """Give the largest tensors that nobody has claimed the names of the variables that hold them."""
-        began = time.time_ns()
-        with no_torch_function():
-            self._name_variables()
-        self.pauses.append((began, time.time_ns()))
+        began, caller, failed = time.time_ns(), threading.get_ident(), list[Exception]()
 
-    def _name_variables(self) -> None:
+        def name_them() -> None:
+            try:
+                with no_torch_function():
+                    self._name_variables(caller)
+            except Exception as failure:
+                failed.append(failure)
+
+        try:
+            Unlisted(name_them).join()  # here the profiler would write down each call, and a search makes very many
+        except RuntimeError:  # no more threads can be had
+            name_them()
+        self.pauses.append((began, time.time_ns()))
+        for failure in failed:
+            raise failure
+
+    def _name_variables(self, caller: int) -> None:
         claimed = {claim.address for claim in self.written if claim.kind is not None}
         found = {address: t for t in all_tensors() if (address := address_of(t)) and address not in claimed}
         largest = sorted(found.values(), key=lambda t: -t.untyped_storage().nbytes())[:NAMED]
-        for tensor, names in zip(largest, search(largest, limit=1).names, strict=True):
+        for tensor, names in zip(largest, search(largest, limit=1, thread=caller).names, strict=True):
             if names and names[0].exact and len(names[0].path) <= LONGEST:
                 self._claim(tensor, None, names[0].path)
 

@@ -47,12 +47,12 @@ class Root:
     cost: float = 0.0
 
 
-def stages(frames: Iterable[FrameType], deep: bool) -> Iterator[list[Root]]:
-    """The roots, nearest first: the given frames, the user's frames in this thread, those in other threads, the user's
-    modules, the frames of libraries (what called the user's code, and what that has called), and with `deep` the
+def stages(frames: Iterable[FrameType], deep: bool, here: int) -> Iterator[list[Root]]:
+    """The roots, nearest first: the given frames, the user's frames in the thread `here`, those in other threads, the
+    user's modules, the frames of libraries (what called the user's code, and what that has called), and with `deep` the
     library modules. What a library calls a tensor is never what the user does: it satisfies nobody who can ask more."""
     given = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
-    own, host = _running_frames(apart_from=given)
+    own, host = _running_frames(here, apart_from=given)
     yield [_frame_root(frame, None) for frame in given]
     yield [_frame_root(frame, thread, cost) for frame, thread, cost in own if thread is None]
     yield [_frame_root(frame, thread, cost) for frame, thread, cost in own if thread is not None]
@@ -65,9 +65,9 @@ def stages(frames: Iterable[FrameType], deep: bool) -> Iterator[list[Root]]:
 _Standing = tuple[FrameType, "str | None", float]
 
 
-def _running_frames(apart_from: list[FrameType]) -> tuple[list[_Standing], list[_Standing]]:
-    """Every running frame, calling thread and innermost frame first, as (the user's, the library's)."""
-    here, names = threading.get_ident(), _thread_names()
+def _running_frames(here: int, apart_from: list[FrameType]) -> tuple[list[_Standing], list[_Standing]]:
+    """Every running frame, those of `here` and innermost first, as (the user's, the library's)."""
+    names = _thread_names()
     own: list[_Standing] = []
     host: list[_Standing] = []
     for ident, stack in sorted(_stacks(), key=lambda entry: entry[0] != here):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -39,6 +40,7 @@ def search(
     frames: Iterable[FrameType] = (),
     collect: Iterable[type] = (),
     budget: int = BUDGET,
+    thread: int | None = None,
 ) -> Search:
     """Find who holds `targets`, all in one breadth-first pass; an object that Python does not hold gets no name.
 
@@ -50,8 +52,9 @@ def search(
     Looked at in turn, until all are found: `frames` (those of a traceback, for instance), the frames of all threads
     from the caller outwards, the user's modules, the frames that called the user's code, and with `deep` the library
     modules. `collect` asks for every live object of these types that the user's frames and modules lead to. `limit`
-    bounds the names of one target, `budget` the objects visited. Nothing of the user's is run, and nothing is kept
-    alive but what `found` returns.
+    bounds the names of one target, `budget` the objects visited; `thread` is the identifier of the caller's, where this
+    is another that looks on its behalf. Nothing of the user's is run, and nothing is kept alive but what `found`
+    returns.
     """
     targets, collect = list(targets), tuple(collect)
     walk = Walk(targets, collect, deep, budget)
@@ -59,7 +62,7 @@ def search(
     gc.disable()  # half the time of a walk otherwise, and no finalizer runs amid it
     try:
         with _torch.without_overrides():
-            for stage, roots in enumerate(stages(frames, deep)):
+            for stage, roots in enumerate(stages(frames, deep, threading.get_ident() if thread is None else thread)):
                 to_the_end = bool(collect) and stage < _USER_STAGES
                 if to_the_end or not walk.satisfied():
                     walk.explore(roots, to_the_end, gradients=stage != _OTHER_THREADS)
