@@ -236,11 +236,11 @@ def _run(words: list[str], main: ModuleType) -> None:
     except BaseException as error:
         if type(error) is KeyboardInterrupt:
             raise
-        trace = error.__traceback__
+        trace = BaseException.__traceback__.__get__(error)  # an exception may answer nothing itself
         while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
             trace = trace.tb_next
         sys.stdout.flush()
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.excepthook(type(error), BaseException.with_traceback(error, trace), trace)
         sys.exit(1)
 
 

@@ -21,7 +21,8 @@ def observed(bench, source, *options, **more):
 
 
 def _last(err: str) -> str:
-    lines = [line for line in err.splitlines() if line and not line.startswith(("backsight: ", " "))]
+    others = ("backsight: ", " ", "nanobind: ", "See https://nanobind")  # compiled code lets go of some things never
+    lines = [line for line in err.splitlines() if line and not line.startswith(others)]
     return lines[-1] if lines else ""
 
 
