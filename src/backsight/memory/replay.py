@@ -38,7 +38,11 @@ class _Replay:
         self._read: set[int] = set()
 
     def told(self, before: Before, claims: Sequence[Claim], ended: int) -> History:
-        for held in before.existing:
+        claimed: dict[int, int] = {}
+        for number, claim in enumerate(claims):
+            claimed.setdefault(claim.address, number)
+        # In the order of the model: Python tells of its objects in any order.
+        for held in sorted(before.existing, key=lambda each: claimed.get(each.address, len(claims))):
             if held.device == self._device:
                 block = self._ledger.existing(held.address, held.size, held.device)
                 block.shape, block.dtype = held.shape, held.dtype
