@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import fresh
 import pytest
 import torch
+from columns import COLUMNS
 from test_verify_steps import made, normal
 from torch.autograd import Function
 from torch.nn import functional as F
@@ -101,7 +103,10 @@ def spread(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def test_what_a_factor_is(function: Any, inputs: Any, told: str) -> None:
     (finding,) = bs.verify(function, *inputs).findings
     assert finding.code == "BS404"
-    assert finding.evidence[-1] == told
+    said = finding.evidence[-1]
+    if not COLUMNS:
+        said, told = re.sub(r"line \d+", "a line", said), re.sub("`lambda .*?`", "a line", told)
+    assert said == told
 
 
 def test_a_group_norm_that_divides_by_its_own_count_is_right() -> None:
