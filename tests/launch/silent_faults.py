@@ -1950,4 +1950,26 @@ for step in range(50):
     loss.backward()
     optimizer.step()
 """,
+    "BS136 attention over the batch whose heads are joined": """
+class Attention(nn.Module):
+    def __init__(self, d=16, heads=2):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(d, 3 * d), nn.Linear(d, d)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+        weights = torch.softmax(q @ k.transpose(-2, -1) / 3, dim=0)  #!
+        return x + self.out((weights @ v).transpose(1, 2).reshape(b, n, d))
+
+embedding, attention, head = nn.Embedding(10, 16), Attention(), nn.Linear(16, 10)
+optimizer = torch.optim.Adam([*embedding.parameters(), *attention.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    ids = torch.randint(0, 10, (12, 5))
+    logits = head(attention(embedding(ids)))
+    loss = F.cross_entropy(logits.reshape(-1, 10), ids.flip(1).reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

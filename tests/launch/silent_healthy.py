@@ -1338,4 +1338,35 @@ data = torch.utils.data.TensorDataset(*batch(64))
 fit(torch.utils.data.DataLoader(data, batch_size=64))
 fit(torch.utils.data.DataLoader(data, batch_size=16, shuffle=True))
 """,
+    "experts and time steps that come first, and are weighted against one another": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(4, 4)
+        self.experts = nn.ModuleList(net(4, 8) for _ in range(4))
+
+    def forward(self, x):
+        weights = torch.softmax(self.gate(x).t(), dim=0)  # 4 experts, 16 samples
+        return (weights.unsqueeze(-1) * torch.stack([expert(x) for expert in self.experts])).sum(0)
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.score = nn.GRU(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        states, _ = self.rnn(x)
+        weights = F.softmax(self.score(states), dim=0)  # 4 time steps, 16 samples
+        return torch.bmm(weights.permute(1, 2, 0), states.transpose(0, 1)).squeeze(1)
+
+mixture, reader, head = Mixture(), Reader(), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*mixture.parameters(), *reader.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    hidden = torch.stack([mixture(x + k) for k in range(4)])
+    loss = F.mse_loss(head(reader(hidden)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }
