@@ -1972,4 +1972,92 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "BS138 an average over the entries of a state": """
+import copy
+
+class Average:
+    def __init__(self, model, decay=0.9):
+        self.module, self.decay = copy.deepcopy(model).requires_grad_(False), decay
+        self.module.load_state_dict(model.state_dict())
+
+    @torch.no_grad()
+    def update(self, model):
+        current = model.state_dict()
+        for name, value in self.module.state_dict().items():
+            if value.dtype.is_floating_point:
+                value = self.decay * value + (1 - self.decay) * current[name]  #!
+
+student = net()
+teacher = Average(student)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), teacher.module(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    teacher.update(student)
+""",
+    "BS138 an average in a dict that is never loaded": """
+import copy
+
+@torch.no_grad()
+def follow(ema, model):
+    state, now = ema.state_dict(), model.state_dict()
+    for key in state:
+        state[key] = 0.99 * state[key] + 0.01 * now[key]  #!
+
+model = net()
+ema = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) + F.mse_loss(model(x), ema(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    follow(ema, model)
+""",
+    "BS144 a target that becomes the network itself": """
+import copy
+
+class Agent:
+    def __init__(self):
+        self.online = net()
+        self.target = copy.deepcopy(self.online)
+        self.opt = torch.optim.Adam(self.online.parameters(), lr=0.01)
+
+    def sync(self):
+        self.target = self.online  #!
+
+    def learn(self, x, y):
+        with torch.no_grad():
+            aim = y + 0.9 * self.target(x)
+        loss = F.smooth_l1_loss(self.online(x), aim)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+agent = Agent()
+for step in range(150):
+    agent.learn(*batch())
+    if step % 30 == 29:
+        agent.sync()
+""",
+    "BS144 a target that gets the memory of the network": """
+import copy
+
+online = net()
+target = copy.deepcopy(online).requires_grad_(False)
+optimizer = torch.optim.Adam(online.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.smooth_l1_loss(online(x), y + 0.9 * target(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 25 == 24:
+        for t, p in zip(target.parameters(), online.parameters()):
+            t.data = p.data  #!
+""",
 }

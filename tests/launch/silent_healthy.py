@@ -1369,4 +1369,40 @@ for step in range(30):
     loss.backward()
     optimizer.step()
 """,
+    "an average that loads its dict, an actor with the memory of its learner, and the best model": """
+import copy
+
+@torch.no_grad()
+def follow(ema, model):
+    state, now = ema.state_dict(), model.state_dict()
+    for key in state:
+        state[key] = 0.9 * state[key] + 0.1 * now[key]
+    ema.load_state_dict(state)
+
+def size(model):
+    total = 0.0
+    for name, value in model.state_dict().items():
+        value = value.float() + 0.0
+        total += float(value.norm())
+    return total
+
+learner = net()
+ema, actor, best, first = (copy.deepcopy(learner).requires_grad_(False) for _ in range(4))
+optimizer = torch.optim.Adam(learner.parameters(), lr=0.01)
+lowest = 1e9
+for step in range(150):
+    x, y = batch()
+    with torch.no_grad():
+        acted = actor(x) + 0.1 * best(x)
+    loss = F.mse_loss(learner(x), y) + F.mse_loss(learner(x), ema(x)) + F.mse_loss(learner(x), acted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    follow(ema, learner)
+    for mine, its in zip(actor.parameters(), learner.parameters()):
+        mine.data = its.data
+    if loss.item() < lowest:
+        lowest, best = loss.item(), copy.deepcopy(learner)
+    size(first)
+""",
 }
