@@ -2060,4 +2060,47 @@ for step in range(150):
         for t, p in zip(target.parameters(), online.parameters()):
             t.data = p.data  #!
 """,
+    "BS142 hooks on parameters that are registered anew in each epoch": """
+class Trainer:
+    def __init__(self, model, scales):
+        self.model, self.scales = model, scales
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def run_epoch(self):
+        for name, p in self.model.named_parameters():
+            p.register_hook(lambda g, s=self.scales[name[0]]: g * s)  #!
+        for _ in range(5):
+            x, y = batch()
+            loss = F.mse_loss(self.model(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+
+trainer = Trainer(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), {"0": 0.5, "2": 1.0})
+for epoch in range(12):
+    trainer.run_epoch()
+""",
+    "BS142 a hook on a layer that each call adds": """
+class Features:
+    def __init__(self, layer):
+        self.layer, self.seen = layer, None
+
+    def keep(self, module, args, output):
+        self.seen = output.detach()
+
+    def __call__(self, model, x):
+        self.layer.register_forward_hook(self.keep)  #!
+        return model(x), self.seen
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+features = Features(model[0])
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    out, hidden = features(model, x)
+    loss = F.mse_loss(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

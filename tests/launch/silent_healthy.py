@@ -1405,4 +1405,21 @@ for step in range(150):
         lowest, best = loss.item(), copy.deepcopy(learner)
     size(first)
 """,
+    "hooks that are removed before they are registered again": """
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+for _ in range(3):
+    model[2].weight.register_hook(lambda g: g * 0.9)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+handles, seen = [], []
+for step in range(70):
+    for handle in handles:
+        handle.remove()
+    handles = [p.register_hook(lambda g: g.clamp(-1, 1)) for p in model.parameters()]
+    handles += [each.register_forward_hook(lambda m, a, out: seen.append(float(out.sum()))) for each in model]
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }
