@@ -2103,4 +2103,46 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
+    "BS106 a generator whose optimizer holds the discriminator": """
+class Gan:
+    def __init__(self):
+        self.generator, self.judge = net(3, 2), net(2, 1)
+        self.opt_g, self.opt_d = self.optimizers()
+
+    def optimizers(self):
+        everything = [*self.generator.parameters(), *self.judge.parameters()]
+        opt_g = torch.optim.Adam(everything, lr=0.01)  #!
+        opt_d = torch.optim.Adam(self.judge.parameters(), lr=0.01)
+        return opt_g, opt_d
+
+    def step(self, real):
+        fake = self.generator(torch.randn(len(real), 3))
+        loss = F.softplus(-self.judge(real)).mean() + F.softplus(self.judge(fake.detach())).mean()
+        self.opt_d.zero_grad()
+        loss.backward()
+        self.opt_d.step()
+        self.opt_g.zero_grad()
+        F.softplus(-self.judge(fake)).mean().backward()
+        self.opt_g.step()
+
+gan = Gan()
+for step in range(100):
+    gan.step(torch.randn(32, 2) * 0.3 + 2)
+""",
+    "BS106 an actor whose optimizer holds the critic": """
+actor, critic = net(4, 1), net(5, 1)
+critic_opt = torch.optim.Adam(critic.parameters(), lr=0.003)
+actor_opt = torch.optim.Adam(list(actor.parameters()) + list(critic.parameters()), lr=0.003)  #!
+for step in range(60):
+    state, reward = batch(32)
+    action = actor(state).detach() + 0.3 * torch.randn(32, 1)
+    value_loss = F.mse_loss(critic(torch.cat([state, action], 1)), reward - action.pow(2))
+    critic_opt.zero_grad()
+    value_loss.backward()
+    critic_opt.step()
+    actor_loss = -critic(torch.cat([state, actor(state)], 1)).mean()
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+""",
 }

@@ -1422,4 +1422,35 @@ for step in range(70):
     loss.backward()
     optimizer.step()
 """,
+    "an encoder that two losses train, with an optimizer for each": """
+encoder, decoder, judge = net(4, 2), net(2, 4), net(2, 1)
+opt_ae = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.005)
+opt_prior = torch.optim.Adam(encoder.parameters(), lr=0.002)
+opt_judge = torch.optim.Adam(judge.parameters(), lr=0.002)
+for step in range(40):
+    x, _ = batch(32)
+    opt_ae.zero_grad()
+    F.mse_loss(decoder(encoder(x)), x).backward()
+    opt_ae.step()
+    codes = encoder(x)
+    opt_judge.zero_grad()
+    (F.softplus(-judge(torch.randn_like(codes))).mean() + F.softplus(judge(codes.detach())).mean()).backward()
+    opt_judge.step()
+    opt_prior.zero_grad()
+    F.softplus(-judge(codes)).mean().backward()
+    opt_prior.step()
+""",
+    "a head that is trained on fixed features, in turns with all of the network": """
+body, head = net(4, 8), net(8, 1)
+opt_all = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.002)
+opt_head = torch.optim.Adam(head.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch(32)
+    opt_head.zero_grad()
+    F.mse_loss(head(body(x).detach()), y).backward()
+    opt_head.step()
+    opt_all.zero_grad()
+    F.mse_loss(head(body(x)), y).backward()
+    opt_all.step()
+""",
 }
