@@ -35,6 +35,7 @@ from backsight.naming.roots import is_library, is_ours, ours
 from backsight.quiet import quietly
 from backsight.snapshot import groups
 from backsight.tape import (
+    Graph,
     grad_fn,
     is_jit_traced,
     no_torch_dispatch,
@@ -124,6 +125,8 @@ class FirstSteps:
         self._ended = False
         self._passes: dict[Site, list[int]] = {}
         self._audits = 0
+        self.customs: list[tuple[str, str]] = []
+        """The custom Functions of the program's in the audited graphs, each with its file."""
         self._singular: list[Singular] = []
         self._of_start: dict[Site, dict[str, Finding]] = {}
         self._flat: dict[tuple[str, str], list[weakref.ref[torch.Tensor]]] = {}
@@ -405,6 +408,7 @@ class FirstSteps:
         for optimizer, _ in self._signs.deaf:
             self._hearing.audited(optimizer, site, roots, report.graph)
         if report.graph is not None:
+            self.customs = list(dict.fromkeys([*self.customs, *_customs(report.graph)]))
             self._singular = list(dict.fromkeys([*self._singular, *singular(report.graph)]))[:_MOST_SINGULAR]
         self._starting(site, [each for each in report.findings if each.code == _OF_THE_START])
         for finding in report.findings:
@@ -422,6 +426,13 @@ class FirstSteps:
                 late = f"First seen in step {self.steps + 1:,}; earlier audits did not see it."
                 finding = replace(finding, evidence=(*finding.evidence, late))
             self.findings[finding.code, finding.title] = replace(finding, since=self.steps + 1)
+
+
+def _customs(graph: Graph) -> list[tuple[str, str]]:
+    if not any(kind.kind == "custom" for kind in graph.types):
+        return []
+    found = [(n.name.removesuffix("Backward"), n.definition.rpartition(":")[0]) for n in graph.nodes if n.definition]
+    return [each for each in found if not is_library(each[1]) and not is_ours(each[1])]
 
 
 def _in_order(found: Iterable[Finding]) -> list[Finding]:
