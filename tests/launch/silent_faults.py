@@ -1950,4 +1950,199 @@ for step in range(50):
     loss.backward()
     optimizer.step()
 """,
+    "BS136 attention over the batch whose heads are joined": """
+class Attention(nn.Module):
+    def __init__(self, d=16, heads=2):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(d, 3 * d), nn.Linear(d, d)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+        weights = torch.softmax(q @ k.transpose(-2, -1) / 3, dim=0)  #!
+        return x + self.out((weights @ v).transpose(1, 2).reshape(b, n, d))
+
+embedding, attention, head = nn.Embedding(10, 16), Attention(), nn.Linear(16, 10)
+optimizer = torch.optim.Adam([*embedding.parameters(), *attention.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    ids = torch.randint(0, 10, (12, 5))
+    logits = head(attention(embedding(ids)))
+    loss = F.cross_entropy(logits.reshape(-1, 10), ids.flip(1).reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS138 an average over the entries of a state": """
+import copy
+
+class Average:
+    def __init__(self, model, decay=0.9):
+        self.module, self.decay = copy.deepcopy(model).requires_grad_(False), decay
+        self.module.load_state_dict(model.state_dict())
+
+    @torch.no_grad()
+    def update(self, model):
+        current = model.state_dict()
+        for name, value in self.module.state_dict().items():
+            if value.dtype.is_floating_point:
+                value = self.decay * value + (1 - self.decay) * current[name]  #!
+
+student = net()
+teacher = Average(student)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x), teacher.module(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    teacher.update(student)
+""",
+    "BS138 an average in a dict that is never loaded": """
+import copy
+
+@torch.no_grad()
+def follow(ema, model):
+    state, now = ema.state_dict(), model.state_dict()
+    for key in state:
+        state[key] = 0.99 * state[key] + 0.01 * now[key]  #!
+
+model = net()
+ema = copy.deepcopy(model).requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y) + F.mse_loss(model(x), ema(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    follow(ema, model)
+""",
+    "BS144 a target that becomes the network itself": """
+import copy
+
+class Agent:
+    def __init__(self):
+        self.online = net()
+        self.target = copy.deepcopy(self.online)
+        self.opt = torch.optim.Adam(self.online.parameters(), lr=0.01)
+
+    def sync(self):
+        self.target = self.online  #!
+
+    def learn(self, x, y):
+        with torch.no_grad():
+            aim = y + 0.9 * self.target(x)
+        loss = F.smooth_l1_loss(self.online(x), aim)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+agent = Agent()
+for step in range(150):
+    agent.learn(*batch())
+    if step % 30 == 29:
+        agent.sync()
+""",
+    "BS144 a target that gets the memory of the network": """
+import copy
+
+online = net()
+target = copy.deepcopy(online).requires_grad_(False)
+optimizer = torch.optim.Adam(online.parameters(), lr=0.01)
+for step in range(150):
+    x, y = batch()
+    loss = F.smooth_l1_loss(online(x), y + 0.9 * target(x))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 25 == 24:
+        for t, p in zip(target.parameters(), online.parameters()):
+            t.data = p.data  #!
+""",
+    "BS142 hooks on parameters that are registered anew in each epoch": """
+class Trainer:
+    def __init__(self, model, scales):
+        self.model, self.scales = model, scales
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def run_epoch(self):
+        for name, p in self.model.named_parameters():
+            p.register_hook(lambda g, s=self.scales[name[0]]: g * s)  #!
+        for _ in range(5):
+            x, y = batch()
+            loss = F.mse_loss(self.model(x), y)
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+
+trainer = Trainer(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), {"0": 0.5, "2": 1.0})
+for epoch in range(12):
+    trainer.run_epoch()
+""",
+    "BS142 a hook on a layer that each call adds": """
+class Features:
+    def __init__(self, layer):
+        self.layer, self.seen = layer, None
+
+    def keep(self, module, args, output):
+        self.seen = output.detach()
+
+    def __call__(self, model, x):
+        self.layer.register_forward_hook(self.keep)  #!
+        return model(x), self.seen
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+features = Features(model[0])
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    out, hidden = features(model, x)
+    loss = F.mse_loss(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS106 a generator whose optimizer holds the discriminator": """
+class Gan:
+    def __init__(self):
+        self.generator, self.judge = net(3, 2), net(2, 1)
+        self.opt_g, self.opt_d = self.optimizers()
+
+    def optimizers(self):
+        everything = [*self.generator.parameters(), *self.judge.parameters()]
+        opt_g = torch.optim.Adam(everything, lr=0.01)  #!
+        opt_d = torch.optim.Adam(self.judge.parameters(), lr=0.01)
+        return opt_g, opt_d
+
+    def step(self, real):
+        fake = self.generator(torch.randn(len(real), 3))
+        loss = F.softplus(-self.judge(real)).mean() + F.softplus(self.judge(fake.detach())).mean()
+        self.opt_d.zero_grad()
+        loss.backward()
+        self.opt_d.step()
+        self.opt_g.zero_grad()
+        F.softplus(-self.judge(fake)).mean().backward()
+        self.opt_g.step()
+
+gan = Gan()
+for step in range(100):
+    gan.step(torch.randn(32, 2) * 0.3 + 2)
+""",
+    "BS106 an actor whose optimizer holds the critic": """
+actor, critic = net(4, 1), net(5, 1)
+critic_opt = torch.optim.Adam(critic.parameters(), lr=0.003)
+actor_opt = torch.optim.Adam(list(actor.parameters()) + list(critic.parameters()), lr=0.003)  #!
+for step in range(60):
+    state, reward = batch(32)
+    action = actor(state).detach() + 0.3 * torch.randn(32, 1)
+    value_loss = F.mse_loss(critic(torch.cat([state, action], 1)), reward - action.pow(2))
+    critic_opt.zero_grad()
+    value_loss.backward()
+    critic_opt.step()
+    actor_loss = -critic(torch.cat([state, actor(state)], 1)).mean()
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+""",
 }

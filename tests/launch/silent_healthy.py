@@ -1338,4 +1338,119 @@ data = torch.utils.data.TensorDataset(*batch(64))
 fit(torch.utils.data.DataLoader(data, batch_size=64))
 fit(torch.utils.data.DataLoader(data, batch_size=16, shuffle=True))
 """,
+    "experts and time steps that come first, and are weighted against one another": """
+class Mixture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(4, 4)
+        self.experts = nn.ModuleList(net(4, 8) for _ in range(4))
+
+    def forward(self, x):
+        weights = torch.softmax(self.gate(x).t(), dim=0)  # 4 experts, 16 samples
+        return (weights.unsqueeze(-1) * torch.stack([expert(x) for expert in self.experts])).sum(0)
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.score = nn.GRU(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        states, _ = self.rnn(x)
+        weights = F.softmax(self.score(states), dim=0)  # 4 time steps, 16 samples
+        return torch.bmm(weights.permute(1, 2, 0), states.transpose(0, 1)).squeeze(1)
+
+mixture, reader, head = Mixture(), Reader(), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*mixture.parameters(), *reader.parameters(), *head.parameters()], lr=0.01)
+for step in range(30):
+    x, y = batch()
+    hidden = torch.stack([mixture(x + k) for k in range(4)])
+    loss = F.mse_loss(head(reader(hidden)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an average that loads its dict, an actor with the memory of its learner, and the best model": """
+import copy
+
+@torch.no_grad()
+def follow(ema, model):
+    state, now = ema.state_dict(), model.state_dict()
+    for key in state:
+        state[key] = 0.9 * state[key] + 0.1 * now[key]
+    ema.load_state_dict(state)
+
+def size(model):
+    total = 0.0
+    for name, value in model.state_dict().items():
+        value = value.float() + 0.0
+        total += float(value.norm())
+    return total
+
+learner = net()
+ema, actor, best, first = (copy.deepcopy(learner).requires_grad_(False) for _ in range(4))
+optimizer = torch.optim.Adam(learner.parameters(), lr=0.01)
+lowest = 1e9
+for step in range(150):
+    x, y = batch()
+    with torch.no_grad():
+        acted = actor(x) + 0.1 * best(x)
+    loss = F.mse_loss(learner(x), y) + F.mse_loss(learner(x), ema(x)) + F.mse_loss(learner(x), acted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    follow(ema, learner)
+    for mine, its in zip(actor.parameters(), learner.parameters()):
+        mine.data = its.data
+    if loss.item() < lowest:
+        lowest, best = loss.item(), copy.deepcopy(learner)
+    size(first)
+""",
+    "hooks that are removed before they are registered again": """
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+for _ in range(3):
+    model[2].weight.register_hook(lambda g: g * 0.9)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+handles, seen = [], []
+for step in range(70):
+    for handle in handles:
+        handle.remove()
+    handles = [p.register_hook(lambda g: g.clamp(-1, 1)) for p in model.parameters()]
+    handles += [each.register_forward_hook(lambda m, a, out: seen.append(float(out.sum()))) for each in model]
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an encoder that two losses train, with an optimizer for each": """
+encoder, decoder, judge = net(4, 2), net(2, 4), net(2, 1)
+opt_ae = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.005)
+opt_prior = torch.optim.Adam(encoder.parameters(), lr=0.002)
+opt_judge = torch.optim.Adam(judge.parameters(), lr=0.002)
+for step in range(40):
+    x, _ = batch(32)
+    opt_ae.zero_grad()
+    F.mse_loss(decoder(encoder(x)), x).backward()
+    opt_ae.step()
+    codes = encoder(x)
+    opt_judge.zero_grad()
+    (F.softplus(-judge(torch.randn_like(codes))).mean() + F.softplus(judge(codes.detach())).mean()).backward()
+    opt_judge.step()
+    opt_prior.zero_grad()
+    F.softplus(-judge(codes)).mean().backward()
+    opt_prior.step()
+""",
+    "a head that is trained on fixed features, in turns with all of the network": """
+body, head = net(4, 8), net(8, 1)
+opt_all = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.002)
+opt_head = torch.optim.Adam(head.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch(32)
+    opt_head.zero_grad()
+    F.mse_loss(head(body(x).detach()), y).backward()
+    opt_head.step()
+    opt_all.zero_grad()
+    F.mse_loss(head(body(x)), y).backward()
+    opt_all.step()
+""",
 }

@@ -31,3 +31,30 @@ def test_a_straight_through_estimator_is_not_to_be_taken_apart(bench):
     err = said(bench, FAULTS["BS102 a codebook that only its estimator uses"])
     assert "fix: Use q itself in a loss term, not z + (q - z).detach()" in err
     assert "Remove" not in err
+
+
+def test_custom_functions_are_said_to_be_untested(bench):
+    source = """
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return grad * (s + x * s * (1 - s))
+
+layer = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+for step in range(5):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(Swish.apply(layer(x)), y).backward()
+    optimizer.step()
+"""
+    err = said(bench, source)
+    assert "nothing found" in err
+    assert "the backward of Swish was not tested. To test it: backsight verify train.py" in err

@@ -41,6 +41,22 @@ def test_a_loop_that_binds_its_variable_writes_nothing(written):
     assert written(source) == [("slow", "net", "rebinds", 2)]
 
 
+@pytest.mark.parametrize(
+    ("source", "how"),
+    [
+        ("for k, v in slow.state_dict().items():\n    v = d * v + now[k]\n", "rebinds"),
+        ("state = slow.state_dict()\nfor k in state:\n    state[k] = d * state[k] + now[k]\n", "state"),
+    ],
+)
+def test_a_loop_over_one_state_that_writes_nothing(written, source, how):
+    assert [each[::2] for each in written(source)] == [("slow", how)]
+
+
+def test_a_tensor_that_gets_the_memory_of_another(written):
+    source = "for a, b in zip(slow.parameters(), net.parameters()):\n    a.data = b.data\n"
+    assert written(source) == [("slow", "net", "shares", 2)]
+
+
 def test_a_function_is_told_with_what_its_calls_hand_in(written):
     source = """
         def blend(average, current, decay):
@@ -59,6 +75,8 @@ def test_a_function_is_told_with_what_its_calls_hand_in(written):
     [
         "for a, b in zip(xs, ys):\n    a.add_(b)\n",
         "for a, b in zip(net.parameters(), gradients):\n    a.sub_(b)\n",
+        "for k, v in slow.state_dict().items():\n    v = v.float() + 0.0\n",
+        "state = slow.state_dict()\nfor k in state:\n    state[k] = d * state[k]\nuse(state)\n",
         "for a, b in zip(net.parameters(), slow.parameters()):\n    total += (a - b).norm()\n",
     ],
 )

@@ -1,7 +1,8 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
 Offered to other rooms: `births`, `drifting`, `evidence.singular`, `evidence.values`, `explained`, `growing`, `heeding`,
-`live`, `live.deaf`, `misplaced`, `rules.unmoved`, `same_batch`, `twins`, `used_up`, `vital`, `wording`, `zeroed`.
+`live`, `live.deaf`, `misplaced`, `piled`, `rules.parameter_twice`, `rules.unmoved`, `same_batch`, `twins`,
+`used_up`, `vital`, `wording`, `zeroed`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at

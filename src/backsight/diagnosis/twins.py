@@ -19,9 +19,10 @@ from backsight.diagnosis.vital import program_frames
 from backsight.diagnosis.wording import counted, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
+from backsight.source import Place
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
-from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, statement_at, statements
 from backsight.tape import parameters_in
 from backsight.tape.saved import is_readable
 from backsight.tracing import current
@@ -37,15 +38,21 @@ _SMALL = 64
 """as many values."""
 
 _MOST = 4
+_LOST = ("rebinds", "state")
+"""How a statement writes nothing into the parameters."""
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A module that no optimizer trains, made like one that is trained, and what its parameters were at first."""
+    """A module that no optimizer trains, made like one that is trained, and what its parameters were at first.
+
+    `names` are the last ones of its variables then: what they hold later may be another module.
+    """
 
     target: weakref.ref[torch.nn.Module]
     trained: weakref.ref[torch.nn.Module]
     was: tuple[object, ...]
+    names: frozenset[str]
 
     @property
     def is_unchanged(self) -> bool:
@@ -68,7 +75,7 @@ def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
         trained = [m for m in modules if any(id(p) in held for p in parameters_in(m))]
         others = [m for m in modules if not any(id(p) in held for p in parameters_in(m))]
         marks = [(each, _mark(each)) for each in others] if len(trained) == 1 else []
-        pairs += [Twin(weakref.ref(t), weakref.ref(trained[0]), was) for t, was in marks if was]
+        pairs += [Twin(weakref.ref(t), weakref.ref(trained[0]), was, frozenset(_names(t))) for t, was in marks if was]
     return pairs[:_MOST]
 
 
@@ -106,8 +113,10 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     if not name or not other:
         return None
     names = name[0].path, other[0].path
+    follows = list({each.place: each for each in follows}.values())  # a function and its call, by the same names
     periodic = [each for each in follows if _is_periodic(each)]
-    if len(periodic) == 1 and len(follows) == 1 and not _has_run(periodic[0], target):
+    nothing = all(each.how in _LOST for each in periodic)
+    if len(periodic) == 1 and (nothing or len(follows) == 1) and not _has_run(periodic[0], target):
         return _finding(names, periodic[0], since, steps)
     blends = [each for each in back if each.how == "blends" and _is_periodic(each)]
     if len(blends) == 1 and not follows:
@@ -134,7 +143,7 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
         names = {_last(name.path): name.path for module in modules for name in search([module]).names[0]}
         for each in written:
             target, origin = names.get(_last(each.target)), names.get(_last(each.origin))
-            known = target is not None and origin is not None and target != origin and each.how != "rebinds"
+            known = target is not None and origin is not None and target != origin and each.how not in _LOST
             if known and _is_periodic(each) and _has_run(each, modules[0]):
                 findings[str(each.outermost)] = _same(str(target), str(origin), each, since, frame)
     return list(findings.values())
@@ -215,10 +224,13 @@ def _has_run(found: Writes, target: torch.nn.Module) -> bool:
 
 def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
     name, other = names
-    place = found.place if found.how == "rebinds" else found.outermost
+    place = found.place if found.how in _LOST else found.outermost
     if found.how == "rebinds":
         says = "rebinds the name to a new tensor: nothing is written into the parameter."
         fix = f"Write into the parameter under torch.no_grad(), with lerp_ or copy_, so that {name} follows {other}."
+    elif found.how == "state":
+        says = "changes an entry of the dict that state_dict() returned: nothing is written into the parameter."
+        fix = f"Load the dict after the loop, {found.target}.load_state_dict({_state(found)}), or write with copy_."
     else:
         says = f"would write {other} into it, but never ran."
         function = getattr(found.body.node, "name", "")
@@ -227,6 +239,87 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
             fix = f"Call {function}() after the optimizer step: this file never calls it."
     title = f"{name} never changes, although it should follow {other}."
     return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
+
+
+def _state(found: Writes) -> str:
+    statement = statement_at(found.body, *found.place.position)
+    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    return dotted(goal.value if isinstance(goal, ast.Subscript) else None) or "state"
+
+
+def merged(pairs: Iterable[Twin], since: int, frame: FrameType | None) -> list[Finding]:
+    """Return the findings of twins that have become what is trained, or have its memory, by a later assignment.
+
+    One name for both is such a fault where one statement gives the twin's name the other module. To share memory may be
+    meant, as of an actor with its learner: so the statement has to be one of many steps, as a target that lags has it.
+    """
+    files = dict.fromkeys(each.f_code.co_filename for each in program_frames(frame))
+    findings: dict[str, Finding] = {}
+    for twin in pairs:
+        target, trained = twin.target(), twin.trained()
+        if trained is None:
+            continue
+        names, held = search([trained]).names[0], search([target]).names[0] if target is not None else []
+        now = [name.path for name in names if _last(name.path) in twin.names]
+        other = [name.path for name in names if _last(name.path) not in twin.names]
+        if now and other and not any(_last(name.path) in twin.names for name in held):
+            places = [each for file in files for each in _replacements(file, now[0], _names(trained))]
+            says = f"makes both one module: from here on {now[0]} is {other[0]}."
+        elif target is not None and names and held and _share(target, trained):
+            now, other = [held[0].path], [names[0].path]
+            every = (each for file in files for each in writes(file))
+            places = [each.place for each in every if each.how == "shares" and _is_on_condition(each)]
+            says = "gives it the memory of the other, so it changes with each optimizer step."
+        else:
+            continue
+        if len(places) == 1:  # of modules inside of one another, the outermost comes first
+            findings.setdefault(str(places[0]), _merged(now[0], other[0], places[0], says, since))
+    return list(findings.values())
+
+
+def _share(target: torch.nn.Module, trained: torch.nn.Module) -> bool:
+    """Whether the parameters of two modules have the same memory."""
+    first, other = (next(iter(parameters_in(each)), None) for each in (target, trained))
+    if first is None or other is None or not (is_readable(first) and is_readable(other)):
+        return False
+    return first.data_ptr() == other.data_ptr() != 0
+
+
+def _replacements(file: str, name: str, others: set[str]) -> list[Place]:
+    """Return the statements that give a variable the module of another one: `self.target = self.online`."""
+    return [
+        body.place(each)
+        for body in functions(file)
+        for each in statements(body.node)
+        if isinstance(each, ast.Assign) and _last(dotted(each.value) or "") in others - {_last(name)}
+        if any(_last(dotted(goal) or "") == _last(name) for goal in each.targets)
+    ]
+
+
+def _is_on_condition(found: Writes) -> bool:
+    """Whether a statement, or the call of the function around it, is inside of an `if`."""
+    bodies = [(found.body, found.begins)]
+    name = getattr(found.body.node, "name", "")
+    for body in functions(found.body.file) if name else ():
+        calls = ((each.lineno, call) for each in statements(body.node) for call in calls_in(each))
+        bodies += [(body, line) for line, call in calls if callee(call)[1] == name]
+    return any(
+        isinstance(each, ast.If) and each.lineno <= line <= (each.end_lineno or 0)
+        for body, line in bodies
+        for each in statements(body.node)
+    )
+
+
+def _merged(name: str, other: str, place: Place, says: str, since: int) -> Finding:
+    return Finding(
+        "BS144",
+        "warning",
+        f"{name} and {other} share all their parameters, although one should follow the other.",
+        (f"They were two models at first, and are one at step {since:,}.", shown(place, says)),
+        f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()).",
+        source=str(place),
+        since=since,
+    )
 
 
 def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:

@@ -26,6 +26,7 @@ from backsight.launch.inputs import Inputs
 from backsight.launch.keeping import Keeping
 from backsight.launch.outputs import Outputs
 from backsight.launch.ranks import ranks
+from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.vital_signs import VitalSigns
 from backsight.launch.voice import failed
@@ -34,6 +35,7 @@ from backsight.naming.roots import is_library, is_ours, ours
 from backsight.quiet import quietly
 from backsight.snapshot import groups
 from backsight.tape import (
+    Graph,
     grad_fn,
     is_jit_traced,
     no_torch_dispatch,
@@ -61,6 +63,9 @@ _OF_THE_START = "BS131"
 
 _UNLESS_TRAINED = "BS141"
 """The code of what is a fault unless another loss trains the same parameters."""
+
+_TWICE = "BS106"
+"""The code of what two optimizers hold, which is a fault if one undoes what the other learns."""
 
 _MOST_STEPS = 32
 """Optimizer steps after which no more is audited: a backward that comes later is not of the training's first steps."""
@@ -120,6 +125,8 @@ class FirstSteps:
         self._ended = False
         self._passes: dict[Site, list[int]] = {}
         self._audits = 0
+        self.customs: list[tuple[str, str]] = []
+        """The custom Functions of the program's in the audited graphs, each with its file."""
         self._singular: list[Singular] = []
         self._of_start: dict[Site, dict[str, Finding]] = {}
         self._flat: dict[tuple[str, str], list[weakref.ref[torch.Tensor]]] = {}
@@ -129,6 +136,7 @@ class FirstSteps:
         self._signs = VitalSigns()
         self._hearing = Hearing()
         self._twins = Twins()
+        self._turns = Turns()
         self._keeping = Keeping()
         self._in_backwards = False
         self._looks = 0
@@ -168,7 +176,8 @@ class FirstSteps:
 
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
-        signs = () if self.failed else (*self._hearing.findings, *self._signs.findings, *self._twins.findings)
+        hearing = (*self._hearing.findings, *self._turns.findings)
+        signs = () if self.failed else (*hearing, *self._signs.findings, *self._twins.findings)
         found = [
             *(each for key, each in self.findings.items() if not self._is_trained(key)),
             *(each for found in self._of_start.values() for each in found.values()),
@@ -353,6 +362,7 @@ class FirstSteps:
         signs = self._signs
         signs.stepped(optimizer, _caller)
         self._keeping.stepped(optimizer)
+        self._turns.stepped(optimizer, _caller)
         self._hearing.stepped(signs.deaf, _caller)
         self._twins.stepped(signs.step, lambda: signs.optimizers, _caller)
         if signs.news or is_spaced(signs.step):
@@ -398,12 +408,17 @@ class FirstSteps:
         for optimizer, _ in self._signs.deaf:
             self._hearing.audited(optimizer, site, roots, report.graph)
         if report.graph is not None:
+            self.customs = list(dict.fromkeys([*self.customs, *_customs(report.graph)]))
             self._singular = list(dict.fromkeys([*self._singular, *singular(report.graph)]))[:_MOST_SINGULAR]
         self._starting(site, [each for each in report.findings if each.code == _OF_THE_START])
         for finding in report.findings:
-            if finding.code == _UNLESS_TRAINED and report.graph is not None:
-                held = [leaf.tensor() for leaf in report.graph.leaves if leaf.node in finding.nodes]
-                refs = [weakref.ref(each) for each in held if each is not None]
+            if finding.code in (_UNLESS_TRAINED, _TWICE) and report.graph is not None:
+                leaves = [leaf.tensor() for leaf in report.graph.leaves if leaf.node in finding.nodes]
+                held = [each for each in leaves if each is not None]
+                refs = [weakref.ref(each) for each in held]
+                if finding.code == _TWICE:
+                    self._turns.follow(held, self._signs.optimizers)
+                    refs = []
                 self._flat.setdefault((finding.code, finding.title), refs)
             if (finding.code, finding.title) in self.findings or finding.code == _OF_THE_START:
                 continue
@@ -411,6 +426,13 @@ class FirstSteps:
                 late = f"First seen in step {self.steps + 1:,}; earlier audits did not see it."
                 finding = replace(finding, evidence=(*finding.evidence, late))
             self.findings[finding.code, finding.title] = replace(finding, since=self.steps + 1)
+
+
+def _customs(graph: Graph) -> list[tuple[str, str]]:
+    if not any(kind.kind == "custom" for kind in graph.types):
+        return []
+    found = [(n.name.removesuffix("Backward"), n.definition.rpartition(":")[0]) for n in graph.nodes if n.definition]
+    return [each for each in found if not is_library(each[1]) and not is_ours(each[1])]
 
 
 def _in_order(found: Iterable[Finding]) -> list[Finding]:

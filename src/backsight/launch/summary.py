@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from backsight.launch.first_steps import FirstSteps
+
+
+def untested(run: FirstSteps) -> tuple[str, ...]:
+    """Return a line for each file whose custom Functions this run has used: to test one is to call it once more."""
+    files: dict[str, list[str]] = {}
+    for name, file in run.customs:
+        files.setdefault(file, []).append(name)
+    return tuple(
+        f"backsight: the backward of {' and '.join(names[:3])} was not tested. To test it: backsight verify "
+        f"{os.path.basename(file)}"
+        for file, names in files.items()
+    )
 
 
 def summary(run: FirstSteps, notes: int = 0) -> str:

@@ -202,10 +202,12 @@ class TrainingObserver:
         if shown.findings:
             show(shown, explains=False)
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
-            from backsight.launch.summary import summary
+            from backsight.launch.summary import summary, untested
 
             line = summary(self._steps, notes=len(report) - len(shown))
             say(line, steps=self._steps.steps, audits=self._steps.audits)
+            for line in untested(self._steps):
+                say(line)
 
     def _found_leaks(self) -> tuple[Finding, ...]:
         if self._leaks is None:

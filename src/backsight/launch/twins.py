@@ -9,7 +9,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.twins import Twin, never_follows, shared, twins
+from backsight.diagnosis.twins import Twin, merged, never_follows, shared, twins
 
 _SEEN = 16
 """The step of the first optimizer at which they are looked for."""
@@ -32,6 +32,7 @@ class Twins:
 
     def __init__(self) -> None:
         self._twins: list[Twin] = []
+        self._pairs: list[Twin] = []
         self._suspects: list[_Suspect] = []
         self._since = 0
         self._shared: list[Finding] = []
@@ -42,8 +43,11 @@ class Twins:
         """Note a step of any optimizer, the number of which is `step`."""
         if step == _SEEN:
             self._twins, self._since = twins(optimizers()), step
+            self._pairs = list(self._twins)
         if step in _COMPARED and not self._shared:
             self._shared = shared(step, caller())
+        if step > _SEEN and not step & (step - 1) and self._pairs and not self._shared:
+            self._shared = merged(self._pairs, step, caller())
         if self._suspects:
             self._suspects = [each for each in self._suspects if each.twin.is_unchanged]
         if step >= _TOLD and self._twins and not step & (step - 1):

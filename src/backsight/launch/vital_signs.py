@@ -33,6 +33,7 @@ from backsight.diagnosis.vital import (
     untrained_mode,
 )
 from backsight.launch.drifting import Drifting
+from backsight.launch.piling import Piling
 from backsight.launch.zeros import Zeros
 from backsight.snapshot import groups
 from backsight.tape import Living, is_captured, modules_in, parameters_in
@@ -160,6 +161,7 @@ class VitalSigns:
         self._successions: list[_Succession] = []
         self._read: dict[CodeType, Finding | None] = {}
         self._drifting = Drifting()
+        self._piling = Piling()
         self.zeros = Zeros()
         self._used_up: dict[str, tuple[Finding, Callable[[], bool]]] = {}
 
@@ -195,6 +197,8 @@ class VitalSigns:
                 if (model := mode.model()) is not None:
                     norms = (m for ref in mode.modal if (m := ref()) is not None and isinstance(m, BATCH_NORMS))
                     self._drifting.look(model, norms, self.step, caller)
+            models = (model for mode in self._modes if (model := mode.model()) is not None)
+            self._piling.look(optimizer, models, self.step, caller)
         if course.steps == _READ:
             self._look_around(caller())
         self._values(key, course)
@@ -246,6 +250,7 @@ class VitalSigns:
         yield from self._shrinking.values()
         yield from self._frozen.values()
         yield from self._drifting.findings
+        yield from self._piling.findings
         yield from self.zeros.findings
         yield from (each.finding for each in self._successions if each.finding is not None)
         yield from (found for found in self._read.values() if found is not None)

@@ -7,23 +7,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, statements
+from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, is_constant, keyword, statements
 
 _TENSORS = frozenset({"parameters", "named_parameters", "buffers", "state_dict", "values", "items"})
+
+How = Literal["loads", "blends", "shares", "rebinds", "state"]
 
 
 @dataclass(frozen=True)
 class Writes:
     """One module's parameters are written into another's: by the names that the program has for them where it says so.
 
-    how: "loads" a state, "blends" them in a loop in place; "rebinds" the loop's own variable, which writes nothing.
+    how: "loads" a state, "blends" them in a loop in place, or "shares" their memory (`p.data = q.data`); "rebinds" the
+    loop's own variable, or an entry of a "state" that is never loaded, which writes nothing.
     called: the call that hands both in, where the function with the statement has them as its parameters.
     body: the function with the outermost of the two; `begins` the line there from which all of it runs.
     """
 
     target: str
     origin: str
-    how: Literal["loads", "blends", "rebinds"]
+    how: How
     place: Place
     body: Body
     begins: int
@@ -65,9 +68,11 @@ def _written(body: Body) -> Iterator[Writes]:
             if method == "load_state_dict" and target is not None and call.args:
                 states = (n for n in ast.walk(call.args[0]) if isinstance(n, ast.Call) and callee(n)[1] == "state_dict")
                 origin = next((dotted(callee(each)[0]) for each in states), None)
-                yield Writes(target, origin or "", "loads", body.place(statement), body, statement.lineno)
+                how: How = "shares" if is_constant(keyword(call, "assign"), True) else "loads"
+                yield Writes(target, origin or "", how, body.place(statement), body, statement.lineno)
         if isinstance(statement, ast.For):
             yield from _pairwise(body, statement)
+            yield from _by_name(body, statement)
 
 
 def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:
@@ -85,6 +90,65 @@ def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:
                 place = body.place(statement)
                 yield Writes(modules[at] or "", modules[1 - at] or "", how, place, body, loop.lineno)
                 return
+
+
+def _by_name(body: Body, loop: ast.For) -> Iterator[Writes]:
+    """Yield what a loop over the parameters of one module writes: `for name, value in x.state_dict().items()`."""
+    over, states, variables = loop.iter, _states(body), _names(loop.target)
+    state = dotted(callee(over)[0] if isinstance(over, ast.Call) else over) or ""
+    target = states.get(state) or (_module(over) if isinstance(over, ast.Call) else None) or ""
+    inside = [each for each in ast.walk(loop) if isinstance(each, ast.Assign) and len(each.targets) == 1]
+    for statement in inside if target else ():
+        goal, others = statement.targets[0], _names(statement.value) - variables
+        origin = next((states[each] for each in sorted(others) if each in states and each != state), "")
+        entry = isinstance(goal, ast.Subscript) and dotted(goal.value) == state and state in states
+        lost = entry and _names(goal) & variables and not _is_loaded(body, state)
+        if lost and isinstance(statement.value, ast.BinOp | ast.Call):
+            yield Writes(target, origin, "state", body.place(statement), body, loop.lineno)
+        elif isinstance(goal, ast.Name) and goal.id in variables and _blends(statement.value, goal.id):
+            yield Writes(target, origin, "rebinds", body.place(statement), body, loop.lineno)
+
+
+def _states(body: Body) -> dict[str, str]:
+    """Return the modules of the states that a function has in variables: `state = model.state_dict()`."""
+    found = {}
+    for statement in statements(body.node):
+        for goal, value in _bound(statement):
+            module = _module(value) if isinstance(value, ast.Call) and callee(value)[1] == "state_dict" else None
+            if module is not None and (name := dotted(goal)) is not None:
+                found[name] = module
+    return found
+
+
+def _bound(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(statement, ast.Assign):
+        goal, value = statement.targets[0], statement.value
+        if isinstance(goal, ast.Tuple) and isinstance(value, ast.Tuple):
+            yield from zip(goal.elts, value.elts, strict=False)
+        else:
+            yield goal, value
+
+
+def _is_loaded(body: Body, state: str) -> bool:
+    """Whether a state is handed on or returned, and so may be loaded."""
+    for statement in statements(body.node):
+        handed = (value for call in calls_in(statement) for value in (*call.args, *(k.value for k in call.keywords)))
+        if any(dotted(each) == state for each in handed):
+            return True
+        value = getattr(statement, "value", None)
+        if isinstance(statement, ast.Return) and value is not None and state in _names(value):
+            return True
+    return "." in state  # an attribute may be loaded elsewhere
+
+
+def _blends(value: ast.expr, own: str) -> bool:
+    """Whether an expression is an average of a variable and something else: `0.9 * v + 0.1 * w`, `v.lerp(w, 0.1)`."""
+    averages = any(
+        isinstance(each.op, ast.Add) if isinstance(each, ast.BinOp) else callee(each)[1] in ("lerp", "add")
+        for each in ast.walk(value)
+        if isinstance(each, ast.BinOp | ast.Call)
+    )
+    return averages and own in _names(value) and len(_names(value)) > 1
 
 
 def _module(node: ast.expr) -> str | None:
@@ -106,7 +170,7 @@ def _names(node: ast.expr) -> frozenset[str]:
     return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
-def _writes_to(statement: ast.stmt, names: frozenset[str]) -> Literal["blends", "rebinds"] | None:
+def _writes_to(statement: ast.stmt, names: frozenset[str]) -> How | None:
     """Say what a statement does to a variable of a loop: change it in place, or bind the name to something else."""
     if isinstance(statement, ast.Expr):
         for call in calls_in(statement):
@@ -123,9 +187,19 @@ def _writes_to(statement: ast.stmt, names: frozenset[str]) -> Literal["blends", 
             target = target.value
         if (dotted(target) or "").split(".")[0] not in names:
             continue
+        if isinstance(target, ast.Attribute) and target.attr == "data" and isinstance(statement, ast.Assign):
+            return "shares" if _is_tensor_itself(statement.value) else "blends"
         plain = isinstance(target, ast.Name) and isinstance(statement, ast.Assign)
         return "rebinds" if plain and target in getattr(statement, "targets", []) else "blends"
     return None
+
+
+def _is_tensor_itself(value: ast.expr) -> bool:
+    """Whether a value has the memory of a variable: `q`, `q.data`, `q.detach()`."""
+    if isinstance(value, ast.Call):
+        receiver, method = callee(value)
+        return method == "detach" and isinstance(receiver, ast.Name)
+    return isinstance(value.value if isinstance(value, ast.Attribute) else value, ast.Name)
 
 
 def _given(call: ast.Call, function: ast.AST) -> Mapping[str, str]:

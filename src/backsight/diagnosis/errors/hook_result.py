@@ -75,6 +75,12 @@ class Registered:
             return isinstance(self.hook, ast.Call) or self.function is None
         return self.name == name
 
+    def is_of(self, code: CodeType) -> bool:
+        """Whether it is of the function of a code object."""
+        body, mine = function_at(code), self.function
+        at = (body.node.lineno, body.node.col_offset) if body and not isinstance(body.node, ast.Module) else None
+        return self.place.file == code.co_filename and (at is not None) and _position(mine) == at
+
 
 @explains(
     "BS225",
@@ -112,7 +118,7 @@ def _candidates(failure: Failure, said: dict[str, str]) -> list[Registered]:
     every = [each for file in user_files(failure) for each in registrations(file)]
     function = _called(failure)
     if function is not None:
-        return [each for each in every if _is_of(each, function.__code__)][:1]
+        return [each for each in every if each.is_of(function.__code__)][:1]
     name = said.get("name", said.get("counted"))
     if name is not None:
         fitting = [each for each in every if each.fits(name)]
@@ -121,14 +127,6 @@ def _candidates(failure: Failure, said: dict[str, str]) -> list[Registered]:
     else:
         fitting = [each for each in every if each.method == "register_hook" and not each.on.endswith("grad_fn")]
     return [each for each in fitting if each.may_return]
-
-
-def _is_of(one: Registered, code: CodeType) -> bool:
-    """Whether a registration is of the function of a code object."""
-    body = function_at(code)
-    at = (body.node.lineno, body.node.col_offset) if body and not isinstance(body.node, ast.Module) else None
-    mine: Any = one.function
-    return mine is not None and one.place.file == code.co_filename and (mine.lineno, mine.col_offset) == at
 
 
 def _called(failure: Failure) -> Any:
@@ -141,8 +139,12 @@ def _called(failure: Failure) -> Any:
     return None
 
 
-def registrations(file: str) -> Iterator[Registered]:
-    """Every statement of a file that registers a hook."""
+def _position(node: Any) -> tuple[int, int] | None:
+    return (node.lineno, node.col_offset) if node is not None else None
+
+
+def registrations(file: str, *also: str) -> Iterator[Registered]:
+    """Every statement of a file that registers a hook on gradients, or by a method of another name."""
     bodies = list(functions(file))
     named: dict[str, tuple[Body, ast.AST]] = {}
     for body in bodies:
@@ -151,7 +153,7 @@ def registrations(file: str) -> Iterator[Registered]:
     for body in bodies:
         for statement in statements(body.node):
             for node in expressions(statement):
-                if isinstance(node, ast.Call) and callee(node)[1] in _OF_MODULES | _OF_TENSORS and node.args:
+                if isinstance(node, ast.Call) and callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
                     yield _registered(body, statement, node, named)
 
 

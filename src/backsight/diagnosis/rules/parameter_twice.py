@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import FrameType
 
 import torch
 
+from backsight.diagnosis.evidence.holders import below
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import listed
+from backsight.diagnosis.vital import constructions, named
+from backsight.diagnosis.wording import listed, shown
+from backsight.naming import search
 from backsight.snapshot import groups
+from backsight.tracing.steps import parameters
 
 Place = tuple[str, int]
 """The name of an optimizer, and which of its groups."""
@@ -29,7 +35,64 @@ def parameter_twice(scene: Scene) -> Iterator[Finding]:
     grave = {key: where for key, where in twice.items() if _is_stepped_twice(scene, tensors[key], where)}
     for found, severity in ((grave, "warning"), ({k: w for k, w in twice.items() if k not in grave}, "note")):
         if found:
-            yield _finding(scene, [tensors[key] for key in found], next(iter(found.values())), severity == "warning")
+            held = [tensors[key] for key in found]
+            made = _finding(scene, held, next(iter(found.values())), severity == "warning")
+            yield replace(made, nodes=tuple(_judging(scene, held))) if severity == "note" else made
+
+
+def _judging(scene: Scene, shared: list[torch.Tensor]) -> list[int]:
+    """Return the leaves that two optimizers share and through which this loss comes to what only one of them trains.
+
+    So is a critic in the optimizer of its generator or actor. Of an encoder that two losses train together it is the
+    other way round.
+    """
+    mine = {id(p) for p in shared}
+    alone = Counter(id(p) for o in scene.optimizers.values() for p in parameters(o))
+    leaves = {leaf.node: id(leaf.tensor()) for leaf in scene.graph.leaves}
+    own = {node for node, each in leaves.items() if alone[each] == 1 and each not in mine}
+    known = {node for node, each in leaves.items() if each in mine}
+    used = set(known)  # a weight is mostly used transposed
+    for node in scene.graph.nodes if own and known else ():
+        given = {edge.node.index for edge in node.inputs if edge is not None}
+        if node.op in ("T", "Transpose") and given <= known:
+            used.add(node.index)
+        elif given & used and own & set(below(scene.graph, [node.index])):
+            return sorted(known)
+    return []
+
+
+def opposed(
+    wider: torch.optim.Optimizer,
+    narrower: torch.optim.Optimizer,
+    shared: Sequence[torch.Tensor],
+    agreement: float,
+    steps: int,
+    frame: FrameType,
+) -> Finding:
+    """Return the finding that what one optimizer trains, another one steps against it, for a loss of its own.
+
+    agreement: the mean cosine between the gradients of the two steps, over so many steps.
+    """
+    name, other = named(wider, "an optimizer"), named(narrower, "another one")
+    names = [found[0].path if found else "" for found in search(shared[:1], limit=1).names]
+    few = listed([names[0] or "a parameter", *[""] * (len(shared) - 1)], 1)
+    places = constructions(frame, wider, name)
+    if not any(type(wider).__name__ in each.text for each in places):  # a function that returns them may
+        places = constructions(frame, wider, name.split(".")[-1]) or places
+    place = places[0] if len(places) == 1 else None
+    return Finding(
+        "BS106",
+        "warning",
+        f"{name} undoes what {other} learns: both step {few}.",
+        (
+            f"Among the parameters of {other} and {name}.",
+            f"Their losses pull in opposite directions: the cosine between the two gradients is {agreement:.2f} on "
+            f"average over {steps} steps.",
+            *((shown(place, f"creates {name} with parameters that {other} trains."),) if place is not None else ()),
+        ),
+        f"Leave the parameters of {other} out of {name}. The gradient still passes through them.",
+        source=str(place) if place is not None else None,
+    )
 
 
 def _places(scene: Scene) -> tuple[dict[int, list[Place]], dict[int, torch.Tensor]]:

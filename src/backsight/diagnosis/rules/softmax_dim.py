@@ -135,7 +135,7 @@ def _by_row(users: dict[int, list[Node]], node: Node, rows: int) -> _Use | None:
             if user.op.startswith("NllLoss"):
                 return _Use(user, "treats each row as the log-probabilities of one sample.")
             shape = user.shape
-            if user.index in seen or shape is None or shape[:1] != (rows,):
+            if user.index in seen or shape is None or not _keeps_rows(at, user, rows):
                 continue
             sums = user.op == "Bmm" or (user.op == "Sum" and weighted and _leaves_rows(at.shape or ()))
             if sums and _compares(users, user, rows):
@@ -172,10 +172,21 @@ def _compares(users: dict[int, list[Node]], node: Node, rows: int) -> bool:
         for user in users.get(at.index, []):
             if user.op.startswith(_LOSSES):
                 return True
-            if user.index not in seen and user.shape is not None and user.shape[:1] == (rows,):
+            if user.index not in seen and _keeps_rows(at, user, rows):
                 seen.add(user.index)
                 stack.append(user)
     return False
+
+
+def _keeps_rows(at: Node, user: Node, rows: int) -> bool:
+    """Whether the first dimension of a result is that of what it is given, or a view splits or joins it.
+
+    The rows of a view are in the order in which they were, as when heads or positions join them: 8 * 4 begin with 8.
+    """
+    shape = user.shape
+    if not shape or not at.shape:
+        return False
+    return shape[0] == at.shape[0] or (user.op in _VIEWS and shape[0] > 0 and shape[0] % rows == 0)
 
 
 def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
