@@ -66,7 +66,11 @@ def cells(tmp_path: Path, *sources: str, **env: str) -> list[str]:
         text=True,
     )
     assert done.returncode == 0, done.stdout
-    return done.stdout.split("=== cell\n")[1:]
+    return _COLOR.sub("", done.stdout).split("=== cell\n")[1:]
+
+
+_COLOR = re.compile(r"\x1b\[[\d;]*m")
+"""Older shells show tracebacks in color though no terminal is there."""
 
 
 class TestInATerminal:
