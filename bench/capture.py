@@ -96,7 +96,7 @@ def _leaves_but(expected: int, walk: EveryPath) -> str:
 def tables(rows: list[Row]) -> list[Table]:
     """Two tables of the same runs: what backsight captures, and how it compares with others."""
     own = simple_table("graph", "nodes", *OWN, title="Capturing a graph: median milliseconds of first walks")
-    others = simple_table("graph", "leaves", *OTHERS, title="Beside others, in turn with the above")
+    others = simple_table("graph", "leaves", *OTHERS, title="Other tools, in the same run")
     for row in rows:
         own.add_row(row.name, f"{row.nodes:,}", *(_cell(row.results.get(side)) for side in OWN))
         others.add_row(row.name, f"{row.leaves:,}", *(_cell(row.results.get(side)) for side in OTHERS))

@@ -60,7 +60,9 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    table = simple_table("a training step", *workloads(), title="Looking for births of NaN, ms and times plain")
+    table = simple_table(
+        "a training step", *workloads(), title="Tracing NaN origins: milliseconds, and relative to plain"
+    )
     found = {name: interleaved(sides(model, x), rounds) for name, (model, x) in workloads().items()}
     for way in WAYS:
         cells = [

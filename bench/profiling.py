@@ -83,7 +83,7 @@ def main() -> None:
         "torch.profiler",
         "backsight",
         "begin and end, ms",
-        title="Steps under a profiler, times bare steps",
+        title="Steps under a profiler, relative to a bare step",
     )
     for name, (model, x) in workloads().items():
         found = interleaved(sides(model, x), rounds)

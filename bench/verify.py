@@ -80,7 +80,9 @@ def _op_db(shards: int) -> bool:
 def _mutants(shards: int) -> bool:
     """Put faults into every operator."""
     tallies = tallied(samples(2, 0, shards))
-    table = simple_table("fault", "caught", "missed", "equivalent", "not judged", title="Faults put into backwards")
+    table = simple_table(
+        "fault", "caught", "missed", "equivalent", "not judged", title="Bugs injected into correct backwards"
+    )
     for name in FAULTS:
         each = tallies[name]
         if name != "none":

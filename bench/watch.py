@@ -116,7 +116,7 @@ def nodes_of(forward: Callable[[], object]) -> int:
 
 def per_operation(rounds: int) -> None:
     model, x = nn.Sequential(*[Block(96) for _ in range(6)]), torch.randn(2, 16, 96)
-    table = simple_table("forward pass, µs per operation", *list(WAYS)[1:], title="What an operation costs more")
+    table = simple_table("forward pass, µs per operation", *list(WAYS)[1:], title="Added time per operation")
     for name, forward, inner in (("small operations", small_operations(), 5), ("transformer", lambda: model(x), 2)):
         nodes = nodes_of(forward)
         ways = {way: WAYS[way] for way in WAYS}
@@ -136,7 +136,7 @@ def per_step(rounds: int) -> None:
         "6 layers of 96, 2×16": (nn.Sequential(*[Block(96) for _ in range(6)]), torch.randn(2, 16, 96)),
         "6 layers of 384, 8×64": (nn.Sequential(*[Block(384) for _ in range(6)]), torch.randn(8, 64, 384)),
     }
-    table = simple_table("training step", "plain, ms", *list(WAYS)[1:], title="How much longer a step takes")
+    table = simple_table("training step", "plain, ms", *list(WAYS)[1:], title="Step time relative to plain")
     for name, (model, x) in workloads.items():
         step = training(model, x)
         big = "384" in name

@@ -14,5 +14,5 @@ with bs.watch():  # notes which module each operation comes from
     walk = bs.walk(loss)
 
 arriving = walk.until("4").norm_in
-print(f"at layer 4 arrives a gradient of norm {arriving:.2g}\n")
+print(f"the gradient that arrives at layer 4 has norm {arriving:.2g}\n")
 print(walk.run())

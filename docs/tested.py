@@ -47,7 +47,7 @@ def _table(kept: list[Result], all_rooms: list[str]) -> str:
             notes.append(f"- {link}: {'. '.join(told)}.")
     lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    below = "What is lost where, and which rooms' tests fail (why each of them does stands in the file of its row):"
+    below = "What is lost where, and which rooms' tests fail (the file of each row says why):"
     return f"{table}\n\n{below}\n\n" + "\n".join(notes) if notes else table
 
 

@@ -106,7 +106,7 @@ def test_an_act_that_does_not_show_what_it_is_there_for_fails_the_demo(played, c
     played.says[script] = says
     assert demo.show(open_browser=False) == 1
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "This demo did not show what it is there for:"
+    assert said[0] == "This demo did not show what it should:"
     assert f"  {wrong}" in said
     assert "`backsight doctor`" in said[-1]
 

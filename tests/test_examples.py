@@ -47,9 +47,9 @@ RAISES = {
 
 # What the program itself prints, where PyTorch says nothing: the sign that it trained wrongly.
 SILENT = {
-    "18_forgotten_leaf.py": "offset learnt 0.000, true offset 2.000",
+    "18_forgotten_leaf.py": "offset learned 0.000, true offset 2.000",
     "19_stale_gradients.py": "the loss rose in 20 of 39 steps",
-    "20_overwritten_leaf.py": "prior learnt 0.333, 0.333, 0.333",
+    "20_overwritten_leaf.py": "prior learned 0.333, 0.333, 0.333",
     "21_detached_branch.py": "text_tower.weight moved by 0.000",
 }
 

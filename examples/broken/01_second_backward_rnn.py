@@ -1,8 +1,8 @@
 """A character model that carries its hidden state from one window of text to the next.
 
-What is wrong: `hidden` still hangs on the graph of the previous window, which `loss.backward()` has freed.
+What is wrong: `hidden` is still attached to the graph of the previous window, which `loss.backward()` has freed.
 PyTorch says:  Trying to backward through the graph a second time
-Fix:          cut the history with `hidden = hidden.detach()` after each step (truncated backpropagation through
+Fix:          detach after each step, `hidden = hidden.detach()` (truncated backpropagation through
                time). `retain_graph=True` won't help: the old graph saved weights that the optimizer has changed.
 """
 

@@ -1,9 +1,9 @@
 """A GAN whose two losses share one forward pass of the generator, and both call backward.
 
-What is wrong: `d_loss` sees `fake` with its history, so its backward runs through the generator and frees it;
+What is wrong: `d_loss` gets `fake` attached to its graph, so its backward runs through the generator and frees it;
                `g_loss` then needs the same graph.
 PyTorch says:  Trying to backward through the graph a second time
-Fix:          train the discriminator on `fake.detach()`: its loss has no business in the generator.
+Fix:          train the discriminator on `fake.detach()`: its loss must not train the generator.
 """
 
 import torch

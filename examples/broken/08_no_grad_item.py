@@ -1,6 +1,6 @@
-"""A loss averaged over several scales, built again from Python numbers.
+"""A loss averaged over several scales, rebuilt from Python numbers.
 
-What is wrong: `.item()` takes the number out of the tensor and leaves its history behind; the `torch.tensor`
+What is wrong: `.item()` returns the number without its graph; the `torch.tensor`
                made from such numbers is a new constant, detached from the model.
 PyTorch says:  element 0 of tensors does not require grad and does not have a grad_fn
 Fix:          collect the tensors themselves and combine them with `torch.stack(losses).mean()`; call

@@ -2,7 +2,7 @@
 
 What is wrong: the head runs inside the `no_grad` block too, so its forward pass was not recorded.
 PyTorch says:  element 0 of tensors does not require grad and does not have a grad_fn
-Fix:          end the block after the backbone: `logits = self.head(features)` belongs one level to the left.
+Fix:          end the block after the backbone: `logits = self.head(features)` must be dedented one level.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """A box detector that decodes the width and height of its boxes in place.
 
 What is wrong: `unbind` returns four views of one tensor at once; autograd cannot record an in-place change of
-               one of them, since the other three would change their history too.
+               one of them, because the other three would need new graphs too.
 PyTorch says:  is a view and is being modified inplace
 Fix:          use the out-of-place function: `width = width.exp()`, `height = height.exp()`.
 """

@@ -27,4 +27,4 @@ for epoch in range(100):
     optimizer.step()
 
 print(f"loss {loss.item():.3f}")
-print(f"offset learnt {delta.item():.3f}, true offset 2.000")
+print(f"offset learned {delta.item():.3f}, true offset 2.000")

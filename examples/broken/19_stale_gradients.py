@@ -1,7 +1,7 @@
 """A training loop without `zero_grad`.
 
 What is wrong: `backward` adds to `.grad`, so each step follows the sum of all gradients since the beginning;
-               the weights overshoot, and the loss swings instead of falling.
+               the weights overshoot, and the loss oscillates instead of falling.
 PyTorch says:  nothing
 Fix:          `self.optimizer.zero_grad()` once per step, before `loss.backward()`.
 """

@@ -1,7 +1,7 @@
 """A learnable prior for each class, centred once under its own name.
 
 What is wrong: `delta = delta - delta.mean()` gives the name to a result computed once, from the initial values.
-               The optimizer goes on to change the leaf that was called `delta` before, which nobody reads again.
+               The optimizer keeps updating the original leaf, which no variable holds anymore.
 PyTorch says:  nothing
 Fix:          keep the leaf's name and centre it in every step: `model(x) + (delta - delta.mean())`.
 """
@@ -14,7 +14,7 @@ from torch import nn
 def main():
     torch.manual_seed(0)
     labels = torch.multinomial(torch.tensor([0.8, 0.15, 0.05]), 600, replacement=True)
-    x = torch.randn(600, 6)  # says nothing about the class: only the prior can be learnt
+    x = torch.randn(600, 6)  # says nothing about the class: only the prior can be learned
 
     model = nn.Linear(6, 3, bias=False)
     delta = torch.zeros(3, requires_grad=True)
@@ -30,7 +30,7 @@ def main():
 
     prior = torch.softmax(delta, dim=0)
     print(f"loss {loss.item():.3f}")
-    print("prior learnt " + ", ".join(f"{p:.3f}" for p in prior.tolist()))
+    print("prior learned " + ", ".join(f"{p:.3f}" for p in prior.tolist()))
 
 
 if __name__ == "__main__":

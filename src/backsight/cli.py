@@ -23,7 +23,7 @@ _RUNS = "List the recordings in a folder and its subfolders."
 _SHOW = """\
 Show one step of a recording by module: statistics of each tensor, a sparkline of the last steps, and any problems. With
 several recordings: their numbers side by side, and the settings that differ. Name a run by its folder; a run in ./runs
-by its name, or by how only its name begins. The default is the newest run in ./runs."""
+by its name, or by the start of its name if no other run matches. The default is the newest run in ./runs."""
 
 _TOP = """\
 Show a recording in the terminal while it is written: losses and other numbers, gradients by depth, findings. Ctrl-C
@@ -80,6 +80,19 @@ examples:
 
 `backsight COMMAND --help` lists the options of a command.
 """
+
+_IN_PYTHON = {
+    "audit": "backsight.audit(loss), before backward(); for a script: backsight run train.py",
+    "graph": "backsight.graph(loss)",
+    "memory": "backsight.measure_memory(step)",
+    "profile": "with backsight.profile() as p",
+    "record": "backsight.record(model, optimizer); for a script: backsight run --record train.py",
+    "release": "backsight.release(optimizer)",
+    "trace": "backsight.trace(path); for a script: backsight run --trace steps=0,1 train.py",
+    "walk": "backsight.walk(loss)",
+    "watch": "with backsight.watch(); for a script: backsight run train.py",
+}
+"""What is no command, but a function that has this name."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -215,6 +228,8 @@ def _unknown(word: str, parser: _Parser) -> NoReturn:
 
 
 def _instead(word: str, known: Iterable[str]) -> str:
+    if word in _IN_PYTHON:
+        return f"; in a program: {_IN_PYTHON[word]}"
     near = get_close_matches(word, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -230,7 +245,7 @@ def _add_run(commands: argparse._SubParsersAction[_Parser]) -> None:
     run.add_argument(
         "--notes",
         action="store_true",
-        help="also show findings that are usually intentional: frozen parameters",
+        help="also show findings that are usually intentional, such as frozen parameters",
     )
     run.add_argument("--json", action="store_true", help="print everything as JSON lines, for tools: docs/json.md")
     run.add_argument("--json-to", metavar="FILE", help="append the JSON lines to this file, and still print for people")
@@ -573,7 +588,7 @@ def _read(reader: Callable[[str], Any], text: str) -> Any:
 def _steps(text: str) -> tuple[int, ...]:
     words = text.removeprefix("steps=").split(",")
     if len(words) > 1000 or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise argparse.ArgumentTypeError(f"names steps, counted from 0, as in steps=0,1,100, and it is {text!r}")
+        raise argparse.ArgumentTypeError(f"must name steps, counted from 0, as in steps=0,1,100, not {text!r}")
     return tuple(map(int, words))
 
 

@@ -81,7 +81,7 @@ class TestWeightsThatChanged:
             "opt_c.step() changed critic.2.weight between the forward pass of actor_loss and its backward."
         )
         assert finding.fix == (
-            f"If actor_loss should not train the parameters of opt_c, use advantage.detach() in line {line}: its "
+            f"If actor_loss should not train the parameters of opt_c, use advantage.detach() on line {line}: its "
             "backward then needs none of those weights. If it should, compute actor_loss after opt_c.step(), with a "
             "new forward pass. "
             "(Running backward on every loss before the first step also avoids the error, but then opt_c also steps "
@@ -256,7 +256,7 @@ class TestWeightsThatChanged:
         finding = explained(source)
         assert finding.title == "d.weight was modified in place after a matrix product had saved it for backward."
         assert finding.source == at(source, "p.clamp_")
-        assert "modifies p, which runs over the parameters, in place." in evidence(finding)
+        assert "modifies p, which iterates over the parameters, in place." in evidence(finding)
 
     def test_a_moving_average_updated_by_a_function(self):
         source = """

@@ -130,8 +130,8 @@ y.sum().backward()
 def test_a_tensor_of_another_dtype():
     finding = explained(OTHER_DTYPE)
     assert (
-        "The two runs diverge at tensor 0: the first saved float32 of shape 3, `self` of SinBackward0; the second "
-        "saved float64 of shape 3." in finding.evidence
+        "The two runs diverge at saved tensor 0: the first saved a float32 tensor of shape 3 (`self` of SinBackward0), "
+        "the second saved a float64 tensor of shape 3." in finding.evidence
     )
     assert finding.source == at(OTHER_DTYPE)
 

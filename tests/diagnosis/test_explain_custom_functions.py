@@ -43,7 +43,7 @@ class TestTheExamples:
         )
         assert finding.source.endswith("13_custom_function_shape.py:24")
         assert "grad_weight = x.T @ grad_output\n    returns a gradient of shape 20×5 for weight." in evidence(finding)
-        assert finding.fix.startswith("It is the transpose of the right shape: grad_output.T @ x.")
+        assert finding.fix.startswith("The gradient has the transposed shape: write grad_output.T @ x.")
         assert finding.exact
 
 
@@ -183,7 +183,10 @@ class TestTheShapeOfAGradient:
 
     def test_the_same_entries_in_another_shape(self):
         finding = explained(function("x", "x.view(-1)", "return g", "a"))
-        assert "It has as many entries as x. If they are in the same order, reshape it: .view_as(x)" in finding.fix
+        assert (
+            "The gradient has as many entries as x. If they are in the same order, reshape it: .view_as(x)"
+            in finding.fix
+        )
 
     def test_a_product_that_is_no_plain_one_is_transposed_as_a_whole(self):
         source = """
@@ -201,7 +204,7 @@ class TestTheShapeOfAGradient:
             """
         finding = explained(source)
         assert finding.source == at(source, "grad_w = 2")
-        assert finding.fix.startswith("It is the transpose of the right shape: (2 * g.T @ x).T.")
+        assert finding.fix.startswith("The gradient has the transposed shape: write (2 * g.T @ x).T.")
 
     def test_a_weight_whose_data_was_replaced(self):
         finding = explained(

@@ -116,7 +116,7 @@ for i in range(4):
 """
     )
     assert finding.source == at(source)
-    assert finding.fix == "Call scaler.update() under the condition of line 7, like scaler.step()."
+    assert finding.fix == "Call scaler.update() under the condition on line 7, like scaler.step()."
 
 
 def test_an_order_that_is_right_lacks_the_update_between_two_steps():

@@ -55,7 +55,7 @@ class TestTheExamples:
         assert finding.code == "BS205"
         assert finding.title == "w is a leaf that requires grad, and this statement modifies it in place."
         assert finding.source.endswith("10_leaf_inplace.py:24")
-        assert "Line 25 would raise the same: b -= lr * b.grad" in finding.evidence
+        assert "Line 25 would raise the same error: b -= lr * b.grad" in finding.evidence
         assert finding.fix.startswith("Update without recording: `with torch.no_grad(): w -= lr * w.grad`.")
         assert "won't help: w would no longer be a leaf" in finding.fix
 
@@ -66,7 +66,7 @@ class TestTheExamples:
             "width is one of several views that unbind returned together, and this statement modifies it in place."
         )
         assert finding.source.endswith("14_view_inplace.py:21")
-        assert "Line 22 would raise the same: height.exp_()" in finding.evidence
+        assert "Line 22 would raise the same error: height.exp_()" in finding.evidence
         assert finding.fix == "Write width = width.exp(): that creates a new tensor. Line 22 needs the same."
 
 
@@ -333,7 +333,9 @@ class TestWhereLittleIsLeft:
     def test_without_source_the_variable_is_named_still(self):
         finding = bs.explain(failing(self.CODE, readable=False))
         assert finding.title == "y was modified in place after sigmoid had saved it for backward."
-        assert "The statement that modified it is unknown after the fact." in finding.evidence
+        assert (
+            "The statement that modified it is no longer known: `backsight run` would have seen it." in finding.evidence
+        )
         assert not finding.exact
 
     def test_without_traceback_the_message_is_read(self):

@@ -26,7 +26,7 @@ head(features).sum()
     )
     assert finding.source == at(source)
     assert finding.fix == (
-        "Use torch.no_grad() instead of torch.inference_mode() in line 5: autograd can use its tensors as constants. "
+        "Use torch.no_grad() instead of torch.inference_mode() on line 5: autograd can use its tensors as constants. "
         "Or use a copy made outside that block: features = features.clone()."
     )
     assert finding.exact
@@ -43,7 +43,7 @@ head(features).sum()
 """
     finding = explained(source)
     assert finding.source == at(source)
-    assert "gets features from there." in evidence(finding)
+    assert "assigns the result to features." in evidence(finding)
     assert "runs encode() under torch.inference_mode(), and creates features in it." in evidence(finding)
 
 
@@ -122,7 +122,7 @@ def test_a_watch_has_seen_where_what_was_kept_was_made(mode, fill):
     with bs.watch(level="exact"):
         finding = explained(source)
     assert finding.source == at(source)
-    assert f"{at(source, '# makes')}  return model(batch).mul(2)\n    creates it there." in evidence(finding)
+    assert f"{at(source, '# makes')}  return model(batch).mul(2)\n    creates it in that mode." in evidence(finding)
     line = at(source).partition(":")[2]
-    assert finding.fix.startswith(f"Use torch.no_grad() instead of torch.inference_mode() in line {line}: ")
+    assert finding.fix.startswith(f"Use torch.no_grad() instead of torch.inference_mode() on line {line}: ")
     assert finding.exact

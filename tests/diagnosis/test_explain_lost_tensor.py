@@ -88,9 +88,9 @@ def test_a_loss_that_is_none_is_one_that_nothing_returned(source):
 
 
 INSIDE = {
-    "loss = (model(x).sum(), 1)\nloss.backward()": ("loss is a tuple; the loss is inside, loss[0].", "loss[0]"),
+    "loss = (model(x).sum(), 1)\nloss.backward()": ("loss is a tuple; the loss is inside: loss[0].", "loss[0]"),
     "out = {'loss': model(x).sum(), 'extra': model(x).sum()}\nout.backward()": (
-        "out is a dict; the loss is inside, out['loss'].",
+        "out is a dict; the loss is inside: out['loss'].",
         "Call out['loss'].backward().",
     ),
     "losses = [model(a).sum() for a in x]\nlosses.backward()": (

@@ -58,7 +58,7 @@ class TestLeaves:
         assert finding.title == "target.weight is a leaf that requires grad, and this statement modifies it in place."
         line = at(source, "# loop").partition(":")[2]
         assert finding.fix == (
-            f"Update without recording: put the loop of line {line} inside `with torch.no_grad():`. "
+            f"Update without recording: put the loop on line {line} inside `with torch.no_grad():`. "
             "A clone won't help: target.weight itself would never change."
         )
 
@@ -132,7 +132,7 @@ class TestLeaves:
                 c -= c.grad
             """
         )
-        assert "Line 4 would raise the same: b -= b.grad" in finding.evidence
+        assert "Line 4 would raise the same error: b -= b.grad" in finding.evidence
         assert "c.grad" not in evidence(finding)
 
     def test_a_parameter_is_given_its_first_values(self):

@@ -2,6 +2,8 @@
 
 from failures import at, evidence, explained
 
+import backsight as bs
+
 SETUP = """
 from torch import nn
 import torch.nn.functional as F
@@ -59,6 +61,13 @@ def test_a_complex_number():
     finding = explained("x = torch.rand(5, requires_grad=True)\nz = torch.fft.fft(x).sum()\nz.backward()\n")
     assert finding.title == "z is a complex64 scalar, but backward() must start from one real number."
     assert "z.abs()" in finding.fix
+
+
+def test_without_a_traceback_the_title_is_still_a_sentence():
+    error = RuntimeError("grad can be implicitly created only for scalar outputs")
+    assert bs.explain(error).title == "The tensor is not a scalar, but backward() must start from one number."
+    error = RuntimeError("grad can be implicitly created only for real scalar outputs but got torch.complex64")
+    assert bs.explain(error).title == "The tensor is not a real scalar, but backward() must start from one real number."
 
 
 def test_the_one_of_several_losses():

@@ -93,7 +93,7 @@ class TestTwoLosses:
     def test_over_one_forward_pass(self):
         finding = explained(TWO_LOSSES)
         assert finding.title.startswith("first.backward() freed the part of the graph behind features, which second")
-        assert "that first and second share, those behind features." in evidence(finding)
+        assert "behind features that first and second share." in evidence(finding)
         assert finding.source == at(TWO_LOSSES)
         assert finding.fix.startswith("Add the losses and call backward once: (first + second).backward().")
         assert finding.exact
@@ -102,7 +102,7 @@ class TestTwoLosses:
         finding = explained(GAN)
         assert finding.source == at(GAN)
         assert finding.fix.startswith("Compute d_loss from fake.detach()")
-        assert "does not train what computes fake" in evidence(finding)
+        assert "does not update what computes fake" in evidence(finding)
 
     def test_of_two_optimizers_over_one_forward_pass_are_not_to_be_added(self):
         source = GAN.replace("    d_loss = discriminator(fake).pow(2).mean()  # here", SHARED)

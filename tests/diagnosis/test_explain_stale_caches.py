@@ -70,7 +70,7 @@ class TestSeveralTensors:
         notes, marks = (at(RECALL, text).partition(":")[2] for text in ("return torch.mv", "score ="))
         finding = watched(RECALL)
         assert finding.fix == (
-            f"Compute with a copy: self.notes[:i + 1].t().clone() in line {notes} and self.marks[:i + 1].clone() in "
+            f"Compute with a copy: self.notes[:i + 1].t().clone() on line {notes} and self.marks[:i + 1].clone() on "
             f"line {marks}."
         )
         fixed = RECALL.replace("self.notes[:i + 1]", "self.notes[:i + 1].clone()")

@@ -366,8 +366,9 @@ loss.backward()
 """
         finding = watched(source)
         assert (
-            "is where the two runs diverge at tensor 1: the first saved float32 of shape 5×4, `result` of "
-            "ExpBackward0; the second saved float32 of shape 5×4."
+            "is where the two runs diverge at saved tensor 1: the first saved a float32 tensor of shape 5×4 "
+            "(`result` of "
+            "ExpBackward0), the second saved a float32 tensor of shape 5×4."
         ) not in evidence(finding)  # they are alike in shape: what can be told apart is what counts
         assert "is where the two runs diverge" in evidence(finding)
 

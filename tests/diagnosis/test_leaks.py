@@ -289,7 +289,7 @@ def test_statements_that_cannot_be_told_apart_are_all_shown() -> None:
     )
     assert not finding.exact and finding.source is None
     assert [each.certainty for each in finding.evidence[1:]] == ["read", "read"]
-    assert str(finding).count("(Read from the source text.)") == 1
+    assert str(finding).count("(Inferred from the source text.)") == 1
 
 
 def test_cutting_a_value_that_is_cut_already_is_not_advised() -> None:

@@ -112,16 +112,16 @@ class TestDoubt:
     def test_names_the_lines_where_others_are_certain(self):
         said = self.finding(Evidence("counts.", HERE, "read"), Evidence("fails.", THERE))
         for text in (str(said), on_terminal(said), said._repr_html_()):
-            assert text.count("(Read from the source text: line 4.)") == 1
+            assert text.count("(Inferred from the source text: line 4.)") == 1
 
     def test_says_it_of_all_where_all_is_read(self):
         said = self.finding(Evidence("counts.", HERE, "read"), "It fails.")
-        assert str(said).count("(Read from the source text.)") == 1
+        assert str(said).count("(Inferred from the source text.)") == 1
 
     def test_names_the_files_where_there_are_several(self):
         other = Place("/home/you/model.py", 2, "x += 1")
         told = (Evidence("counts.", HERE, "read"), Evidence("adds.", other, "read"), Evidence("fails.", THERE))
-        assert doubt(told) == "(Read from the source text: train.py:4 and model.py:2.)"
+        assert doubt(told) == "(Inferred from the source text: train.py:4 and model.py:2.)"
 
     def test_is_silent_about_what_was_seen_and_what_is_proven(self):
         said = self.finding(Evidence("counts.", HERE, "seen"), Evidence("fails.", THERE, "held"), "It fails.")

@@ -40,7 +40,7 @@ class TestVanishing:
         finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS302")
         assert finding.severity == "warning"
         assert finding.title.startswith("Gradients vanish through 11 layers: a factor of 0.1")
-        assert finding.title.endswith(" from each to the one before it.")
+        assert finding.title.endswith(" from each layer to the previous one.")
         assert finding.evidence[0].startswith("Norms, median of 20 steps: 0.weight ")
         assert finding.evidence[1] == "The first layers hardly learn."
 
@@ -153,7 +153,7 @@ class TestExploding:
         model[-1].weight.data /= 6
         finding = one(train(tmp_path / "run", model, optimizer=slow(model)), "BS303")
         assert finding.title.startswith("Gradients explode through 11 layers: a factor of ")
-        assert finding.title.endswith(" from each to the one before it.")
+        assert finding.title.endswith(" from each layer to the previous one.")
 
     def test_the_right_scale_is_in_order_however_deep(self, tmp_path: Path) -> None:
         model = scaled(layers(40), 1.0)

@@ -186,8 +186,8 @@ class TestNonFinite:
             "A tensor of shape 3×1, saved for backward, holds NaN or infinity.",
         )
         assert finding.evidence == (
-            "ExpBackward0 saved it as `result`: the first of 2 such tensors in forward order, so it arose there or "
-            "just before.",
+            "ExpBackward0 saved it as `result`: the first of 2 such tensors in forward order, so the bad values "
+            "arose there or just before.",
         )
         assert finding.fix == ORIGIN_FIX
 
@@ -195,8 +195,9 @@ class TestNonFinite:
         model, x = mlp(), torch.randn(3, 4)
         scores = checkpoint(lambda x: model(x).abs() / torch.zeros(1), x, use_reentrant=False)
         assert one(bs.audit(scores.exp().mean()), "BS108").evidence == (
-            "ExpBackward0 saved it as `result`: the only such tensor, so it arose there or earlier. (Tensors packed "
-            "by a checkpoint or another hook were not inspected.)",
+            "ExpBackward0 saved it as `result`: the only such tensor, so the bad values arose there or earlier. "
+            "(Tensors "
+            "packed by a checkpoint or another hook were not inspected.)",
         )
 
     def test_a_variable_that_holds_it_is_named(self) -> None:

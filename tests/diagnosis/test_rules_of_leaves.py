@@ -22,9 +22,7 @@ class TestLeafWithoutOptimizer:
             "warning",
             "delta requires a gradient, but no optimizer will update it.",
         )
-        assert finding.evidence[0] == (
-            "It is a leaf of this loss (shape 1), reached by 1 edge, and not among the parameters of optimizer."
-        )
+        assert finding.evidence[0] == ("It is a leaf of this loss (shape 1) but not among the parameters of optimizer.")
         assert finding.fix.endswith(" if you want to train it, or disable its gradient with requires_grad_(False).")
         del optimizer
 
@@ -135,7 +133,7 @@ class TestLeafWithoutOptimizer:
         assert finding.title == "extra.weight and 1 more require a gradient, but no optimizer will update them."
         told, left_out = finding.evidence
         assert told == (
-            "They are leaves of this loss (extra.weight and extra.bias), and not among the parameters of optimizer."
+            "They are leaves of this loss (extra.weight and extra.bias) but not among the parameters of optimizer."
         )
         assert str(left_out).split("  ")[1].startswith("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
         assert "leaves them out." in str(left_out)
@@ -211,7 +209,7 @@ class TestLeafWithoutOptimizer:
         finding = one(bs.audit((scale * model(torch.randn(3, 4))).mean()), "BS101")
         assert finding.severity == "note"
         line = self.test_a_leaf_that_is_updated_by_hand_is_a_note_that_says_where.__code__.co_firstlineno + 8
-        assert finding.evidence[1] == f"Its gradient is used in line {line}."
+        assert finding.evidence[1] == f"Its gradient is used on line {line}."
         with torch.no_grad():
             scale -= 0 if scale.grad is None else scale.grad
         del optimizer

@@ -192,7 +192,7 @@ class TestParameterTwice:
         a, b = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model[2].parameters())
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS106")
         assert (finding.severity, finding.title) == ("note", "model.2.weight and 1 more are in 2 optimizers.")
-        assert finding.evidence == ("Among the parameters of a and b.",)
+        assert finding.evidence == ("They are among the parameters of a and b.",)
         assert finding.fix == (
             "Nothing to do if they take turns. If all of them step after one backward(), each parameter moves 2 "
             "times: give it to one of them only."
@@ -211,7 +211,7 @@ class TestParameterTwice:
                 a.step()
                 b.step()
         finding = one(report, "BS106")
-        assert (finding.severity, finding.title) == ("warning", "model.2.weight and 1 more will be stepped 2 times.")
+        assert (finding.severity, finding.title) == ("warning", "model.2.weight and 1 more will be stepped twice.")
         assert finding.fix == "Give each parameter to one group of one optimizer."
 
     def test_two_optimizers_that_take_turns_stay_a_note(self) -> None:
@@ -232,8 +232,8 @@ class TestParameterTwice:
             warnings.simplefilter("ignore")
             optimizer = torch.optim.SGD([*model.parameters(), model[0].weight], lr=0.1)
         finding = one(bs.audit(model(torch.randn(3, 4)).mean()), "BS106")
-        assert (finding.severity, finding.title) == ("warning", "model.0.weight will be stepped 2 times.")
-        assert finding.evidence == ("Among the parameters of optimizer (2 times).",)
+        assert (finding.severity, finding.title) == ("warning", "model.0.weight will be stepped twice.")
+        assert finding.evidence == ("It is among the parameters of optimizer (2 times).",)
         del optimizer
 
     def test_groups_of_one_optimizer_are_in_order(self) -> None:

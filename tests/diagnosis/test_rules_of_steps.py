@@ -146,7 +146,7 @@ class TestGraphGrows:
             "The graph grows from step to step: this loss is still attached to the graph of every earlier step.",
         )
         assert finding.evidence[0] == (
-            "4, 8, 12 operations in the last three audits here; 8 of the 12 were already in the graph of the "
+            "4, 8, 12 operations in the last three audits at this line; 8 of the 12 were already in the graph of the "
             "previous step."
         )
         assert str(finding.evidence[1]).endswith(

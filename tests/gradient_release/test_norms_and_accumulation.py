@@ -65,7 +65,7 @@ def test_norms_of_gradients_that_were_overwritten_before_somebody_asked_are_no_w
     square(model).backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=False)
-    with pytest.raises(GradientGone, match="overwritten in place before somebody asked"):
+    with pytest.raises(GradientGone, match="overwritten in place before you asked"):
         released.grad_norm()
 
 

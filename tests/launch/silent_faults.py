@@ -421,7 +421,7 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
-    "BS121 the teacher's logits in the place of the student's": """
+    "BS121 the teacher's logits in place of the student's": """
 student, teacher = net(outputs=3), net(outputs=3).requires_grad_(False)
 
 
@@ -530,7 +530,7 @@ for step in range(40):
     loss.backward()
     optimizer.step()
 """,
-    "BS101 copies of a parameter in the place of parameters": """
+    "BS101 copies of a parameter in place of parameters": """
 class Rescale(nn.Module):
     def __init__(self):
         super().__init__()
@@ -885,7 +885,7 @@ for step in range(40):
     optimizer.step()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)  #!
 """,
-    "BS126 an attribute in the place of a call": """
+    "BS126 an attribute in place of a call": """
 class Net(nn.Module):
     def __init__(self):
         super().__init__()

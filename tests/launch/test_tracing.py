@@ -70,7 +70,7 @@ def test_a_training_that_is_reproducible_and_one_that_is_not(bench):
 @pytest.mark.parametrize("wrong", ["steps=", "steps=a", "steps=-1", "0,,1", "steps=1.5"])
 def test_steps_that_are_none_are_refused(bench, wrong):
     ran = bench.observed("--trace", wrong, "train.py")
-    assert ran.status == 2 and "names steps, counted from 0, as in steps=0,1,100" in ran.err
+    assert ran.status == 2 and "must name steps, counted from 0, as in steps=0,1,100" in ran.err
 
 
 def test_what_is_neither_a_trace_nor_a_command_is_refused(bench):

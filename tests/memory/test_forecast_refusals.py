@@ -89,7 +89,7 @@ def test_an_operator_whose_fake_form_refuses_what_the_operator_takes_is_named_wi
         (lambda: (*mlp(), 3), "The optimizer is a int"),
         (lambda: (*mlp(), torch.optim.LBFGS), r"LBFGS.step\(\) takes a closure"),
         (lambda: (lambda: MLP(64, 64), mlp()[1], torch.optim.SGD(mlp()[0].parameters())), "Pass its class"),
-        (lambda: (lambda: {"model": mlp()[0], "batches": 3},), "Not known: batches"),
+        (lambda: (lambda: {"model": mlp()[0], "batches": 3},), "Unknown: batches"),
     ],
 )
 def test_what_is_no_step_is_refused_with_the_reason(arguments, said):

@@ -73,7 +73,7 @@ SHOWS = {
     "audit": ["BS104", "backward will raise", "has been modified by an inplace operation"],
     "in-place-harmless": ["tensor(["],
     "hooks": ["passing y:   tensor([12., 16.])\narriving at x: tensor([12., 12.])\nnow in x.grad: tensor([12., 12.])"],
-    "hooks-walk": ["without the hooks: tensor([24., 32.])", "hooks do not run in a walk; x has some"],
+    "hooks-walk": ["without the hooks: tensor([24., 32.])", "hooks do not run in a walk; there are some on x"],
     "micro-batches": ["four quarters equal the whole: True"],
     "train": ["never zeroed is momentum 1.0, bit for bit: True"],
     "curves": [PLOT],

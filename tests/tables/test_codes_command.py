@@ -51,6 +51,8 @@ def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: p
         (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
         (["train.py", "--lr", "1"], "'train.py' is not a command; to run a script: backsight run train.py"),
         (["zzz"], "there is no command 'zzz'\n"),
+        (["graph"], "there is no command 'graph'; in a program: backsight.graph(loss)\n"),
+        (["record"], "for a script: backsight run --record train.py\n"),
         (["runs", "shw"], "there is no folder 'shw'; did you mean 'runs show'?"),
         (
             ["run", "--recrod", "train.py"],

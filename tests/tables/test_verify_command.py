@@ -137,8 +137,8 @@ def test_every_function_of_a_file_where_none_is_named(capsys):
     assert main(["verify", "layers_of_mine.py"]) == 1
     said = capsys.readouterr().out
     assert [line for line in said.splitlines() if line in ("Square", "Twice", "Kept")] == ["Square", "Twice", "Kept"]
-    assert "backsight: the backward of the operation tested is right: Twice" in said
-    assert "backsight: the backward of the operation tested is right: Kept" in said
+    assert "backsight: 1 operation tested, the backward is correct: Twice" in said
+    assert "backsight: 1 operation tested, the backward is correct: Kept" in said
 
 
 def test_second_derivatives_where_they_are_asked_for(capsys):
@@ -156,12 +156,12 @@ def test_second_derivatives_where_they_are_asked_for(capsys):
         (["Net"], "made-up inputs: x 2×3×8×8 (--shape gives others)"),
         (["embedding"], "made-up inputs: input 4 (--shape gives others)"),
         (["single"], "made-up inputs: x 4×3 (--shape gives others)"),
-        (["product", "--shape", "2,3", "--shape", "3x5"], "backsight: the backward of"),
-        (["lookup", "--shape", "5,2", "--shape", "7:int64"], "backsight: the backward of"),
-        (["single", "--shape", "2,3"], "backsight: the backward of"),
-        (["single", "--shape", "2,3", "--dtype", "float32"], "backsight: the backward of"),
-        (["case"], "backsight: the backward of the operation tested is right: linear"),
-        (["keywords"], "backsight: the backward of the operation tested is right: mse_loss"),
+        (["product", "--shape", "2,3", "--shape", "3x5"], "backsight: 1 operation tested"),
+        (["lookup", "--shape", "5,2", "--shape", "7:int64"], "backsight: 1 operation tested"),
+        (["single", "--shape", "2,3"], "backsight: 1 operation tested"),
+        (["single", "--shape", "2,3", "--dtype", "float32"], "backsight: 1 operation tested"),
+        (["case"], "backsight: 1 operation tested, the backward is correct: linear"),
+        (["keywords"], "backsight: 1 operation tested, the backward is correct: mse_loss"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
@@ -173,7 +173,7 @@ def test_inputs_are_given_or_made_up(words, first, capsys):
 
 def test_inputs_that_stand_beside_the_function(capsys):
     assert main(["verify", "with_inputs.py:weighted"]) == 0
-    assert capsys.readouterr().out.startswith("backsight: the backward of all 3 operations is right: ")
+    assert capsys.readouterr().out.startswith("backsight: 3 operations tested, every backward is correct: ")
 
 
 def test_plain_data(capsys):
@@ -230,7 +230,7 @@ def test_the_command_as_it_is_typed(folder):
     words = [sys.executable, "-m", "backsight", "verify", "layers_of_mine.py:Twice"]
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=120)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.endswith("backsight: the backward of the operation tested is right: Twice\n")
+    assert ended.stdout.endswith("backsight: 1 operation tested, the backward is correct: Twice\n")
 
 
 def test_a_file_that_reads_its_arguments_is_given_none_of_ours(tmp_path, monkeypatch, capsys):
@@ -320,7 +320,7 @@ def test_an_abstract_base_is_skipped_and_the_others_are_tested(
     path.write_text(ABSTRACT.replace("class Raises(torch.autograd.Function)", "class Raises"))
     assert main(["verify", str(path)]) == 0
     out, err = capsys.readouterr()
-    assert "the backward of the operation tested is right: Good" in out
+    assert "1 operation tested, the backward is correct: Good" in out
     assert [line.removeprefix("backsight: ") for line in err.splitlines()] == [
         "Base is skipped: it defines no forward.",
         "Half is skipped: it defines no forward.",

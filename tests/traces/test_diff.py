@@ -24,7 +24,7 @@ def test_another_epsilon_is_named_with_line_module_and_values(traced):
     assert difference.cls == "semantics" and difference.first.code == "BS501"
     assert found.origin.a.module == "blocks.0.norm" and found.reasons[0] == "`eps` is 1e-05 in A and 0.0001 in B"
     assert found.origin.before == 0 and difference.steps[0].inherited > 20
-    assert "native_layer_norm in blocks.0.norm" in difference.first.title
+    assert "native_layer_norm in module blocks.0.norm" in difference.first.title
 
 
 def test_an_operation_that_only_one_has_is_named(traced):

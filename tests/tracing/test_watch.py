@@ -221,7 +221,7 @@ def test_a_failure_of_ours_is_a_warning_and_not_the_end():
                 warnings.simplefilter("always")
                 train(small(), steps=1)
             log += [str(each.message) for each in caught]
-    assert log == ["backsight: nothing more is watched, ZeroDivisionError: division by zero"]
+    assert log == ["backsight: stopped watching: ZeroDivisionError: division by zero"]
 
 
 def test_a_coroutine_is_watched_to_its_end():
@@ -351,7 +351,7 @@ def test_one_that_another_thread_ends_says_which_thread_it_stays_in():
     beginning.start()
     beginning.join()
     (note,), (warning,), left = said
-    assert note.startswith("a watch that thread trainer began was ended by thread reader") and left == 1
+    assert note.startswith("a watch started in thread trainer was ended in thread reader") and left == 1
     assert warning == f"backsight: {note}" and current() is None
 
 

@@ -46,7 +46,7 @@ def test_where_a_debugger_traces_lines_are_given_up_and_that_is_said_once():
     finally:
         sys.settrace(None)
     (said,) = [str(each.message) for each in caught]
-    assert said == f"backsight: lines are not watched: {__name__} has Python's one place for a tracer"
+    assert said == f"backsight: lines are not watched: {__name__} already uses Python's only trace function"
     assert watch.notes == (said.removeprefix("backsight: "),)
 
 

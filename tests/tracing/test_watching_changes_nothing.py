@@ -333,7 +333,7 @@ def test_a_failure_of_ours_is_told_once_and_ends_the_watch_alone(level, monkeypa
             seen = trained()
     assert all(map(torch.equal, plain, seen))
     ours = [str(each.message) for each in caught if "backsight" in str(each.message)]
-    assert ours == ["backsight: nothing more is watched, ZeroDivisionError: ours"]
+    assert ours == ["backsight: stopped watching: ZeroDivisionError: ours"]
 
 
 class Asked:

@@ -32,7 +32,7 @@ def test_the_polynomial_without_brackets() -> None:
     assert said(bs.verify(wrong.Poly, normal(6, 6))) == (
         "backsight: 1 of 1 operation has a wrong backward: Poly\n"
         "\n"
-        "error BS402  Poly.backward adds 2 that is not multiplied by grad_output.\n"
+        "error BS402  Poly.backward adds 2 without multiplying it by grad_output.\n"
         "  For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0: without an incoming\n"
         "  gradient there is no outgoing gradient.\n"
         "  grad_output * a + b is not grad_output * (a + b): with 2 inside the parentheses every entry is right. A "
@@ -51,9 +51,8 @@ def test_the_relu_that_writes_ones() -> None:
         "  first stays 1).\n"
         "  By the chain rule each entry is grad_output times the derivative of forward, d loss/d input = d loss/d\n"
         "  output · d output/d input; the first factor is missing.\n"
-        "  Multiplied by grad_output they are right. A test with loss = out.sum() cannot see this, because "
-        "grad_output\n"
-        "  is 1 there.\n"
+        "  Multiplied by grad_output, they would be right. A test with loss = out.sum() cannot see this, because\n"
+        "  grad_output is 1 there.\n"
         "  fix: Write `grad_input[input >= 0] = grad_output[input >= 0]` instead of `grad_input[input >= 0] = 1`."
     )
 
@@ -84,7 +83,7 @@ def test_the_fixes_are_right() -> None:
             return grad_input
 
     report = bs.verify(lambda x: ReLU.apply(Poly.apply(x)), normal(6, 6))
-    assert str(report) == "backsight: the backward of all 2 operations is right: Poly, ReLU"
+    assert str(report) == "backsight: 2 operations tested, every backward is correct: Poly, ReLU"
 
 
 # ---- where
@@ -260,7 +259,7 @@ def test_of_several_outputs_the_wrong_one_is_named() -> None:
     (finding,) = bs.verify(Both, normal(3), normal(3) * 2).findings
     assert finding.code == "BS403" and finding.input == "b"
     assert finding.evidence[0] == (
-        "Only what arrives through output 1 is looked at here, counted from 0; there the gradient is wrong."
+        "Only what arrives through output 1 is checked here, counted from 0; there the gradient is wrong."
     )
     assert (
         finding.title == "Both.backward returns the gradient of `b` that arrives through output 1 with the wrong sign."
@@ -374,7 +373,7 @@ def test_a_report_without_findings() -> None:
     report = bs.verify(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1)), normal(2, 3))
     report.raise_if("note")
     assert report.ok
-    assert str(report) == "backsight: the backward of all 3 operations is right: linear ×2, relu"
+    assert str(report) == "backsight: 3 operations tested, every backward is correct: linear ×2, relu"
 
 
 def test_a_graph_that_is_alive_can_still_go_backward():

@@ -212,7 +212,7 @@ def test_a_forward_that_raises_at_its_second_call() -> None:
     report = bs.verify(lambda x: Once.apply(x).sin(), normal(2))
     assert not report.findings and [each.name for each in report.checked] == ["sin"]
     assert str(report) == (
-        "backsight: Once could not be tested; the backward of the operation tested is right: sin\n"
+        "backsight: Once could not be tested; 1 operation tested, the backward is correct: sin\n"
         "not tested: Once (called a second time, it raises RuntimeError: only once)"
     )
 

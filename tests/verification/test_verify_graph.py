@@ -33,7 +33,7 @@ def test_a_term_outside_of_the_product() -> None:
     loss = wrong.Poly.apply(x_of(3)).sum()
     assert said(loss) == (
         "backsight: 1 of 2 nodes has a wrong backward: Poly "
-        "error BS402 The backward of Poly adds 2 that is not multiplied by grad_output. "
+        "error BS402 The backward of Poly adds 2 without multiplying it by grad_output. "
         "For a grad_output of zeros it returns 2 in every entry for `input`; it must return 0: without an incoming "
         "gradient there is no outgoing gradient. "
         "fix: If it belongs to the derivative: put the sum in parentheses: `grad_output * (6 * input + 2)`. If not, "
@@ -236,7 +236,9 @@ def test_right_functions_are_clean() -> None:
     a, b = Right.apply(x, 3, w)
     report = bs.verify_graph(a.sum() * b.mean())
     assert report.ok and not report.findings and not report.skipped
-    assert str(report) == ("backsight: the backward of all 4 nodes is linear and deterministic: Mul, Mean, Sum, Right")
+    assert str(report) == (
+        "backsight: 4 nodes tested, every backward is linear and deterministic: Mul, Mean, Sum, Right"
+    )
 
 
 def test_only_a_rerun_can_tell_a_wrong_factor() -> None:

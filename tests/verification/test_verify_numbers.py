@@ -66,7 +66,7 @@ NUMBERS = [
         outside,
         lambda g, x: normalized(g, outside(x), root(x) + EPS),
         (normal(4, 6),),
-        "in the place of the output in the derivative of sqrt in",
+        "in place of the output in the derivative of sqrt in",
     ),
     (
         inside,
@@ -97,7 +97,7 @@ NUMBERS = [
         lambda x: x.clamp_min(0.2).log(),
         lambda g, x: g / (x + 0.2),
         (normal(9).sigmoid(),),
-        "as if forward added 0.2 in the place of clamp_min",
+        "as if forward added 0.2 in place of clamp_min",
     ),
 ]
 

@@ -54,7 +54,7 @@ FACTORS: list[tuple[Any, tuple[Any, ...], str]] = [
     (
         made(lambda x: F.avg_pool1d(x, 2), lambda g, x: g.repeat_interleave(2, -1)),
         (normal(2, 3, 8),),
-        "The factor is the same at other sizes, so it is none of them.",
+        "The factor stays the same at other sizes, so it is not a size.",
     ),
     (
         made(lambda x: (x**2).sum(-1), lambda g, x: g[:, None] * x),

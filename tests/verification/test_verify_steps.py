@@ -196,7 +196,7 @@ CASES = [
         lambda x, t: (x - (0.8 * t + 0.1)).square(),
         lambda g, x, t: 2 * g * (x - t),
         (x.clone().requires_grad_(), normal(4, 6, seed=4)),
-        "as if forward had `more[0]` in the place of the result of the sum",
+        "as if forward had `more[0]` in place of the result of the sum",
     ),
     (
         "BS415",

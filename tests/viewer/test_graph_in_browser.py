@@ -327,7 +327,7 @@ def test_a_damaged_graph_is_told_of(runs, tmp_path, browser):
         page = browser.new_page()
         page.goto(server.url)
         page.goto(f"http://127.0.0.1:{server.port}/#/first/graph")
-        page.get_by_text("graph.json is damaged: the checksum of a line disagrees").wait_for()
+        page.get_by_text("graph.json is damaged: the checksum of a line does not match").wait_for()
         page.close()
 
 

@@ -486,7 +486,7 @@ def test_a_run_that_is_recorded_anew_in_its_folder_is_noticed(browser, tmp_path)
         page.get_by_text("5 steps").wait_for()
         shutil.rmtree(tmp_path / "run")
         digits(tmp_path / "run", 8, seed=1)
-        page.get_by_text("This run was recorded anew").wait_for(timeout=30_000)
+        page.get_by_text("This run was recorded again").wait_for(timeout=30_000)
         page.get_by_text("8 steps").wait_for()
         page.close()
 

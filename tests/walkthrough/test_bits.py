@@ -60,7 +60,7 @@ def test_hooks_do_not_run_and_the_walk_says_so():
     loss.grad_fn.register_hook(lambda *grads: ran.append(grads))
     w = bs.walk(loss).run()
     assert ran == []
-    assert w.notes == ("hooks do not run in a walk; x has some",)
+    assert w.notes == ("hooks do not run in a walk; there are some on x",)
     assert y.grad is None
 
 

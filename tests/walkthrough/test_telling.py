@@ -118,7 +118,7 @@ def test_of_a_large_jacobian_some_rows_are_looked_at():
     big = torch.randn(100, 100, requires_grad=True)
     (jacobian,) = last(big.exp()).jacobian
     assert jacobian.matrix is None and not jacobian.exact
-    assert str(jacobian) == "10,000×10,000 diagonal (8 of 10,000 rows looked at)"
+    assert str(jacobian) == "10,000×10,000 diagonal (8 of 10,000 rows checked)"
 
 
 @pytest.mark.parametrize("program", [p for p in walked.PROGRAMS if "custom" not in p])
@@ -144,7 +144,7 @@ def test_a_wrong_backward_is_found(size):
 def test_a_check_that_cannot_be_made_says_why():
     dropped = torch.nn.functional.dropout(x, 0.5)
     assert bs.walk(dropped.sum()).run().steps[1].check.ok is not False
-    assert str(last(x.max(0).values).check) == "not checked: it keeps 'indices', which does not tell 'self'"
+    assert str(last(x.max(0).values).check) == "not checked: it keeps 'indices', which does not determine 'self'"
     z = torch.complex(x, x)
     with pytest.raises(bs.WalkError, match="has complex gradients"):
         bs.walk(z.abs().sum()).until("Abs").jacobian

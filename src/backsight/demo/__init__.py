@@ -122,7 +122,7 @@ def _recorded(console: Console, folder: str) -> list[str]:
 def _admit(missed: list[str]) -> None:
     """Say what the demo was meant to show and did not."""
     sys.stdout.flush()
-    print("This demo did not show what it is there for:", file=sys.stderr)
+    print("This demo did not show what it should:", file=sys.stderr)
     for each in missed:
         print(f"  {each}", file=sys.stderr)
     print("`backsight doctor` lists what works with this PyTorch and this Python.", file=sys.stderr)
@@ -130,7 +130,7 @@ def _admit(missed: list[str]) -> None:
 
 def _look(console: Console, folder: str, open_browser: bool) -> None:
     """Say how to look at the recording, or do it."""
-    console.print("The recording stays, to be looked at: the model over time, every tensor, the graph.", soft_wrap=True)
+    console.print("The recording is kept. View it: the model over time, every tensor, the graph.", soft_wrap=True)
     if open_browser and find_spec("uvicorn") is not None and find_spec("starlette") is not None:
         with suppress(KeyboardInterrupt):  # which ends the viewer, and is what ends the demo
             _command(console, "view", "--open", "digits", typed="view --open digits", folder=folder)

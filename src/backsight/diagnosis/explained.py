@@ -38,7 +38,7 @@ def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
     finding = _explained(Failure(error, message_of(error), (), ()), entry)
     place = other.place
     raised = (shown(place, f"raised the error, {other.where}."),) if place else ()
-    said = f"(Read from the error message: it was raised {other.where}, whose variables are not visible from here.)"
+    said = f"(Inferred from the error message: it was raised {other.where}, whose variables are not visible from here.)"
     source = str(place) if place else None
     return replace(finding, evidence=(*raised, *finding.evidence, said), source=source, exact=False)
 

@@ -118,7 +118,7 @@ def _nothing_clipped(level: Level, body: Body, place: Place, call: ast.Call) -> 
             *((shown(made, "creates it: it can be iterated only once."),) if made is not None else ()),
             shown(place, "finds nothing left in it to clip."),
         ),
-        fix or f"Pass a list of parameters, or call model.parameters() again in line {place.line}.",
+        fix or f"Pass a list of parameters, or call model.parameters() again on line {place.line}.",
         source=str(place),
         since=1,
     )

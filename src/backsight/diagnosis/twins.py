@@ -330,7 +330,7 @@ def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) ->
         "warning",
         f"{name} never changes: it is blended into {other}, not {other} into it.",
         (_so_far(since, steps), shown(place, f"writes into {other}, which is trained; nothing writes into {name}.")),
-        f"Swap the two in line {place.line}, so that {name} becomes the average.",
+        f"Swap the two on line {place.line}, so that {name} becomes the average.",
         source=str(place),
         since=since,
     )

@@ -293,7 +293,7 @@ def _is_text(key: ast.expr | None) -> TypeGuard[ast.Constant]:
 
 
 def _undivided(value: ast.expr) -> str:
-    """Say what to give in the place of a decay that is divided by the learning rate; empty for any other."""
+    """Say what to give in place of a decay that is divided by the learning rate; empty for any other."""
     match value:
         case ast.BinOp(left=left, op=ast.Div(), right=right) if re.search(r"lr|rate", ast.unparse(right)):
             return (
@@ -398,7 +398,7 @@ def left_frozen(
             "warning",
             f"{name} no longer trains {_names(frozen)}: {'it is' if len(frozen) == 1 else 'they are'} never unfrozen.",
             (shown(place, "sets requires_grad to False; nothing sets it back to True."),),
-            "Call requires_grad_(True) again after the backward that needed it off.",
+            "Call requires_grad_(True) again after the backward that needed them frozen.",
             source=str(place),
             since=since,
         )

@@ -35,7 +35,12 @@ def failing(failure: Failure, says: str) -> tuple[Evidence, ...]:
 
 def unwatched() -> tuple[str, ...]:
     """Say what would see what was only read, where it does not run already."""
-    return () if current() else ("`backsight run` sees every optimizer step as it happens.",)
+    return () if current() else ("Run it with `backsight run` for an exact answer: that sees every optimizer step.",)
+
+
+def lost(what: str) -> str:
+    """Say that something cannot be known anymore, and what would have seen it, where that does not run already."""
+    return f"{what} is no longer known{'' if current() else ': `backsight run` would have seen it'}."
 
 
 def were(number: int, nouns: str) -> str:

@@ -119,10 +119,10 @@ def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: boo
     evidence: list[Fact] = [f"Each gradient that was read from step {since:,} on was exactly zero."]
     for each in places[:2]:
         called = "a lambda" if hook.name == "<lambda>" else hook.name
-        evidence.append(shown(each, f"registers the hook: {called}.", "read" if read or len(places) > 1 else None))
+        evidence.append(shown(each, f"registers the hook {called}.", "read" if read or len(places) > 1 else None))
     lost = _lost(place) if place is not None else None
     if lost is not None:
-        evidence.append(f"{lost} holds only the last of the handles: no other hook can be removed.")
+        evidence.append(f"{lost} holds only the last handle: the other hooks cannot be removed.")
     why = "a hook zeroes" if hook.zeroes else "a hook seems to zero"
     freeze = f"To freeze {few} for good, use requires_grad_(False)."
     return Finding(

@@ -60,7 +60,7 @@ def doubt(facts: Iterable[Fact]) -> str:
     """Return the sentence that says what was only read; empty if nothing was.
 
     >>> doubt([Evidence("counts.", here), Evidence("draws another number.", there, "read")])
-    '(Read from the source text: line 12.)'
+    '(Inferred from the source text: line 12.)'
     """
     every = [evidence_of(fact) for fact in facts]
     read = [each for each in every if each.certainty == "read"]
@@ -68,11 +68,11 @@ def doubt(facts: Iterable[Fact]) -> str:
     if not read:
         return ""
     if not places or all(each.certainty == "read" or each.place is None for each in every):
-        return "(Read from the source text.)"
+        return "(Inferred from the source text.)"
     if len({each.place.file for each in every if each.place is not None}) > 1:
-        return f"(Read from the source text: {listed([_name(place) for place in places])}.)"
+        return f"(Inferred from the source text: {listed([_name(place) for place in places])}.)"
     lines = listed([str(place.line) for place in sorted(places, key=lambda place: place.position)])
-    return f"(Read from the source text: {'line' if len(places) == 1 else 'lines'} {lines}.)"
+    return f"(Inferred from the source text: {'line' if len(places) == 1 else 'lines'} {lines}.)"
 
 
 def _name(place: Place) -> str:

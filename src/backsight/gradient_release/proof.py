@@ -320,7 +320,7 @@ class _Tried:
     def _refuse_chance(self) -> None:
         found = self._again()
         if found is None or any(changed(self._expected, found)[0]) or changed(self._expected, found)[1]:
-            raise _Unseen("two steps from the same state come out differently.")
+            raise _Unseen("two steps from the same state give different results.")
 
 
 def take_step(optimizer: torch.optim.Optimizer) -> None:

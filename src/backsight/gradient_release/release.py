@@ -249,6 +249,6 @@ class Release:
         if ledger.absorbed if under_way else not last.whole():
             raise GradientGone(
                 "The norms of this step are not known: its gradients went into the momentum one after another, or were "
-                "overwritten in place before somebody asked; in the latter case the next ones are taken in time."
+                "overwritten in place before you asked; in the second case, those of the next steps are known."
             )
         return {id(each): taken[id(each)] for each in parameters if id(each) in taken}

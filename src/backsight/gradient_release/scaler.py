@@ -126,7 +126,9 @@ class Verdict(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if func is not CHECK_AND_UNSCALE:
-            raise ReleaseError(f"{func} was called on gradients that are gone: GradScaler is told their overflow only.")
+            raise ReleaseError(
+                f"{func} was called on gradients that are gone: GradScaler only knows whether they overflowed."
+            )
         verdicts, found_inf, _ = args
         for verdict in verdicts:
             found_inf.copy_(torch.maximum(found_inf, verdict.found))

@@ -122,9 +122,10 @@ class Stepping:
         """Have gradients be kept, scaled and measured by `clipping` from now on."""
         if clipping is not None and self.averaging.over_ranks:
             raise NotReleasable(
-                "release.clip() finds the norm of gradients before they are averaged over the ranks, which is another. "
+                "release.clip() finds the norm of gradients before they are averaged over the ranks, which is a "
+                "different norm. "
                 "Clip under fully_shard (FSDP2), or run backward within `with release.accumulate():` and call "
-                "clip_grad_norm_ as ever (under ddp=; that step has all gradients alive)."
+                "clip_grad_norm_ as usual (under ddp=; that step has all gradients alive)."
             )
         self.clipping = clipping
         self.ledger.filter = None if clipping is None else clipping.holds
@@ -185,7 +186,7 @@ class Stepping:
         return True
 
     def move(self, gradients: dict[int, torch.Tensor]) -> set[int]:
-        """Put these in the place of gradients in the bucket that are equal to them; return the `id`s of parameters."""
+        """Put these in place of gradients in the bucket that are equal to them; return the `id`s of parameters."""
         ledger = self.ledger
         if ledger.idle or ledger.holding:
             return set()
@@ -271,7 +272,7 @@ class Stepping:
             warn_of_waiting(listed([*map(self.attachments.name, self._waiting)], 3))
 
     def _step(self, ready: list[tuple[Slot, torch.Tensor, torch.Tensor]]) -> None:
-        """Step parameters, and leave placeholders in the place of their gradients."""
+        """Step parameters, and leave placeholders in place of their gradients."""
         ledger, parameters = self.ledger, [each for _, each, _ in ready]
         self.averaging.average(parameters)
         norms: dict[int, torch.Tensor]

@@ -125,8 +125,8 @@ def _refuse_closure(release: Any) -> None:
     """Refuse an optimizer of which is not known when it evaluates the closure that Lightning hands to `step`."""
     if not release.evidence.known:
         raise NotReleasable(
-            f"Lightning runs forward and backward within {type(release.optimizer).__name__}.step(closure), and only of "
-            "the optimizers of torch.optim is it known that they do so once and first. With manual optimization "
+            f"Lightning runs forward and backward within {type(release.optimizer).__name__}.step(closure), and only "
+            "the optimizers of torch.optim are known to do so exactly once, and first. With manual optimization "
             "(self.automatic_optimization = False) there is no closure."
         )
 

@@ -72,7 +72,7 @@ def run_module(name: str, argv: list[str], observer: Observer) -> int:
 
     Raises what `run_script` does.
     """
-    _become(["-m", *argv])  # runpy puts the file in the place of "-m" once it has found it
+    _become(["-m", *argv])  # runpy puts the file in place of "-m" once it has found it
     _set_first_path(os.getcwd())
     return _run(partial(_run_module_as_main, name, True), observer)
 
@@ -153,7 +153,7 @@ def _become(argv: list[str]) -> ModuleType:
 
 
 def _set_first_path(entry: str, always: bool = False) -> None:
-    """Put the program's entry at the head of `sys.path`, in the place of the one that python made for backsight.
+    """Put the program's entry at the head of `sys.path`, in place of the one that python made for backsight.
 
     With `-P` or `-I` python adds none, except for a folder or an archive.
 

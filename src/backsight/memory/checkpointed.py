@@ -67,7 +67,7 @@ def _blocks(model: nn.Module, where: bool | Sequence[str]) -> list[nn.Module]:
     for name in where or ():
         if name not in modules:
             near = [known for known in modules if known and name.split(".")[-1] in known][:3]
-            known = f" Near to it: {', '.join(near)}." if near else ""
+            known = f" Close to it: {', '.join(near)}." if near else ""
             raise NotAStep(f"{type(model).__name__} has no module {name!r} to checkpoint.{known}")
     return [modules[name] for name in where or ()]
 

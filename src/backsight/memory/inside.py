@@ -106,7 +106,7 @@ def notes(inside: Inside, history: History, doubts: Sequence[Doubt], device: str
     if workspaces and device != "cpu":
         yield (
             f"What recurrent layers save for the backward pass is counted as on the CPU, {amount(workspaces)} at the "
-            "peak; of cuDNN's own it is not known, and oneDNN's has more than the gates and states that it needs."
+            "peak; what cuDNN saves is unknown, and what oneDNN saves has more than the gates and states that it needs."
         )
     if any("coalesce" in block.op for block in history.blocks):
         yield "Sparse gradients are counted as if no row appeared twice in a batch: the step needs this much or less."

@@ -163,9 +163,9 @@ def implementation(optimizer: Optimizer, device: str) -> Implementation | None:
 def _prepare(training: Training, way: Way, device: str) -> None:
     """Put a way on a training. Raises NotAStep where there is nothing to put it on."""
     if way.release is not None and not training.optimizers:
-        raise NotAStep(f"The function shows no optimizer for gradient release. {_RETURN}")
+        raise NotAStep(f"The function has no optimizer for gradient release. {_RETURN}")
     if way.checkpointing and not training.models:
-        raise NotAStep(f"The function shows no model for checkpointing. {_RETURN}")
+        raise NotAStep(f"The function has no model for checkpointing. {_RETURN}")
     for optimizer in training.optimizers:
         known = implementations(optimizer)
         wanted = way.implementation if way.implementation in known else implementation(optimizer, device)

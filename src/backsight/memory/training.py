@@ -132,7 +132,7 @@ class Script:
         parts = dict(result) if isinstance(result, Mapping) else dict(zip(names, result, strict=False))
         unknown = sorted(set(parts) - set(names))
         if unknown or "batch" not in parts:
-            said = f"Not known: {', '.join(unknown)}." if unknown else "The batch is missing."
+            said = f"Unknown: {', '.join(unknown)}." if unknown else "The batch is missing."
             raise NotAStep(f"The parts of a step are model, batch, optimizer and loss. {said}")
         return replace(Recipe(**parts), dtype=self.dtype, autocast=self.autocast)
 

@@ -127,7 +127,7 @@ class Recorder:
         self._rows_looked_at = 0
         self._form = Form(Observed({}))
         self._swapped = False
-        """Whether something else was in the place of parameters when they were looked at."""
+        """Whether something else was in place of parameters when they were looked at."""
         self._notebook.first_call = self._look_again
         self._notebook.passed_by = self._close_if_gone
         self._amid = False

@@ -31,7 +31,7 @@ class StepEnds:
     Of several optimizers it is the last one that ends it. If none were given, those that hold a parameter of the models
     are found when they step, and the one found last ends it; the first step waits for those that have yet to be found,
     unless those that have stepped hold all that they hold, or one of these steps again. Of a whole program every
-    optimizer counts. Where another steps in the place of one that was given, those that step are found from there on.
+    optimizer counts. Where another steps in place of one that was given, those that step are found from there on.
 
     What an optimizer holds and no module owns is looked at from its first step on, under the name of its variable.
     """
@@ -137,7 +137,7 @@ class StepEnds:
         return ends
 
     def _ended_by(self, optimizer: torch.optim.Optimizer) -> None:
-        """Tell of an optimizer that ends steps in the place of another."""
+        """Tell of an optimizer that ends steps in place of another."""
         if self._ender is not None and self._ender() is not optimizer:
             self._replaced(optimizer)
         self._ender = weakref.ref(optimizer)
@@ -184,7 +184,7 @@ class StepEnds:
         return self._observed.whole_program or not parameters_of(optimizer).isdisjoint(self._observed.parameters())
 
     def _replaces(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it steps in the place of one that was given: that is gone, or it holds all that this one trains.
+        """Whether it steps in place of one that was given: that is gone, or it holds all that this one trains.
 
         One that trains nothing of ours any more, as all its parameters were replaced, is as good as gone.
         """

@@ -66,7 +66,7 @@ def opened(line: bytes) -> dict[str, Any]:
     """
     body, found, tail = line.rpartition(_CRC)
     if not found or tail != b'%08x"}' % zlib.crc32(body):
-        raise BadLine("the checksum of a line disagrees")
+        raise BadLine("the checksum of a line does not match")
     try:
         held = json.loads((body + b"}").decode("ascii"))
     except ValueError as error:

@@ -90,7 +90,7 @@ _INTEGER_TYPES = frozenset(
     | {"LongTensor", "IntTensor", "BoolTensor"}
 )
 _CAST = Rule("integer", "a tensor of this dtype has no gradient")
-_DATA = Rule("detach", ".data is the bare values, detached from the graph")
+_DATA = Rule("detach", ".data returns the values alone, detached from the graph")
 _MATH = Rule("number", "math returns a Python number, which has no gradient")
 _COMPARISON = Rule("comparison", "a comparison gives booleans, which have no gradient")
 _GRAD = Rule("gradient", ".grad has no history unless backward ran with create_graph=True")

@@ -31,7 +31,7 @@ class Keeping:
     cached: bool = False
 
     def with_value(self, made: str) -> str:
-        """Return the statement with `made` in the place of its value: `history.append(loss.item())`."""
+        """Return the statement with `made` in place of its value: `history.append(loss.item())`."""
         at = self.place.text.rfind(self.value) if self.value else -1
         return "" if at < 0 else self.place.text[:at] + made + self.place.text[at + len(self.value) :]
 

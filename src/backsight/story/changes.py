@@ -130,6 +130,8 @@ def _name(line: Line, body: Body | None) -> str:
             receiver, name = callee(call)
             if name.endswith("_") and receiver is not None and dotted(receiver) not in LIBRARIES:
                 return ast.unparse(receiver)
+            if name == "load_state_dict":  # its argument is what it reads
+                return ""
             return dotted(call.args[0]) or "" if call.args else ""  # F.dropout(h, **settings)
         case ast.Subscript(value=value):
             return ast.unparse(value)

@@ -164,7 +164,7 @@ def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
         around = body_around(operation.line.file, operation.line.line) if operation else None
         if not read or operation is None or around is None or around.node is not body.node:
             return []
-        copies |= dict.fromkeys(f"{each}.clone() in line {operation.line.line}" for each in read)
+        copies |= dict.fromkeys(f"{each}.clone() on line {operation.line.line}" for each in read)
     return [*copies]
 
 
@@ -196,7 +196,7 @@ def _later(subject: Subject, changed: Changed) -> str:
         return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
-        return f"Call {function}(), which does it, {below}" if function else f"Do it {below}"
+        return f"Call {function}(), which modifies it, only {below}" if function else f"Do it {below}"
     move = f"Move line {changed.before.line}, {changed.before.text}, {below}"
     if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
         return move

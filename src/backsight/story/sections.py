@@ -144,7 +144,7 @@ def passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
     parameters = code.co_varnames[: code.co_argcount][owner is not None :]
     given = dict(zip(parameters, itertools.takewhile(_is_one, call.args), strict=False))
     given |= {each.arg: each.value for each in call.keywords if each.arg}
-    if len(call.keywords) + len(call.args) > len(given):  # what is unpacked may stand in the place of any default
+    if len(call.keywords) + len(call.args) > len(given):  # what is unpacked may stand in place of any default
         return given
     defaults = dict(zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False))
     defaults |= function.__kwdefaults__ or {}

@@ -116,7 +116,7 @@ def show_runs(runs: Sequence[str]) -> int:
         show(line("settings that differ"), differing)
     folders = {each.path.parent for each in held}
     if len(folders) == 1:
-        show("", line("their curves, and where they part:"), command(f"backsight view {shlex.quote(str(*folders))}"))
+        show("", line("their curves, and where they diverge:"), command(f"backsight view {shlex.quote(str(*folders))}"))
     return 0
 
 

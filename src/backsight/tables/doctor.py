@@ -178,7 +178,7 @@ def _inside(parts: list[Part]) -> Iterator[str]:
     """Yield what PyTorch's inside lets be done, in lines."""
     lost = [part for part in parts if part.state == "lost"]
     whole = [part.name for part in parts if part.state == "whole"]
-    yield from ("", f"whole with PyTorch {_version('torch')} ({len(whole)} of {len(whole) + len(lost)} features):")
+    yield from ("", f"work with PyTorch {_version('torch')} ({len(whole)} of {len(whole) + len(lost)} features):")
     yield fill(", ".join(whole), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     if lost:
         yield from ("", f"lost with PyTorch {_version('torch')}, which lacks internals that they need:")

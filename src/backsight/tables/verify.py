@@ -172,7 +172,7 @@ def _told(name: str, target: Any, beside: ModuleType | None, options: Options) -
 
 
 class _MisshapenError(Exception):
-    """A gradient has another shape than an input that was made up: perhaps it is the input's that is wrong."""
+    """A gradient has a different shape than an input that was made up: perhaps it is the input's that is wrong."""
 
 
 def _doubted(told: _Told) -> str:

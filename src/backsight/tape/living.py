@@ -38,7 +38,7 @@ class Living(Generic[V]):
         self._dead: deque[Any] = deque()
 
     def put(self, key: int, held: object, value: V) -> None:
-        """Note `value` of the object `held`, under `key`, in the place of what was there."""
+        """Note `value` of the object `held`, under `key`, in place of what was there."""
         self.bury()
         ref = _Ref(held, self._dead.append)
         ref.key = key

@@ -150,7 +150,9 @@ def _folded(step: Parted) -> list[str]:
     """Return what else there is to say of a step: what is folded, the losses, and the growth in a few lines."""
     alone = [f"{count:,} only in {name}" for name, count in (("A", step.only_a), ("B", step.only_b)) if count]
     agree = f"{counted(step.agree, 'operation')} agree{'s' * (step.agree == 1)} to the last bit"
-    lines = [f"step {step.step}: {', '.join([agree, f'{step.inherited:,} only inherit a difference', *alone])}"]
+    lines = [
+        f"step {step.step}: {', '.join([agree, f'{step.inherited:,} differ only because their inputs do', *alone])}"
+    ]
     if step.renamed:
         shown = ", ".join(f"{ours} is {theirs} in B" for ours, theirs in step.renamed[:3])
         more = len(step.renamed) - 3

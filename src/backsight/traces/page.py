@@ -44,8 +44,8 @@ def _body(difference: Difference) -> Iterator[str]:
 
 def _step(step: Parted) -> Iterator[str]:
     yield (
-        f"<h2>Step {step.step}</h2><p>{step.agree:,} operations agree to the last bit, {step.inherited:,} only inherit "
-        f"a difference, {step.only_a:,} are only in A, {step.only_b:,} only in B.</p>"
+        f"<h2>Step {step.step}</h2><p>{step.agree:,} operations agree to the last bit, {step.inherited:,} differ "
+        f"only because their inputs do, {step.only_a:,} are only in A, {step.only_b:,} only in B.</p>"
     )
     if step.origins:
         yield "<table><tr><th>class</th><th>operation</th><th>A</th><th>B</th><th>difference</th></tr>"

@@ -28,5 +28,5 @@ def checked(steps: Any) -> tuple[int, ...]:
     if not chosen or min(chosen) < 0:
         raise ValueError(f"steps must name at least one step, counted from 0, not {given(steps)}: steps=(0, 1, 100).")
     if len(set(chosen)) > MOST_STEPS:
-        raise ValueError(f"steps names {len(set(chosen)):,} steps, and a trace of more than {MOST_STEPS:,} is refused.")
+        raise ValueError(f"steps names {len(set(chosen)):,} steps, but a trace can hold at most {MOST_STEPS:,}.")
     return chosen

@@ -126,15 +126,17 @@ def _read(path: str, rank: int, data: bytes) -> Trace:
     if data[: len(MAGIC)] != MAGIC:
         if data.startswith(_FAMILY):
             raise TraceError(f"{path} was written by a later backsight: update with `pip install -U backsight`.")
-        raise TraceError(f"{path} is no trace, or its beginning is damaged: trace the program again.")
+        raise TraceError(f"{path} is not a trace, or its beginning is damaged: trace the program again.")
     reading = _Reading()
     try:
         for kind, payload in _frames(data, reading.notes):
             reading.take(kind, payload)
     except (ValueError, KeyError, TypeError, struct.error, zlib.error) as failure:
-        reading.notes.append(f"damaged, and read as far as that: {type(failure).__name__}: {failure}")
+        reading.notes.append(
+            f"damaged; only what comes before the damage was read: {type(failure).__name__}: {failure}"
+        )
     if not reading.head:
-        raise TraceError(f"nothing of the trace {path} can be read; it ended as it began. Record it again.")
+        raise TraceError(f"the trace {path} is empty: the program ended before it wrote anything. Trace it again.")
     return reading.trace(path, rank)
 
 
@@ -151,7 +153,7 @@ def _frames(data: bytes, notes: list[str]) -> Iterator[tuple[bytes, bytes]]:
             notes.append("the program was killed while it wrote: the end of the trace is missing")
             return
         if zlib.crc32(packed, zlib.crc32(kind)) != checksum:
-            notes.append(f"damaged {position:,} bytes from its beginning: what comes behind that is not read")
+            notes.append(f"damaged {position:,} bytes from its beginning: the rest is not read")
             return
         unpacking = zlib.decompressobj()
         payload = unpacking.decompress(packed, _LARGEST)

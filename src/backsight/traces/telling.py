@@ -100,7 +100,7 @@ def _first(judged: Judged) -> str:
 def _inside(origin: Origin) -> str:
     alone = (*origin.only_a, *origin.only_b)
     module = alone[-1].module if alone else origin.a.module if origin.a is not None else ""
-    return f" in {module}" if module else ""
+    return f" in module {module}" if module else ""
 
 
 def _lines(origin: Origin) -> list[Evidence]:
@@ -126,7 +126,7 @@ def _size(origin: Origin) -> str:
     before = (
         "The inputs agree to the last bit"
         if not origin.before
-        else f"The inputs differ by a relative {shown(origin.before)}"
+        else f"The relative difference of the inputs is {shown(origin.before)}"
     )
     if origin.kind in ("start", "input"):
         return f"The relative difference of the values is {shown(origin.apart.relative)}."
@@ -135,8 +135,8 @@ def _size(origin: Origin) -> str:
     several = origin.apart.ulps is not None and 1 <= origin.apart.ulps <= _MOST_ULPS
     ulps = f" (at most {origin.apart.ulps:,.0f} units in the last place)" if several else ""
     return (
-        f"{before}; the results differ by a relative {shown(origin.apart.relative)}{ulps}; rounding explains "
-        f"{shown(origin.allowed)}."
+        f"{before}; the relative difference of the results is {shown(origin.apart.relative)}{ulps}; rounding explains "
+        f"up to {shown(origin.allowed)}."
     )
 
 

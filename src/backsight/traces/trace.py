@@ -55,7 +55,7 @@ def trace(
         raise TypeError(f"path must be the name of a folder, not {given(path)}: trace('traces/first', steps=0).")
     if model is not None and not issubclass(type(model), torch.nn.Module):
         raise TypeError(
-            f"model must be a torch.nn.Module, not {given(model)}: leave it out for the first that is called."
+            f"model must be a torch.nn.Module, not {given(model)}: leave it out to use the first model that is called."
         )
     tracer = Tracer(Path(path), checked(steps), values=values, say=_tell, model=model)
     tracer.start()

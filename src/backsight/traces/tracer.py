@@ -141,10 +141,10 @@ class Tracer:
             writer = Writer(path / f"{rank}.trace")
             writer.say(b"H", {**environment(), "steps": self.steps, "rank": rank, "world": world})
         except (OSError, ValueError) as failure:
-            self._say(f"nothing is traced, and the training goes on: {failure}")
+            self._say(f"nothing is traced; the training continues: {failure}")
             return None
         if path != self.path:
-            self._say(f"tracing into {path}, as there is a trace in {self.path} already")
+            self._say(f"tracing into {path}, because {self.path} already holds a trace")
         self.path = path
         return writer
 
@@ -279,7 +279,7 @@ class Tracer:
             return None
         if page.full:
             self._full = True
-            self._note(f"step {self._step} has more than {MOST:,} operations; those after that are left out")
+            self._note(f"step {self._step} has more than {MOST:,} operations; the rest is left out")
             return None
         return self._guarded(page.before, call, torch.is_grad_enabled())
 
@@ -303,7 +303,7 @@ class Tracer:
         if self.closed:
             return
         self._note(f"the trace ends here: {told(failure)}")
-        self._say(f"stopped tracing in step {self._step}, and the training goes on: {told(failure)}")
+        self._say(f"stopped tracing in step {self._step}; the training continues: {told(failure)}")
         self._page = None
         self.close()
 

@@ -85,9 +85,9 @@ class Exact:
         if thread == threading.get_ident() or (self._home is not None and self._home() is None):
             return ""
         return (
-            f"a watch that thread {name} began was ended by thread {threading.current_thread().name}, which cannot "
-            f"take it off there: nothing more is noted, but calls into PyTorch still pass through it until {name} "
-            "ends. End a watch in the thread that began it"
+            f"a watch started in thread {name} was ended in thread {threading.current_thread().name}, which cannot "
+            f"remove it from there: it records nothing more, but calls into PyTorch still pass through it until {name} "
+            "ends. End a watch in the thread that started it"
         )
 
     def rest(self) -> bool:

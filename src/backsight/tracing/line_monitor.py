@@ -60,7 +60,7 @@ class LineMonitor:
             events.PY_UNWIND: self._unwound,
         }
         if not self._tool.take(callbacks, self._log.fail):
-            return "lines are not watched: other tools have all of Python's places for a monitor"
+            return "lines are not watched: other tools use all of Python's monitoring tool IDs"
         for frame in list(sys._current_frames().values()):
             self._instrument(frame)
         for code in CODES:

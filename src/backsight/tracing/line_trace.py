@@ -58,7 +58,7 @@ class LineTrace:
                 self._outer = tracing.owner
                 self._outer.logs = (*self._outer.logs, self.log)
                 return ""
-            return f"lines are not watched: {package_of(other)} has Python's one place for a tracer"
+            return f"lines are not watched: {package_of(other)} already uses Python's only trace function"
         self.running, self.logs = True, (self.log,)
         self._mine = mine = _ThreadTrace(self)
         atexit.register(self._at_exit)
@@ -95,7 +95,10 @@ class LineTrace:
         if not lost or self._failed:
             return ""
         if self.interrupted:
-            return "some lines are missing: a signal's handler raised an error while one was noted, which ends a tracer"
+            return (
+                "some lines are missing: a signal handler raised an error inside the trace function, and Python "
+                "then removes it"
+            )
         return "some lines are missing: another tracer took over"
 
     def _at_exit(self) -> None:

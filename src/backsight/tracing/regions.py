@@ -45,7 +45,7 @@ class Regions:
             events.PY_UNWIND: self._left,
         }
         if not self._tool.take(callbacks, self._log.fail):
-            return "functions may be compiled once more: other tools have all of Python's places for a monitor"
+            return "functions may be compiled once more: other tools use all of Python's monitoring tool IDs"
         for function in functions():
             self._watch(function)
         if NEW_FUNCTION is not None:

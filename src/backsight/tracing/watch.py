@@ -260,12 +260,15 @@ class Watch:
             text = f"{type(failure).__name__}: {failure}"
         except Exception:  # the failure's text may be a user's, and raise
             text = type(failure).__name__
-        _warn(f"backsight: nothing more is watched, {text}")
+        _warn(f"backsight: stopped watching: {text}")
 
 
 def _check_positive(method: str, calls: int) -> None:
     if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
-        raise ValueError(f"{method}(calls=...) expects a positive whole number, not {calls!r}: pause() notes none.")
+        raise ValueError(
+            f"{method}(calls=...) expects a positive whole number, not {calls!r}: to stop watching at once, call "
+            "pause()."
+        )
 
 
 def _warn(text: str) -> None:

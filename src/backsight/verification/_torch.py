@@ -95,7 +95,7 @@ _outside: Any = take(
 
 
 def is_call(function: Any) -> bool:
-    """Whether this is what a transform calls in the place of a Function's `apply`: with the Function, then its inputs.
+    """Whether this is what a transform calls in place of a Function's `apply`: with the Function, then its inputs.
 
     Modes see it, unlike `apply`.
     """

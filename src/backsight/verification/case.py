@@ -116,7 +116,7 @@ class Case:
         raise NotImplementedError
 
     def unfitting(self) -> str:
-        """Say how the gradient is seen to be wrong where the entries looked at are right."""
+        """Say how the gradient is seen to be wrong where the entries checked are right."""
         raise NotImplementedError
 
     @property
@@ -203,7 +203,7 @@ class Case:
 
     def counted(self, entries: torch.Tensor) -> str:
         """`19 of 36 entries`, of those looked at."""
-        looked = "" if self.positions.numel() == self.shape.numel() else " looked at"
+        looked = "" if self.positions.numel() == self.shape.numel() else " checked"
         every = entries.numel()
         return (
             f"all {every} entries{looked}"

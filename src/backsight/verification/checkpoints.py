@@ -13,7 +13,7 @@ from backsight.verification.recorder import Recorder, Unkept, recording
 
 
 def opened(recorder: Recorder) -> list[Operation]:
-    """Return the operations of a recorder, with those that a checkpoint runs in the place of the checkpoint.
+    """Return the operations of a recorder, with those that a checkpoint runs in place of the checkpoint.
 
     Each runs once more, with gradients, as in its backward.
     """

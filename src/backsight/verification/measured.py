@@ -118,7 +118,7 @@ class Measured(Case):
     def unfitting(self) -> str:
         return (
             f"Along a random direction it says {number(self.wrong.found)} where forward changes by "
-            f"{number(self.wrong.slope.value)}; the entries looked at are right."
+            f"{number(self.wrong.slope.value)}; the entries checked are right."
         )
 
     def rights_of(self, number: int) -> list[torch.Tensor]:

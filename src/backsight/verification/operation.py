@@ -55,7 +55,7 @@ class Operation:
     names: tuple[str, ...] = ()
 
     def call(self, arguments: list[Any]) -> Any:
-        """Call the function with these leaves in the place of those recorded."""
+        """Call the function with these leaves in place of those recorded."""
         for generator, state in self.generators:
             generator.set_state(state)
         if self.spec is None:

@@ -94,7 +94,7 @@ class Verification:
     skipped: tuple[Skipped, ...] = ()
     subject: str = "operation"
     claim: str = "backward"
-    verdict: str = "right"
+    verdict: str = "correct"
 
     @property
     def ok(self) -> bool:
@@ -163,9 +163,9 @@ def _headline(report: Verification) -> Text:
         verdict = f"{wrong} of {many} {'has' if wrong == 1 else 'have'} a wrong {report.claim}"
         names = _names(each.name for each in report.wrong)
         return Text.assemble((f"backsight: {verdict}", "bold red"), (f": {names}", "red"))
-    every = f"all {many}" if tested != 1 else f"the {report.subject} tested"
+    every = "every" if tested != 1 else "the"
     names = _names(each.name for each in report.checked)
-    verdict = f"the {report.claim} of {every} is {report.verdict}"
+    verdict = f"{many} tested, {every} {report.claim} is {report.verdict}"
     if unproven := _names(each.name for each in report.unproven):
         return Text.assemble((f"backsight: {unproven} could not be tested", "bold yellow"), f"; {verdict}: {names}")
     return Text.assemble((f"backsight: {verdict}", "green"), (f": {names}", "dim"))

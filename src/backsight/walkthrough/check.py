@@ -62,7 +62,7 @@ def checked(operation: Operation, gradients: Sequence[torch.Tensor | None], resu
 
     shapes = [tuple(made.shape) for made in outputs(*operation.inputs)]
     if shapes != [tuple(g.shape) for g in given]:
-        raise NotRebuilt("its arguments are not all kept: put together again it has another shape")
+        raise NotRebuilt("not all of its arguments are kept: rebuilt from the rest, its result has a different shape")
     try:
         return _forward(outputs, operation.inputs, given, tuple(results))
     except (NotImplementedError, RuntimeError):  # no forward-mode formula; torch says so in either way

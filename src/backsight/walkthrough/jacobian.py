@@ -60,7 +60,7 @@ class Jacobian:
         return self.looked == self.rows
 
     def __str__(self) -> str:
-        seen = "" if self.exact else f" ({self.looked} of {self.rows:,} rows looked at)"
+        seen = "" if self.exact else f" ({self.looked} of {self.rows:,} rows checked)"
         return f"{self.rows:,}×{self.columns:,} {self.structure}{seen}"
 
 

@@ -41,7 +41,7 @@ INDIFFERENT: dict[str, Any] = {"half_to_float": False, "momentum": 0.1, "memory_
 
 
 _LAYOUT = "it depends on the memory layout of its argument, which is not saved"
-_TRIANGLE = "its backward takes an argument to be triangular, so a change of one element alone is not what it tells"
+_TRIANGLE = "its backward assumes a triangular argument, so it does not describe a change of one element alone"
 _PLACE = "where two values go to one place, which of them wins is not kept"
 
 # Operations with which a comparison would show nothing, each with the reason.
@@ -102,7 +102,7 @@ def rebuilt(node: Any, formula: Formula | None) -> Operation:
         NotRebuilt: if what the node kept does not tell.
     """
     if formula is None:
-        raise NotRebuilt("PyTorch has no formula for it that could be read")
+        raise NotRebuilt("backsight found no formula for it in PyTorch")
     operator = _operator(formula)
     if torch.Tag.nondeterministic_seeded in operator.tags:
         raise NotRebuilt("it is random: a rerun would draw other numbers")
@@ -184,7 +184,7 @@ def _tensors(node: Any, argument: Any, behind: dict[str, tuple[Any, int]], formu
     if "_saved_result" in dir(type(node)):
         return _from_result(node, formula.operator[0])
     if name != "bias" and (outputs := _kept_outputs(node, formula)):
-        raise NotRebuilt(f"it keeps {outputs[0]!r}, which does not tell {name!r}")
+        raise NotRebuilt(f"it keeps {outputs[0]!r}, which does not determine {name!r}")
     return _like(edge)
 
 
@@ -210,7 +210,7 @@ def _kept_outputs(node: Any, formula: Formula) -> list[str]:
 def _from_result(node: Any, name: str) -> torch.Tensor:
     result = _kept(node, "result")
     if name not in INVERSES or not isinstance(result, torch.Tensor):
-        raise NotRebuilt("it keeps its result, which does not tell its argument")
+        raise NotRebuilt("it keeps its result, which does not determine its argument")
     argument = INVERSES[name](result)
     if not bool(torch.isfinite(argument).all()):
         raise NotRebuilt("its result is at the end of its range, which does not determine its argument")

@@ -15,7 +15,7 @@ _SENTENCES: dict[str, str] = {
     "Neg": "Negation passes on -g.",
     "Mul": "Each factor gets g times the other factor.",
     "Div": "The numerator gets g divided by the denominator; the denominator gets -g · result / denominator.",
-    "Pow": "x^n hands on n · x^(n-1) · g.",
+    "Pow": "x^n passes on n · x^(n-1) · g.",
     "Addcmul": "The sum gets g; each factor gets g times the other factor and the constant.",
     "Addcdiv": "The sum gets g; the quotient is differentiated as a division, times the constant.",
     "Lerp": "start gets (1 - weight) · g, end gets weight · g.",

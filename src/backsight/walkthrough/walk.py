@@ -169,7 +169,7 @@ class Walk:
     def notes(self) -> tuple[str, ...]:
         """What a reader of this walk should know."""
         hooked = [leaf.label for leaf in self.graph.leaves if (t := leaf.tensor()) is not None and hooks_of(t)]
-        return (f"hooks do not run in a walk; {', '.join(hooked[:6])} has some",) if hooked else ()
+        return (f"hooks do not run in a walk; there are some on {', '.join(hooked[:6])}",) if hooked else ()
 
     def summary(self) -> tuple[Row, ...]:
         """Return what the steps so far did, by module. See `Row`."""

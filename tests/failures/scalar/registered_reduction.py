@@ -1,7 +1,7 @@
 # code: BS212
 # variable: value
 # cause: value = criterion(model(x).squeeze(1), y)
-# fix: reduction="mean" in
+# fix: reduction="mean" at
 from functools import partial
 
 import torch

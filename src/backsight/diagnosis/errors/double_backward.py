@@ -125,7 +125,7 @@ def _twice(failure: Failure) -> Iterator[Fact]:
 
 def _once(operation: str) -> str:
     return (
-        "Compute it with operations that can be differentiated twice. Or avoid a second derivative through "
+        f"Replace {operation} by operations that can be differentiated twice. Or avoid a second derivative through "
         f"{operation}: drop create_graph=True, or detach its inputs."
     )
 

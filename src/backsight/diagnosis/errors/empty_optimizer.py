@@ -317,7 +317,8 @@ def all_frozen(given: Given) -> Finding | None:
         if len(every) > 1
         else f"{names} is frozen: {of_all} does not require grad, and the optimizer gets only those that do.",
         (*(shown(each, does) for each in found[:3]), given.asked),
-        f"Unfreeze what you want to train before that, such as the last layer of {names}, with requires_grad_(True). "
+        f"Before you create the optimizer, unfreeze what you want to train, such as the last layer of {names}, with "
+        "requires_grad_(True). "
         "Or add the new layers after you freeze the rest.",
         source=str(found[0]) if found else given.failure.source,
         exact=len(found) < 2,
@@ -335,7 +336,7 @@ def none_chosen(given: Given) -> Finding | None:
     return explanation(
         f"{given.text if dotted(given.node) else 'The list'} is empty: no parameter name of {model} contains {texts}.",
         (f"The names are {listed(every, 6)}.", given.asked),
-        f"Select by words that these names contain, instead of {texts}.",
+        f"Select parameters by a word that these names contain instead of {texts}.",
         source=given.failure.source,
     )
 

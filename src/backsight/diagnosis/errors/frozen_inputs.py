@@ -41,15 +41,16 @@ def frozen_inputs(failure: Failure, match: re.Match[str]) -> Finding:
         return explanation(
             f"{name or 'A module'} runs in a reentrant checkpoint, and nothing in it requires grad.",
             asked,
-            f"Nothing is lost: it is frozen. Call {name or 'it'} without the checkpoint, which saves no memory here.",
+            f"Nothing is lost, because it is frozen. Call {name or 'it'} without the checkpoint, which saves no "
+            "memory here.",
             source=failure.source,
             harmless=True,
         )
     many = f"The {counted(len(trained), 'parameter')} of {name}" if len(trained) > 1 else f"The parameter of {name}"
     what = many if trained and name and not method else "The function in this checkpoint"
     if method and name:
-        what = f"What {name}.{method}() computes with"
-    verb = "get" if what is many and len(trained) > 1 else "gets"
+        what = f"The parameters that {name}.{method}() uses"
+    verb = "get" if (what is many and len(trained) > 1) or (method and name) else "gets"
     return explanation(
         f"{what} {verb} no gradient: with use_reentrant=True, checkpoint records nothing if no input requires grad.",
         asked,
@@ -90,7 +91,7 @@ def _fix(failure: Failure) -> str:
         text = level.body.text(call)
         old = f"use_reentrant={level.body.text(given)}" if given is not None else ""
         if "…" not in text:
-            return f"{text.replace(old, 'use_reentrant=False') if old else f'{text[:-1]}, use_reentrant=False)'}."
+            return f"Write {text.replace(old, 'use_reentrant=False') if old else f'{text[:-1]}, use_reentrant=False)'}."
         return "Pass use_reentrant=False to checkpoint."
     model = _checkpointing(failure)
     if model:

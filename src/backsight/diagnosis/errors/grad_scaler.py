@@ -222,7 +222,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
     if update.section.body.node is here.section.body.node and update.conditions and not here.conditions:
         beside = stepping if stepping and stepping.conditions else update
         fix = (
-            f"Call {here.method}() only when {misused.name}.step() runs: move it under the condition of line "
+            f"Call {here.method}() only when {misused.name}.step() runs: move it under the condition on line "
             f"{beside.conditions[-1].lineno}, before {misused.name}.step({misused.argument})."
         )
         return misused.told(title, here.place, lines, fix)
@@ -418,7 +418,7 @@ def _no_step(misused: Misused) -> Finding:
             title,
             here.place,
             [shown(stepping[0].place, "is skipped by its condition."), *asked],
-            f"Call {name}.update() under the condition of line {stepping[0].conditions[-1].lineno}, like "
+            f"Call {name}.update() under the condition on line {stepping[0].conditions[-1].lineno}, like "
             f"{name}.step().",
         )
     fix = f"Call {name}.step(optimizer) before {name}.update(), once per step."

@@ -36,7 +36,7 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
     lines: list[Fact] = [shown(level.place, f"assigns a gradient {got} to {text}.grad." if got else "assigns it.")]
     lines.append(f"{name} {has.replace('of shape', 'has shape').replace('with', 'has')}." if has else _MADE)
     return explanation(
-        f"The gradient assigned to {name}.grad has another {_WHAT[differs]} than {name}.",
+        f"The gradient assigned to {name}.grad has a different {_WHAT[differs]} than {name}.",
         tuple(lines),
         _fix(level, target, value, text, differs),
         source=failure.source,

@@ -101,9 +101,11 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
 def _fix(name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None) -> str:
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
-        return f"It is the transpose of the right shape: {product or 'transpose it with .T'}."
+        return f"The gradient has the transposed shape: {f'write {product}' if product else 'transpose it with .T'}."
     if math.prod(got) == math.prod(due):
-        return f"It has as many entries as {name}. If they are in the same order, reshape it: .view_as({name})."
+        return (
+            f"The gradient has as many entries as {name}. If they are in the same order, reshape it: .view_as({name})."
+        )
     if len(due) < len(got) and list(got[len(got) - len(due) :]) == list(due):
         axes = ", ".join(str(k) for k in range(len(got) - len(due)))
         return f"{name} was used for every row: sum the gradients over all rows with .sum({axes})."

@@ -35,11 +35,13 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     seen = inference_seen(tensor) if tensor is not None else None
     block = seen or (inference_block(failure, name) if name else None)
     if seen is not None:
-        lines = [shown(seen.place, "runs its block under torch.inference_mode()."), *_making(seen)]
+        lines = [shown(seen.place, "enables torch.inference_mode()."), *_making(seen)]
     elif block is not None:
         lines = [shown(block.place, f"runs {block.what} under torch.inference_mode(), and creates {name} in it.")]
         if block.made:
-            lines.insert(0, shown(block.made, f"gets {name.partition('[')[0].partition('.')[0] or name} from there."))
+            lines.insert(
+                0, shown(block.made, f"assigns the result to {name.partition('[')[0].partition('.')[0] or name}.")
+            )
     else:
         lines = []
     lines += failing(failure, _does(said))
@@ -56,7 +58,7 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
 def _making(seen: Block) -> Iterator[Fact]:
     """What a watch has seen to make it."""
     if seen.made is not None and seen.made != seen.place:
-        yield shown(seen.made, "creates it there.")
+        yield shown(seen.made, "creates it in that mode.")
 
 
 def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
@@ -88,7 +90,7 @@ def _is_inference(tensor: torch.Tensor) -> bool:
 def _does(said: dict[str, str | None]) -> str:
     if said.get("saved"):
         return "needs to save it for backward."
-    return "modifies it in place outside that mode." if said.get("changed") else "requests a gradient for it."
+    return "modifies it in place outside that mode." if said.get("changed") else "makes it require grad."
 
 
 def _why(said: dict[str, str | None]) -> str:
@@ -103,7 +105,7 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
     where = "where it is created"
     if block is not None:
         is_here = failure.user is not None and failure.user.place.file == block.place.file
-        where = f"in line {block.place.line}" if is_here else f"in {block.place}"
+        where = f"on line {block.place.line}" if is_here else f"in {block.place}"
     instead = f"Use torch.no_grad() instead of torch.inference_mode() {where}"
     if said.get("asked"):
         copy = f"{name} = {name}.clone().requires_grad_()"

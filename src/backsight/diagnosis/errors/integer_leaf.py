@@ -36,7 +36,7 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
     what = f"{name or (made and _target(level)) or 'A tensor'} holds integers{kind}"
     return explanation(
         f"{what}, but only floating-point and complex tensors can require grad.",
-        (shown(level.place, "requests a gradient for it."),) if level else (),
+        (shown(level.place, "makes it require grad."),) if level else (),
         _fix(level, text, name, tensor, made),
         source=failure.source,
         exact=tensor is not None or made is not None,
@@ -87,7 +87,10 @@ def _fix(level: Level | None, text: str, name: str, tensor: torch.Tensor | None,
         )
     if name != text:  # one of several, which the statement goes through
         each = text or "parameter"
-        return f"Set it on floating-point parameters only: if {each}.is_floating_point(): {each}.requires_grad_()."
+        return (
+            f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
+            f"{each}.requires_grad_()."
+        )
     return f"Convert it to floating point first: {text} = {simple(text)}.float()."
 
 

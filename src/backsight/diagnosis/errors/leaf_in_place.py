@@ -44,7 +44,7 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     lines: list[Fact] = [shown(made, f"creates {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
     others = _next_ones(found)
-    lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
+    lines += [f"Line {place.line} would raise the same error: {place.text}" for place in others]
     part = "part of it" if match[1] else "it"
     return explanation(
         f"{found.label} is a leaf that requires grad, and this statement modifies {part} in place.",
@@ -79,7 +79,7 @@ def _update(found: Written) -> Case:
 def _average(found: Written) -> Case:
     name, line = found.here, found.outer.line
     loop = _loop_over_parameters(found)
-    where = f"the loop of line {loop.lineno}" if loop else f"line {line}"
+    where = f"the loop on line {loop.lineno}" if loop else f"line {line}"
     return Case(
         f"updates {name}, which is not part of computing a loss.",
         "Autograd is recording here, so the update itself would become part of the graph.",

@@ -206,7 +206,7 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
         )
     mended = _without(made)
     log = " Convert to a number for logging after backward()."
-    return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor in line {made.place.line}.{log}"
+    return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor on line {made.place.line}.{log}"
 
 
 def _plain_fix(lost: Lost) -> str:
@@ -301,7 +301,7 @@ def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:
     meant = _meant(fields)
     where = f" that {made.function}() returns" if made and made.function else ""
     if meant is not None:
-        title = f"{lost.name} is {_a(lost.type)}{where}; the loss is inside, {lost.name}{meant[0]}."
+        title = f"{lost.name} is {_a(lost.type)}{where}; the loss is inside: {lost.name}{meant[0]}."
     else:
         title = f"{lost.name} is {_a(lost.type)}{where}, but backward() must start from one tensor."
     lines = [shown(made.place, f"{made.does}.")] if made and not made.returns_none else []

@@ -83,7 +83,8 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     return explanation(
         f"{read.name}.grad is None: zero_grad() set it to None.",
         (shown(place, "sets the gradients to None, its default."), reading),
-        "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) only leaves zeros.",
+        "Read the gradients between backward() and zero_grad(). zero_grad(set_to_none=False) won't help: it "
+        "leaves zeros.",
         source=str(place),
     )
 
@@ -128,7 +129,8 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         ),
         reason.fix
         if reason
-        else f"Skip parameters without a gradient: `if {read.text}.grad is not None`. Or let every step have that term."
+        else f"Skip parameters without a gradient: `if {read.text}.grad is not None`. Or include that term in "
+        "every step."
         if out
         else (
             f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "

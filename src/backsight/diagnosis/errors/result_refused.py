@@ -102,7 +102,10 @@ class Refused:
             case "values":
                 return f"{name} requires grad, but NumPy arrays carry no gradient."
             case "flag":
-                return f"{name} is a non-leaf tensor: it requires grad because its inputs do."
+                return (
+                    f"{name} is a non-leaf tensor, so its requires_grad cannot be set: it requires grad because "
+                    "its inputs do."
+                )
         if self._is_sample:
             return "A sample of the dataset requires grad, but DataLoader workers can only pass values."
         return f"{name} requires grad, but a result written to out= has no gradient."

@@ -38,16 +38,17 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     root = next((each for each in failure.roots if _is_culprit(each, wants_real=bool(match.group(1)))), None)
     name = called(failure, root) if root is not None else ""
     known = handed(failure, root) if failure.call == "backward" else None
-    what = described(root) if root is not None else "tensor of several values"
     call = "autograd.grad()" if failure.call == "grad" else "backward()"
-    needs = "one real number" if match.group(1) else "one number"
+    real = match.group(1) or ""
+    needs = f"one {real}number"
+    what = f"a {described(root)}" if root is not None else f"not a {real}scalar"
     several = root is not None and root.numel() != 1
     missed = next(unmatched(failure, _would_reduce), None) if several else None
     unreduced = _unreduced(failure) if several and missed is None else None
     meant = _meant(failure, root) if several and root is not None else ""
     left = _left_open(failure, root) if several and root is not None and not (missed or unreduced or meant) else None
     return explanation(
-        f"{name or 'The tensor'} is a {what}, but {call} must start from {needs}.",
+        f"{name or 'The tensor'} is {what}, but {call} must start from {needs}.",
         (
             *((shown(missed.choice.place, missed.does),) if missed else ()),
             *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
@@ -148,7 +149,7 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
         if level and _is_name(name) and level.value(name) is not None:  # what reads it later wants a number too
             after = f"put {name} = {name}.mean() before line {level.line}"
         written = [place for file in user_files(failure) for place in literals(file, "none")]
-        where = f' by reduction="mean" in {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
+        where = f' with reduction="mean" at {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
         by = where or ", as it does by default"
         return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
     return (

@@ -71,7 +71,7 @@ def _one_of_several(found: Written, op: str) -> Finding:
         "Views returned together share one graph node: modifying one would change the others.",
     ]
     others = _next_ones(found, made)
-    lines += [f"Line {place.line} would raise the same: {place.text}" for place in others]
+    lines += [f"Line {place.line} would raise the same error: {place.text}" for place in others]
     several = f"one of several views that {by} returned together"
     if body and isinstance(maker, ast.For):
         several = f"one of the views that the loop takes from {body.text(maker.iter)}"

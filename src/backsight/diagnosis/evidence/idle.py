@@ -197,7 +197,10 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     return Reason((why, shown(used, "uses it.")), used, _SOMETIMES, sometimes=True)
 
 
-_SOMETIMES = "If only some steps use it, set find_unused_parameters=True. If none does, remove it."
+_SOMETIMES = (
+    "If only some steps use it, pass find_unused_parameters=True to DistributedDataParallel. If no step "
+    "does, remove it."
+)
 
 
 def _picked(spot: Spot, every: list[Spot]) -> Spot | None:

@@ -36,9 +36,9 @@ class Difference:
     line: Line | None = None
 
     def __str__(self) -> str:
-        of = f", `{self.field}` of {self.operation}" if self.operation else ""
-        then = f"the second saved {self.second}" if self.second else "the second saved nothing there"
-        return f"the two runs diverge at tensor {self.position}: the first saved {self.first}{of}; {then}."
+        of = f" (`{self.field}` of {self.operation})" if self.operation else ""
+        then = f"the second saved {self.second}" if self.second else "the second saved none"
+        return f"the two runs diverge at saved tensor {self.position}: the first saved {self.first}{of}, {then}."
 
 
 def first_difference(failure: Failure) -> Difference | None:
@@ -83,4 +83,5 @@ def _is_alike(metadata: Any, tensor: torch.Tensor) -> bool:
 def _described(metadata: Any) -> str:
     if type(metadata) is not dict or not {"shape", "dtype"} <= metadata.keys():
         return "a tensor"
-    return f"{dtype_name(metadata['dtype'])} of shape {shaped(metadata['shape'])}"
+    kind = dtype_name(metadata["dtype"])
+    return f"{'an' if kind.startswith('int') else 'a'} {kind} tensor of shape {shaped(metadata['shape'])}"

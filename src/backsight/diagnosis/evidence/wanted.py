@@ -27,7 +27,7 @@ def gradient_is_wanted(scene: Scene, leaf: Leaf) -> str:
     if scene.past is not None and not scene.past.had_leaf(leaf.tensor()):
         return "It is new: the previous audit here saw a different one."
     line = next((line for name in leaf.names for line in _uses_gradient(scene.site[0], name)), None)
-    return f"Its gradient is used in line {line}." if line else ""
+    return f"Its gradient is used on line {line}." if line else ""
 
 
 def _uses_gradient(file: str, name: str) -> Iterator[int]:

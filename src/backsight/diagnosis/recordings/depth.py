@@ -45,9 +45,9 @@ class Depth:
         return float(np.log10(self.per_layer) * (len(self.layers) - 1))
 
     def title(self, verb: str) -> str:
-        """`Gradients vanish through 11 layers: a factor of 0.14 from each to the one before it.`"""
-        towards = "after" if self.what == "Activations" else "before"
-        change = f"a factor of {self.per_layer:.2g} from each to the one {towards} it"
+        """`Gradients vanish through 11 layers: a factor of 0.14 from each layer to the previous one.`"""
+        towards = "next" if self.what == "Activations" else "previous"
+        change = f"a factor of {self.per_layer:.2g} from each layer to the {towards} one"
         return f"{self.what} {verb} through {len(self.layers)} layers: {change}."
 
     def shown(self) -> str:

@@ -45,7 +45,8 @@ def graph_grows(scene: Scene) -> Iterator[Finding]:
     if grows and second.trained and third.trained:
         yield _finding(
             scene,
-            f"{first.size}, {second.size}, {third.size} operations in the last three audits here; {third.carried} "
+            f"{first.size}, {second.size}, {third.size} operations in the last three audits at this line; "
+            f"{third.carried} "
             f"of the {third.size} were already in the graph of the previous step.",
         )
 

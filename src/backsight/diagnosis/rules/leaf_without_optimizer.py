@@ -54,10 +54,10 @@ def _finding(scene: Scene, leaves: Sequence[Leaf], severity: Severity, wanted: s
     one = len(leaves) == 1
     title = f"{label}{more} {'requires' if one else 'require'} a gradient, but no optimizer will update "
     if one:
-        leaf = leaves[0]
-        what = f"It is a leaf of this loss (shape {shaped(leaf.shape)}), reached by {counted(leaf.uses, 'edge')}, and "
+        shape = leaves[0].shape
+        what = f"It is a leaf of this loss ({f'shape {shaped(shape)}' if shape else 'a scalar'}) but "
     else:
-        what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}), and "
+        what = f"They are leaves of this loss ({listed([leaf.label for leaf in leaves], 4)}) but "
     put = _put_in_place(scene, leaves[0]) if _left_behind(scene, leaves[0]) else None
     new = [shown(put, f"replaces a trained module with {'it' if one else 'them'}.")] if put else []
     made = _made(scene, leaves[0]) if one and not wanted else None

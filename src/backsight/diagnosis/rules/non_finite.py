@@ -97,9 +97,9 @@ def _of_saved(scene: Scene, node: Node, saved: Saved, count: int) -> Finding:
     order = f"the first of {count} such tensors in forward order" if count > 1 else "the only such tensor"
     packed = any(each.state == "hooked" for i, held in scene.graph.saved.items() if i > node.index for each in held)
     born = (
-        "so it arose there or earlier. (Tensors packed by a checkpoint or another hook were not inspected.)"
+        "so the bad values arose there or earlier. (Tensors packed by a checkpoint or another hook were not inspected.)"
         if packed
-        else "so it arose there or just before."
+        else "so the bad values arose there or just before."
     )
     return Finding(
         "BS108",

@@ -128,15 +128,15 @@ def _finding(scene: Scene, tensors: list[torch.Tensor], where: list[Place], grav
         return Finding(
             "BS106",
             "warning",
-            f"{subject} will be stepped {len(where)} times.",
-            (f"Among the parameters of {_spelt(scene, where)}.",),
+            f"{subject} will be stepped {'twice' if len(where) == 2 else f'{len(where)} times'}.",
+            (f"{'It is' if len(tensors) == 1 else 'They are'} among the parameters of {_spelt(scene, where)}.",),
             "Give each parameter to one group of one optimizer.",
         )
     return Finding(
         "BS106",
         "note",
         f"{subject} {'is' if len(tensors) == 1 else 'are'} in {len(where)} optimizers.",
-        (f"Among the parameters of {_spelt(scene, where)}.",),
+        (f"{'It is' if len(tensors) == 1 else 'They are'} among the parameters of {_spelt(scene, where)}.",),
         "Nothing to do if they take turns. If all of them step after one backward(), each parameter moves "
         f"{len(where)} times: give it to one of them only.",
     )

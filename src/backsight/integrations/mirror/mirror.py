@@ -90,7 +90,7 @@ class Mirror:
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
             names = ", ".join(map(_name, self._sinks))
-            self._voice.say("slow", f"{names} did not take what is left of {self.run.path} within {PATIENCE:g} s.")
+            self._voice.say("slow", f"{names} did not take the rest of {self.run.path} within {PATIENCE:g} s.")
 
     def __enter__(self) -> Mirror:
         return self

@@ -43,7 +43,7 @@ def constant_added(case: Case) -> Explanation | None:
         fix = "Remove the added term."
     elif not judged and (brackets := _brackets(case)):
         fix = f"If it belongs to the derivative: {brackets[:1].lower()}{brackets[1:]} If not, remove it."
-    return Explanation(f"{case.subject} adds {what} that is not multiplied by grad_output.", tuple(evidence), fix)
+    return Explanation(f"{case.subject} adds {what} without multiplying it by grad_output.", tuple(evidence), fix)
 
 
 def _amount(case: Case, here: torch.Tensor) -> str:

@@ -34,7 +34,7 @@ def ignores_grad_output(case: Case) -> Explanation | None:
     ]
     if fixed:
         evidence.append(
-            "Multiplied by grad_output they are right. A test with loss = out.sum() cannot see this, because "
+            "Multiplied by grad_output, they would be right. A test with loss = out.sum() cannot see this, because "
             "grad_output is 1 there."
         )
     statement, fix = _constant_written(case)

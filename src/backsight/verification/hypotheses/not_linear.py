@@ -21,7 +21,7 @@ def not_linear(case: Case) -> Explanation | None:
     worst = (got - sums).abs().argmax()
     evidence = [
         f"For the sum of two gradients it must return the sum of what it returns for each; {case.counted(unequal)} "
-        f"for `{case.argument}` differ, as {number(got[worst])} from {number(sums[worst])}.",
+        f"for `{case.argument}` differ: one is {number(got[worst])} but must be {number(sums[worst])}.",
     ]
     if grown := _growth(case):
         evidence.append(f"Twice the {case.grad_output} makes it {grown} as large.")

@@ -85,5 +85,5 @@ def _through(case: Case, explanation: Explanation) -> Explanation:
         explanation = replace(explanation, evidence=(*explanation.evidence, told))
     if not case.through:
         return explanation
-    first = f"Only what arrives{case.through} is looked at here, counted from 0; there the gradient is wrong."
+    first = f"Only what arrives{case.through} is checked here, counted from 0; there the gradient is wrong."
     return replace(explanation, evidence=(first, *explanation.evidence))

@@ -1,4 +1,4 @@
-"""BS405, BS406: a gradient that was derived by hand has another shape than its input."""
+"""BS405, BS406: a gradient that was derived by hand has a different shape than its input."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def wrong_sign(case: Case) -> Explanation | None:
     largest = case.draws[0].right.abs().argmax()
     got, right = case.at(case.draws[0].got)[largest], case.draws[0].right[largest]
     evidence = (
-        f"Every entry that it returns for `{case.argument}` is the right one times -1; the largest is {number(got)} "
+        f"Every entry that it returns for `{case.argument}` is -1 times the right one; the largest is {number(got)} "
         f"but must be {number(right)}.",
         f"Where `{case.argument}` grows, the loss moves the other way: training would climb instead of descend.",
     )

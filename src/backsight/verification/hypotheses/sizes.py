@@ -31,7 +31,7 @@ MOST, LARGEST, SECONDS = 12, 1 << 14, 1.5
 
 CLOSE = 1e-4
 
-NO_SIZE = "The factor is the same at other sizes, so it is none of them."
+NO_SIZE = "The factor stays the same at other sizes, so it is not a size."
 
 Factor: TypeAlias = Callable[[Point], float | None]
 """Measures the factor at a point; None where it is not the same in every entry."""

@@ -68,7 +68,7 @@ def _entry(case: Case, k: int, got: torch.Tensor, right: torch.Tensor) -> str:
     at = torch.unravel_index(case.positions[k], case.shape)
     index = ", ".join(str(int(each)) for each in at)
     value = number(case.at(case.input)[k])
-    return f"{case.argument}[{index}] = {value}: returned {number(got[k])}, right {number(right[k])}"
+    return f"{case.argument}[{index}] = {value}: returned {number(got[k])}, must be {number(right[k])}"
 
 
 def lie_along(case: Case, wrong: torch.Tensor) -> str:

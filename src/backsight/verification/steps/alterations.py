@@ -462,7 +462,7 @@ def with_stand_in(step: Step, number: int, other: torch.Tensor) -> torch.Tensor 
 
 
 def with_output(step: Step, number: int, other: torch.Tensor) -> torch.Tensor | None:
-    """The derivative of a step in terms of its output, with another tensor in the place of that."""
+    """The derivative of a step in terms of its output, with another tensor in place of that."""
     slope, x = OF_OUTPUT.get(step.name), step.operand(0)
     if number or slope is None or x is None or other.shape != x.shape or other.dtype != x.dtype:
         return None

@@ -52,7 +52,7 @@ _IN_PARTS: dict[str, tuple[str, Sequence[_Slope]]] = {
     "reciprocal": ("-y * y", (lambda y, z: -y * z,)),
     "tan": ("1 + y * y", (lambda y, z: 1 + y * z,)),
 }
-"""A derivative in terms of the output y, and with another tensor in the place of one y."""
+"""A derivative in terms of the output y, and with another tensor in place of one y."""
 
 
 def _of_solve(step: Step, other: torch.Tensor) -> torch.Tensor | None:
@@ -110,7 +110,7 @@ def indices(step: Step) -> list[torch.Tensor]:
 
 
 def at_index(step: Step, which: int, other: torch.Tensor) -> torch.Tensor | None:
-    """What a step returns with another tensor of integers in the place of one of `indices`."""
+    """What a step returns with another tensor of integers in place of one of `indices`."""
     old = indices(step)[which]
     if other.shape != old.shape or other.dtype != old.dtype:
         return None

@@ -176,8 +176,8 @@ NUMBERS: tuple[Alteration, ...] = (
     *(
         Alteration("BS416", whole(other), title, "It is the right gradient of that forward.", _SAME_EXPRESSION, words)
         for other, title, words in (
-            (clamped, "as if forward had a clamp at {number} in the place of {step}", _of_sum),
-            (added_instead, "as if forward added {number} in the place of {step}", _of_clamp),
+            (clamped, "as if forward had a clamp at {number} in place of {step}", _of_sum),
+            (added_instead, "as if forward added {number} in place of {step}", _of_clamp),
         )
     ),
     *(
@@ -221,7 +221,7 @@ REVERSED_OUT = Alteration(
     constant,
     "with the derivative of {step} in reverse order along dimension {dimension}",
     "With what goes back to {operand} reversed along that dimension, the returned gradient is reproduced.",
-    "Turn it round: what is flipped before a running sum is flipped back after it.",
+    "Reverse the order: what is flipped before a running sum is flipped back after it.",
 )
 
 ALTERATIONS: tuple[Alteration, ...] = (
@@ -301,7 +301,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         on_the_other_side,
         "with the sides of {step} exchanged",
         "With the derivative of {step} at minus its input, the returned gradient is reproduced.",
-        "Turn the comparison round.",
+        "Reverse the comparison.",
     ),
     Alteration(
         "BS416",
@@ -335,14 +335,14 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS405",
         of_transposed,
         "with the gradient that arrives at {step} transposed",
-        "The sizes are equal, so nothing complains.",
+        "The sizes are equal, so no error is raised.",
         "Transpose it: for c = a @ b the gradients are dc @ b.T and a.T @ dc.",
     ),
     Alteration(
         "BS405",
         not_arranged,
         "as if forward ran without {step}",
-        "It is the right gradient of a forward without {step}; the sizes are equal, so nothing complains.",
+        "It is the right gradient of a forward without {step}; the sizes are equal, so no error is raised.",
         "Put it in: forward used the tensor turned.",
     ),
     Alteration(
@@ -434,7 +434,7 @@ ALTERATIONS: tuple[Alteration, ...] = (
         "BS406",
         along_another_dimension,
         "with the gradient of {step} spread along the wrong dimension",
-        "That part is right transposed: the dimensions have one size, so nothing complains.",
+        "That part is right transposed: the dimensions have one size, so no error is raised.",
         "Unsqueeze grad_output in the dimension that {step} reduced.",
     ),
     Alteration(
@@ -564,7 +564,7 @@ UP_TO = Alteration(
 EARLIER = Alteration(
     "BS416",
     skipped,
-    "as if forward had {stand_in} in the place of the result of {step}",
+    "as if forward had {stand_in} in place of the result of {step}",
     "It is the right gradient of a forward that computes with {stand_in} there.",
     "Save what {step} returned.",
 )
@@ -573,8 +573,8 @@ EARLIER = Alteration(
 STAND_IN = Alteration(
     "BS416",
     skipped,
-    "with {stand_in} in the place of {old} in the derivative of {step}",
-    "With {stand_in} in the place of {operand} of {step}, the returned gradient is reproduced.",
+    "with {stand_in} in place of {old} in the derivative of {step}",
+    "With {stand_in} in place of {operand} of {step}, the returned gradient is reproduced.",
     "Save the tensor that {step} got, and use it in backward.",
 )
 """A derivative computed from the wrong saved tensor."""
@@ -592,8 +592,8 @@ TIMES_TENSOR = Alteration(
 OF_OUTPUT_OTHER = Alteration(
     "BS416",
     skipped,
-    "with {stand_in} in the place of the output in the derivative of {step}",
-    "That derivative is written in terms of the output; with {stand_in} in the place of {where}, the returned gradient "
+    "with {stand_in} in place of the output in the derivative of {step}",
+    "That derivative is written in terms of the output; with {stand_in} in place of {where}, the returned gradient "
     "is reproduced.",
     "Save what {step} returned, and use it in backward.",
 )
@@ -601,7 +601,7 @@ OF_OUTPUT_OTHER = Alteration(
 AT_INDEX = Alteration(
     "BS405",
     skipped,
-    "with {stand_in} in the place of {old} in the derivative of {step}",
+    "with {stand_in} in place of {old} in the derivative of {step}",
     "Forward has {old} there; with {stand_in}, the returned gradient is reproduced.",
     "Use {old} in backward where forward uses it.",
 )
@@ -610,7 +610,7 @@ AT_INDEX = Alteration(
 READ_AT_INDEX = Alteration(
     "BS405",
     skipped,
-    "with {stand_in} in the place of {old} in the derivative of {step}",
+    "with {stand_in} in place of {old} in the derivative of {step}",
     "Forward reads at {old} in {origin}; with what stands at {stand_in}, the returned gradient is reproduced.",
     "Read at {old} in backward where forward does.",
 )
@@ -632,7 +632,7 @@ OTHER_SUM = Alteration(
     "Sum over the same entries as forward: with the same dim, or by the same index, as in "
     "zeros.index_add(0, index, grad)[index].",
 )
-"""A sum over all entries in the place of one over those of a row, or of one index."""
+"""A sum over all entries in place of one over those of a row, or of one index."""
 
 OTHER_NORM = OTHER_SUM._replace(
     evidence="The divisor of {step} is a sum of other entries: with a sum over {dimensions} in "
@@ -652,7 +652,7 @@ SCALED_APART = Alteration(
 def on_one_way(alteration: Alteration) -> Alteration:
     """Say that a mistake is made on one of several ways back alone."""
     return alteration._replace(
-        title=alteration.title + ", on the way through {way} alone",
-        evidence="The gradient goes back from there on several ways; with that mistake on this one, and none on the "
-        "others, the returned gradient is reproduced.",
+        title=alteration.title + ", on the path through {way} alone",
+        evidence="The gradient goes back from there along several paths; with this mistake on that path alone, the "
+        "returned gradient is reproduced.",
     )

@@ -55,7 +55,7 @@ def named(step: Step, steps: Iterable[Step] = ()) -> str:
         which = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
         name = f"the {which} {name.removeprefix('the ')}"
     inside = f" inside of {step.within}" if step.within else ""
-    line = f" in line {step.place[1]}" if step.place else ""
+    line = f" on line {step.place[1]}" if step.place else ""
     return f"{name}{inside} in `{text}`" if text else name + inside + line
 
 

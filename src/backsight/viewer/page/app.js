@@ -209,7 +209,7 @@ async function refresh(state, mine) {
       if (mine !== turn) return;
       if (info.created !== app.info.created) {
         app.info = null;
-        app.news = ["This run was recorded anew: the page shows the new recording."];
+        app.news = ["This run was recorded again: the page shows the new recording."];
         await show();
         return;
       }

@@ -440,14 +440,14 @@ function drawComparison(answer, state, runs) {
       : null;
   const same = alike(answer.exact, answer.near);
   return [
-    h("h2", {}, runs.length > 2 ? `Where ${state.with} parts from ${state.run}` : "Where they diverge"),
+    h("h2", {}, runs.length > 2 ? `Where ${state.with} diverges from ${state.run}` : "Where they diverge"),
     h(
       "p",
       { class: "soft" },
       `${plural(answer.steps.both, "step")} and ${plural(answer.tensors.both, "tensor")} are in both.`,
     ),
     parting(
-      "First difference, to the bit",
+      "First bitwise difference",
       answer.exact,
       "There is none: every number is the same in both.",
       same || !answer.near,

@@ -190,7 +190,7 @@ function rankField(state, info, kind, change) {
   return h("label", { class: "field" }, h("span", {}, "rank"), box);
 }
 const LOCAL =
-  "each rank's own gradients, before DDP averages them; a norm over all ranks is that of all their elements side by side";
+  "each rank's own gradients, before DDP averages them; a norm over all ranks is that of all their elements together";
 const showing = (stat) => (stat === "zero_fraction" ? percent : num);
 
 function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, stat, app }) {

@@ -11,7 +11,7 @@ const KEYS = [
 ];
 const WITH_MOUSE = [
   ["drag in a chart or the heatmap", "zoom in; a double click resets"],
-  ["click in a chart of a tensor", "hold that step"],
+  ["click in a chart of a tensor", "pin that step"],
   ["click a module", "open or close it"],
 ];
 

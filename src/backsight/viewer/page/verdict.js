@@ -43,7 +43,7 @@ function verdict(sets) {
     const bad = row.values.findIndex((v) => !Number.isFinite(v)),
       step = partsAt(best, row);
     if (!Number.isFinite(row.end) && bad >= 0) return `not finite from step ${count(row.steps[bad])} on`;
-    return step === null ? "never for good" : `from step ${count(step)} on`;
+    return step === null ? "not permanently" : `from step ${count(step)} on`;
   };
   return h(
     "article",

@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.modified.stepped import changed_by_step
 from backsight.diagnosis.errors.modified.wording import needs, spoken, why_saved
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shaped, shown, tensor_of
+from backsight.diagnosis.wording import failing, listed, lost, shaped, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
 from backsight.source import loop_facts, statement_at
@@ -182,7 +182,7 @@ def _does(changed: Changed) -> str:
     via = f" in {changed.via}" if changed.via and changed.via.split(".")[-1] not in changed.place.text else ""
     also = f", which is {changed.outer}," if changed.outer != changed.name else ""
     if scene and changed.name in scene.running:
-        also = ", which runs over the parameters,"
+        also = ", which iterates over the parameters,"
     called = f"; {scene.function} was called at line {scene.call.line}" if scene and scene.call else ""
     because = f": this {changed.module} was created with inplace=True" if changed.module else ""
     return f"modifies {changed.name or 'it'}{also} in place{via}{_when(changed)}{times}{called}{because}."
@@ -219,7 +219,7 @@ def _unlocated(subject: Subject) -> Finding:
     else:
         name = subject.holder or _described(subject)
         title, fix = f"{_capital(name)} was modified in place after {operation} had saved it for backward.", _FIX
-        how = "The statement that modified it is unknown after the fact."
+        how = lost("The statement that modified it")
     lines = (_saved(subject), *needs(subject), how)
     return explanation(title, lines, fix, source=subject.failure.source, exact=bool(path))
 

@@ -77,7 +77,7 @@ def _in_order(subject: Subject, case: Case, level: Level | None, optimizer: str,
         return f"C{again}. Or call backward on every loss before the first optimizer steps."
     name, read = cut
     return (
-        f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() in line {read.line}: its "
+        f"If {loss} should not train the parameters of {optimizer}, use {name}.detach() on line {read.line}: its "
         f"backward then needs none of those weights. If it should, c{again}. (Running backward on every loss before "
         f"the first step also avoids the error, but then {optimizer} also steps along the gradient of {loss}.)"
     )

@@ -27,7 +27,7 @@ from backsight.diagnosis.errors.no_grad.rebound import cut_from_itself, rebound
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, shown
+from backsight.diagnosis.wording import described, lost, shown
 from backsight.findings.evidence import Fact
 from backsight.source import assignments
 from backsight.story.failure import Failure
@@ -81,7 +81,7 @@ def _unlocated(scene: Scene) -> Finding:
     if scene.root is not None:
         evidence.append(f"{scene.loss}: {described(scene.root)}{_made_in(scene.root)}.")
     evidence.append(
-        "Where it was detached is unknown after the fact."
+        lost("Where it was detached")
         if level is None or level.body
         else "The source of this code is not available, so what detached it is unknown."
     )

@@ -187,7 +187,8 @@ def _steps(suspect: Suspect, certainty: Certainty | None) -> Iterator[Fact]:
             yield shown(suspect.calling, "runs inside it.", certainty)
         stands = "runs inside it" if suspect.calling is None else "runs there"
         for place, name in suspect.inside[:2]:
-            yield shown(place, f"{stands} and uses {name or 'a tensor'}, which should be trained.", certainty)
+            trained = f" and uses {name}, which should be trained" if name else ", so it has no graph"
+            yield shown(place, f"{stands}{trained}.", certainty)
     else:
         does = listed([why(each.cut) for each in (suspect, *suspect.beside)], 3)
         yield shown(suspect.cut.place, f"{does}.{'' if suspect.behind else had}", certainty)

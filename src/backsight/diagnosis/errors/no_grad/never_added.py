@@ -94,7 +94,7 @@ def _finding(scene: Scene, name: str, start: Place, adding: Spot, section: Secti
     lines += failing(scene.failure, "has nothing to backpropagate through.")
     if not exact:
         lines.append(f"{name} is still 0.")
-    where = f"the condition in line {condition.line}" if condition else f"what leads to line {add.line}"
+    where = f"the condition on line {condition.line}" if condition else f"what leads to line {add.line}"
     return explanation(
         scene.title("it is still its initial constant; nothing was ever added to it"),
         tuple(lines),

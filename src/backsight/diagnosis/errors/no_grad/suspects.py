@@ -257,4 +257,4 @@ def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
             return "gradient", f"returns the derivative of {what} without a graph: create_graph=True is missing"
         case "not differentiable":
             return "rounding", f"has no gradient with respect to {what} ({cut.op})"
-    return "detach", f"detaches {what} ({cut.op})"
+    return "detach", f"detaches {what}"

@@ -23,7 +23,7 @@ from backsight.diagnosis.errors.second_backward.once import (
 )
 from backsight.diagnosis.evidence.case import Case
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing
+from backsight.diagnosis.wording import failing, lost
 from backsight.snapshot import survey
 from backsight.source import assignments
 from backsight.story.failure import Failure, Level
@@ -65,16 +65,13 @@ def _other_cell(level: Level | None) -> Iterator[str]:
         )
 
 
-_NOT_FOUND = "The variable that leads there is unknown after the fact."
-
-
 def _unlocated(failure: Failure, steps: Iterable[str]) -> Finding:
     where = failing(failure, "is the call that failed.")
     elsewhere = tuple(_other_cell(failure.user))
     again = f"Rerun the code that computes {failure.user.receiver}, then this. " if elsewhere and failure.user else ""
     return explanation(
         "backward() reached operations whose saved tensors an earlier backward() freed.",
-        (*where, *elsewhere, *steps, _NOT_FOUND),
+        (*where, *elsewhere, *steps, lost("The variable that leads there")),
         f"{again}{'If that does not help, look' if again else 'Look'} for a result that is computed once and used in "
         "every iteration (recompute it each time), one that is carried from iteration to iteration (detach it: "
         "hidden = hidden.detach()), and two losses over one forward pass (add them, and call backward once).",

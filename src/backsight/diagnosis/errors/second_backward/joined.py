@@ -64,7 +64,7 @@ def joined_at(case: Case) -> Iterator[str]:
     by = f" at {case.earlier.line}" if case.earlier.line else ""
     yield (
         f"{were(len(case.old), 'operations of this graph')} recorded before the backward{by}, which freed them; the "
-        f"new part reaches them through {joint.old.name}{f' of {joint.made}' if joint.made else ''}."
+        f"new part reaches them through {joint.old.name}{f', created at {joint.made}' if joint.made else ''}."
     )
 
 
@@ -271,7 +271,7 @@ class _Local:
             return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
         detached = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", self.first.text)
         if self._is_for_others:
-            return f"Its optimizer does not train what computes {name}. In line {self.first.line}, write {detached}."
+            return f"Its optimizer does not train what computes {name}. On line {self.first.line}, write {detached}."
         return (
             f"If line {self.first.line} should not train what computes {name}, write {detached}. If it should, add "
             "the losses and call backward once."

@@ -130,9 +130,9 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     weighed = (*_weighed(case, other, theirs, common), *_weighed(case, loss, case.graph, shared))
     joints = {each.joint for each in weighed} or {_key(case.graph, i) for i in border(case.graph, shared)}
     through = _held(case, level, joints)
-    behind = f", those behind {through}" if through else ""
+    behind = f" behind {through}" if through else ""
     evidence: list[Fact] = [
-        shown(place, f"frees {counted(len(shared), 'operation')} that {other} and {loss} share{behind}."),
+        shown(place, f"frees {counted(len(shared), 'operation')}{behind} that {other} and {loss} share."),
         shown(level.place, "needs them again."),
     ]
     add = f"({other} + {loss}).backward()"
@@ -149,7 +149,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
         fix = f"Compute {apart} from {through}.detach(): its backward then stops there."
         if stands:
-            evidence.append(f"The step after {apart}.backward() does not train what computes {through}.")
+            evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
         else:
             evidence.append(
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
