@@ -140,7 +140,7 @@ class Values:
         self._prints.append(np.array(row))
         if plain is not None and (self._everything or plain.numel() <= SMALL):
             with no_torch_dispatch(), torch.no_grad():
-                array = np.array(as_array(plain))  # a copy: the program goes on writing to it
+                array = np.array(as_array(plain), order="C")  # a copy: the program goes on writing to it
             self._whole.append((number, array))
             self._elements += array.size
 
