@@ -22,7 +22,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -246,4 +245,6 @@ def as_row(operation: Operation) -> list[Any]:
     """Return an operation as it is stored."""
     rest = [operation.inputs, operation.outputs, operation.node, operation.of]
     head = [operation.number, operation.step, operation.phase, operation.op, operation.module]
-    return [*head, astuple(operation.place), operation.given, *rest]
+    place = operation.place
+    where = (place.file, place.line, place.function, place.text)
+    return [*head, where, operation.given, *rest]

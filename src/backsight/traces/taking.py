@@ -125,7 +125,7 @@ class Values:
 
     def __init__(self, everything: bool):
         self._everything = everything
-        self._prints: list[NDArray[np.void]] = []
+        self._prints: list[bytes] = []
         self._whole: list[tuple[int, NDArray[Any]]] = []
         self._met: list[Value] = []
         self._elements = 0
@@ -137,7 +137,7 @@ class Values:
 
     def kept(self, number: int, row: Any, plain: torch.Tensor | None) -> None:
         """Take a fingerprint, and the tensor with it if it is small."""
-        self._prints.append(np.array(row))
+        self._prints.append(row.tobytes())
         if plain is not None and (self._everything or plain.numel() <= SMALL):
             with no_torch_dispatch(), torch.no_grad():
                 array = np.array(as_array(plain), order="C")  # a copy: the program goes on writing to it
@@ -149,7 +149,7 @@ class Values:
 
     def flush(self, writer: Writer) -> None:
         if self._prints:
-            writer.put(b"P", np.stack(self._prints).tobytes())
+            writer.put(b"P", b"".join(self._prints))
         for number, array in self._whole:
             writer.keep(number, array)
         if self._met:
