@@ -136,9 +136,14 @@ def test_nonsense_is_refused():
         ([x.data_ptr()], [6], [99], [None], 1),
         ([0], [6], [0], [None], 1),
     ):
-        with pytest.raises(ValueError, match="no such address, count or kind|the sizes do not make the count"):
+        with pytest.raises(ValueError, match=r"no such address, count or kind|the sizes do not make the count"):
             kernel.imprint(*wrong)
-    for wrong in (([1], [6], [0], [], 1), ([1], [6], [0]), ([x.data_ptr()], [6], [0], [(1,) * 200], 1), (1, 2, 3, 4, 5)):
+    for wrong in (
+        ([1], [6], [0], [], 1),
+        ([1], [6], [0]),
+        ([x.data_ptr()], [6], [0], [(1,) * 200], 1),
+        (1, 2, 3, 4, 5),
+    ):
         with pytest.raises(TypeError):
             kernel.imprint(*wrong)
 

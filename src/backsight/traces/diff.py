@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+import numpy as np
+
 from backsight.traces.difference import Difference, Parted
 from backsight.traces.distance import Distances
 from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
+from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Walk
 from backsight.traces.records import Trace
@@ -46,16 +49,18 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
         return Difference(one.path, other.path, (), (), (*notes, f"the traces have no step in common: {told}"))
     notes += _only(one, other)
     distances = Distances(one, other)
-    steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
-    every = [each for step in steps for each in step.origins]
-    return Difference(one.path, other.path, steps, findings(every, distances), tuple(notes))
+    with np.errstate(all="ignore"):  # statistics may be infinite
+        steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
+        said = findings([each for step in steps for each in step.origins], distances)
+    return Difference(one.path, other.path, steps, said, tuple(notes))
 
 
 def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
     walk = Walk(distances, step).run(first=first)
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
-    origins = tuple(judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins)
+    every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins]
+    origins = without_inherited(every, walk)
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
     pairs = len(walk.pairing.to_b)
@@ -64,7 +69,7 @@ def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
     return Parted(
         step,
         walk.agree,
-        walk.inherited,
+        walk.inherited + len(every) - len(origins),
         a - pairs,
         b - pairs,
         _ordered(origins),

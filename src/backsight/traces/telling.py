@@ -45,7 +45,9 @@ def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, .
 
 def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     origin = judged.origin
+    title = _title(judged)
     reasons = judged.reasons[1:] if origin.kind == "start" else judged.reasons  # the title says the first
+    reasons = tuple(each for each in reasons if f": {each}{_inside(origin)}." not in title)
     evidence: list[Evidence | str] = [*_lines(origin), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
@@ -55,7 +57,7 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     return Finding(
         judged.code,
         _SEVERITY[judged.cls],
-        _title(judged),
+        title,
         tuple(evidence),
         _FIXES[judged.code],
         source=_source(place) if place else None,
@@ -78,12 +80,19 @@ def _title(judged: Judged) -> str:
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
         return f"The data differ {where}: {taker} receives a different tensor."
     if origin.kind == "program":
-        what = " and ".join(
-            f"{name}'s {call(each[-1])}" for name, each in (("A", origin.only_a), ("B", origin.only_b)) if each
-        )
-        return f"{_first(judged)} {where}: {what or 'the tensors it uses'}{_inside(origin)}."
+        return f"{_first(judged)} {where}: {_called(origin)}{_inside(origin)}."
     assert origin.a is not None
     return f"{_first(judged)} {where}: {origin.a.short}{_inside(origin)}."
+
+
+def _called(origin: Origin) -> str:
+    """Say what one program calls and the other does not."""
+    ours, theirs = (call(each[-1]) if each else "" for each in (origin.only_a, origin.only_b))
+    if ours and theirs:
+        return f"A calls {ours} where B calls {theirs}"
+    if ours or theirs:
+        return f"only {'A' if ours else 'B'} calls {ours or theirs}"
+    return f"{origin.a.short if origin.a is not None else 'the step'} uses different tensors"
 
 
 def _first(judged: Judged) -> str:
