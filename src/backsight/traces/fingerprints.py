@@ -49,14 +49,15 @@ def fingerprints(tensors: Sequence[torch.Tensor]) -> tuple[NDArray[np.void], lis
 def print_of(tensor: torch.Tensor) -> NDArray[np.void]:
     """Return the fingerprint of a contiguous tensor by NumPy, and its statistics by whatever measures them."""
     row = np.zeros((), PRINT)
+    tensor = tensor.clone()  # what numpy has looked at can never be resized again, as FSDP does with its parameters
     row["stats"] = measure([tensor], histogram=False).rows[0]
     row["hash"], row["sketch"] = hash_of(tensor), sketch_of(tensor)
     return row
 
 
 def as_array(tensor: torch.Tensor) -> NDArray[np.generic]:
-    """Return the elements of a tensor that `fingerprints` returned, of a dtype that numpy has."""
-    return _numbers(tensor).numpy()
+    """Return a copy of the elements of a tensor that `fingerprints` returned, of a dtype that numpy has."""
+    return _numbers(tensor).clone(memory_format=torch.contiguous_format).numpy()
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor | None:

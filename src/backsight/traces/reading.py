@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from backsight.traces.records import PRINT, Held, Kind, Operation, Phase, Place, Trace, Value
+from backsight.traces.records import PRINT, Held, Kind, Operation, Phase, Place, Shard, Trace, Value
 
 _PHASES, _KINDS = get_args(Phase), get_args(Kind)
 _LARGEST = 1 << 62
@@ -43,6 +43,7 @@ class Reading:
         self._values: list[Value] = []
         self._operations: dict[int, Operation] = {}
         self._held: list[Held] = []
+        self._shards: dict[int, Shard] = {}
         self._places: dict[tuple[Any, ...], Place] = {}
 
     def take(self, kind: bytes, payload: bytes) -> None:
@@ -92,6 +93,7 @@ class Reading:
                 if mark < len(prints) and array.size == prints[mark]["stats"]["count"]
             },
             tuple(notes),
+            self._shards,
         )
 
     def _begun(self, content: Any) -> None:
@@ -136,6 +138,12 @@ class Reading:
             _need(at in ("start", "end") and kind in _KINDS)
             self._held.append(Held(_whole(step), at, kind, name, _whole(value)))
 
+    def _sharded(self, content: Any) -> None:
+        for number, shape, dimension, coordinate, parts in _rows(content, 5):
+            sizes = tuple(map(_whole, _rows(shape)))
+            _need(_whole(dimension, -1) < max(1, len(sizes)) and _whole(coordinate) < _whole(parts))
+            self._shards[_whole(number)] = Shard(sizes, dimension, coordinate, parts)
+
     def _noted(self, content: Any) -> None:
         _texts(content)
         self.notes.append(content)
@@ -158,6 +166,7 @@ _TAKES: dict[bytes, Callable[[Reading, Any], None]] = {
     b"V": Reading._valued,
     b"O": Reading._operated,
     b"S": Reading._held_at,
+    b"D": Reading._sharded,
     b"N": Reading._noted,
     b"E": Reading._ended,
 }

@@ -10,6 +10,7 @@ length of its payload, the CRC-32 of both) and a payload that zlib has packed. K
     V  JSON: a list of values, as lists of the fields of `Value` without their numbers, in the order of these
     O  JSON: a list of operations, as lists of the fields of `Operation`, with the place as a list
     S  JSON: a list of what was held at the beginning or end of a step, as lists of the fields of `Held`
+    D  JSON: a list of what is part of a DTensor: the number of the value, then the fields of `Shard`
     N  JSON: a sentence on what is not traced
     E  JSON: a step has ended, with the hyperparameters of its optimizers
 """
@@ -120,7 +121,9 @@ def open_trace(path: str | os.PathLike[str], rank: int = 0) -> Trace:
 
 def ranks_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """Return the ranks that a trace has."""
-    return tuple(sorted(files_of(Path(path)))) if Path(path).is_dir() else (0,)
+    folder = Path(path)
+    found = files_of(folder) if folder.is_dir() else {0: folder}
+    return tuple(sorted(found or files_of(folder / "trace")))
 
 
 def _read(path: str, rank: int, data: bytes) -> Trace:

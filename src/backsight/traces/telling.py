@@ -33,6 +33,11 @@ _FIXES = {
     "BS508": "Give both optimizers the same hyperparameters and state.",
 }
 
+_OF_RANKS = (
+    "Average gradients over ranks, as DistributedDataParallel does, and give each rank its own part of one batch; a "
+    "loss that is a sum wants a sum."
+)
+
 
 def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, ...]:
     """Return a finding for the first origin of each code, the gravest class first."""
@@ -59,7 +64,9 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
         _SEVERITY[judged.cls],
         title,
         tuple(evidence),
-        _FIXES[judged.code],
+        _OF_RANKS
+        if origin.kind == "held" and origin.phase == "backward" and not origin.rounds
+        else _FIXES[judged.code],
         source=_source(place) if place else None,
         exact=origin.apart.exact or not origin.rounds,
         since=None,
@@ -79,10 +86,17 @@ def _title(judged: Judged) -> str:
     if origin.kind == "input":
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
         return f"The data differ {where}: {taker} receives a different tensor."
+    if origin.kind == "held":
+        return f"{_first(judged)} {where}: the {_held(origin)} differs."
     if origin.kind == "program":
         return f"{_first(judged)} {where}: {_called(origin)}{_inside(origin)}."
     assert origin.a is not None
     return f"{_first(judged)} {where}: {origin.a.short}{_inside(origin)}."
+
+
+def _held(origin: Origin) -> str:
+    kind, _, name = origin.names[0].partition(" ")
+    return f"gradient of {name}" if kind == "grad" else f"{kind} {name}"
 
 
 def _called(origin: Origin) -> str:
@@ -137,7 +151,7 @@ def _size(origin: Origin) -> str:
         if not origin.before
         else f"The inputs differ by a relative {shown(origin.before)}"
     )
-    if origin.kind in ("start", "input"):
+    if origin.kind in ("start", "input", "held"):
         return f"The relative difference of the values is {shown(origin.apart.relative)}."
     if not isfinite(origin.apart.relative):
         return f"{before}; the results have different shapes, or are NaN or infinite in different places."
