@@ -174,6 +174,8 @@ def named(array: np.ndarray, header: str | None = None) -> bytes:
         (b"N", b"[1]"),
         (b"H", b"[3]"),
         (b"S", b"[[0,\"start\",\"weight\",\"w\",-4]]"),
+        (b"D", b"[[0,[3],1,0,2]]"),
+        (b"D", b"[[0,[3],0,2,2]]"),
         (b"P", b"123"),
         (b"K", b""),
         (b"K", named(np.ones(3), "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }")),

@@ -47,9 +47,15 @@ def _gradients(walk: Walk, parted: bool, counts: list[int]) -> list[Judged]:
     found = [_judged(origin, parted, counts) for _, _, origin in pairs]
     ratios = [factor(*_both(walk), *_values(walk, origin)) for _, _, origin in pairs if not origin.rounds]
     if (ratio := next((each for each in ratios if each is not None), None)) is not None:
-        said = f"B is A times {ratio:.4g}: averaged over {max(counts)} ranks in one, and not in the other"
+        said = f"B is A times {ratio:.4g}{_unaveraged(ratio, max(counts))}"
         found = [each if each.cls == "noise" else replace(each, reasons=(*each.reasons, said)) for each in found]
     return sorted(found, key=lambda each: each.cls == "noise")
+
+
+def _unaveraged(ratio: float, ranks: int) -> str:
+    """Say what a ratio of gradients tells, if anything."""
+    near = abs(max(ratio, 1 / ratio) / ranks - 1) < 1e-2
+    return f": averaged over {ranks} ranks in one, and not in the other" if near else ""
 
 
 def _judged(origin: Origin, parted: bool, counts: list[int]) -> Judged:
