@@ -13,7 +13,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 STATISTICS = "src/backsight/recording/statistics"
-HEADERS = ("_blocks", "_job", "_levels", "_row", "_sheet", "_tensors", "_threads")
+HEADERS = ("_blocks", "_imprint", "_job", "_levels", "_prints", "_row", "_sheet", "_strided", "_tensors", "_threads")
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no stable ABI yet
 FLAGS = {"msvc": ["/O2", "/std:c11"]}
 UNIX_FLAGS = ["-O3", "-std=c11", "-fopenmp-simd", "-pthread"]

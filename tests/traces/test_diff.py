@@ -196,3 +196,27 @@ def test_what_programs_name_cannot_steer_a_terminal_or_a_page(tmp_path):
 def test_what_is_no_trace_is_refused(traced):
     with pytest.raises(TypeError, match="b must be a trace or the folder of one, not Net"):
         bs.diff(traced((0,)), Net())
+
+
+def test_a_backward_that_differs_because_the_forward_does_is_no_finding_of_its_own(traced):
+    for options in ({"scale": 0.5}, {"eps": 1e-2}):
+        difference = bs.diff(traced((0,)), traced((0,), **options))
+        assert [each.code for each in difference.findings] == ["BS501"]
+        assert all(each.origin.phase != "backward" for each in difference.steps[0].origins)
+
+
+def test_a_wrong_backward_is_found_beside_a_forward_that_differs(traced):
+    difference = bs.diff(traced((0,)), traced((0,), eps=1.1e-5, factor=0.25))
+    assert {"BS501", "BS507"} <= {each.code for each in difference.findings}
+
+
+def test_a_headline_says_which_program_calls_what(traced, tmp_path):
+    assert bs.diff(traced((0,)), traced((0,), scale=0.5)).first.title == (
+        "The programs diverge in step 0, forward: only B calls mul(0.5)."
+    )
+    for name, make in (("a", lambda x: x.exp()), ("b", lambda x: (x * 2).cos())):
+        with bs.trace(tmp_path / name) as trace:
+            make(torch.randn(5, generator=torch.Generator().manual_seed(0))).sum()
+            trace.step()
+    title = bs.diff(tmp_path / "a", tmp_path / "b").first.title
+    assert title == "The programs diverge in step 0, forward: A calls exp where B calls cos."

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from trainings_traced import Net, Training
 
 import backsight as bs
+from backsight.recording.statistics import native
 
 
 class Counting(TorchDispatchMode):
@@ -71,6 +72,21 @@ def test_every_bit_is_as_without(tmp_path, model, values):
     expected = bits(model)
     assert all(map(torch.equal, bits(model, tmp_path / "t", values=values), expected))
     assert bs.open_trace(tmp_path / "t").notes == ()
+
+
+@pytest.mark.filterwarnings("ignore:backsight was installed without its C kernel")
+@pytest.mark.parametrize("kernel", [True, False])
+def test_memory_can_be_resized_as_before(tmp_path, monkeypatch, kernel):
+    if not kernel:
+        monkeypatch.setattr(native, "kernel", None)
+        native.available.cache_clear()
+    with bs.trace(tmp_path / "t", values=True):
+        small, large = torch.ones(3) + 1, (torch.ones(50, 60) + 1).to(torch.float16)
+        turned = large.t() + 1
+        given = small.to(torch.complex64) * 2
+    native.available.cache_clear()
+    assert all(each.untyped_storage().resizable() for each in (small, large, turned, given))
+    assert len(bs.open_trace(tmp_path / "t").operations) > 5
 
 
 def test_nothing_is_on_the_stack_in_steps_that_are_not_traced(tmp_path):

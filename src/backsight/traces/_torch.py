@@ -56,3 +56,7 @@ def answers_itself(kind: type) -> bool:
         if "__torch_dispatch__" in vars(each):
             return vars(each)["__torch_dispatch__"] is not _answers
     return False
+
+
+FAKE: Any = take("torch._subclasses.fake_tensor.FakeTensor", _FEATURE, without=None)
+"""Tensors without values, as DTensor makes to find out how results are sharded: their mode lies below all others."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+import numpy as np
+
+from backsight.text import counted
+from backsight.traces.across import across
 from backsight.traces.difference import Difference, Parted
 from backsight.traces.distance import Distances
 from backsight.traces.growth import growth, loss_of, number_of, settled, updated_alike
+from backsight.traces.inheriting import without_inherited
 from backsight.traces.judging import Judged, judged
 from backsight.traces.origins import Walk
 from backsight.traces.records import Trace
-from backsight.traces.store import open_trace
+from backsight.traces.store import open_trace, ranks_of
 from backsight.traces.telling import findings
 
 Source = Trace | str | os.PathLike[str]
@@ -27,7 +32,8 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
 
     Args:
         a, b: traces, or the folders that `trace` and `backsight run --trace` wrote.
-        rank: which process of several.
+        rank: which process of several, where both trainings have as many. Where they do not, what all ranks hold is
+            compared: gradients averaged, shards joined.
 
     Operations are paired by phase, module and operator, so that renamed modules, inlined functions, and operations
     that only one program has are looked past. What differs only as its inputs do is folded. The class says whether it
@@ -39,23 +45,47 @@ def diff(a: Source, b: Source, *, rank: int = 0) -> Difference:
         TypeError: if it is neither a trace nor a path.
     """
     one, other = _opened("a", a, rank), _opened("b", b, rank)
+    ranks = _every_rank(one, a), _every_rank(other, b)
     notes = [f"{name} ({trace.path}): {note}" for name, trace in (("A", one), ("B", other)) for note in trace.notes]
     common = [step for step in one.steps if step in other.steps]
     if not common:
         told = " and ".join(f"{name} has {_listed(trace.steps)}" for name, trace in (("A", one), ("B", other)))
         return Difference(one.path, other.path, (), (), (*notes, f"the traces have no step in common: {told}"))
     notes += _only(one, other)
+    if len(ranks[0]) != len(ranks[1]):
+        return _across(ranks, common, notes)
     distances = Distances(one, other)
-    steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
-    every = [each for step in steps for each in step.origins]
-    return Difference(one.path, other.path, steps, findings(every, distances), tuple(notes))
+    with np.errstate(all="ignore"):  # statistics may be infinite
+        steps = tuple(_parted(distances, step, first=step == common[0]) for step in common)
+        said = findings([each for step in steps for each in step.origins], distances)
+    return Difference(one.path, other.path, steps, said, tuple(notes))
+
+
+def _every_rank(trace: Trace, source: Source) -> list[Trace]:
+    """Return the traces of all ranks, where all are there."""
+    if isinstance(source, Trace) or trace.head.get("world", 1) == 1:
+        return [trace]
+    numbers = ranks_of(source)
+    return [open_trace(source, number) for number in numbers] if len(numbers) == trace.head.get("world") else [trace]
+
+
+def _across(ranks: tuple[list[Trace], list[Trace]], common: list[int], notes: list[str]) -> Difference:
+    """Compare trainings of different numbers of ranks."""
+    with np.errstate(all="ignore"):
+        steps, distances = across(*ranks, common)
+        said = findings([each for step in steps for each in step.origins], distances)
+    counts = " and ".join(f"{counted(len(each), 'rank')} in {name}" for name, each in zip("AB", ranks, strict=True))
+    notes = [*dict.fromkeys((*notes, *distances.a.notes, *distances.b.notes))]
+    notes.append(f"{counts}: weights, gradients and losses are compared, of all ranks together, and no operations")
+    return Difference(ranks[0][0].path, ranks[1][0].path, steps, said, tuple(notes))
 
 
 def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
     walk = Walk(distances, step).run(first=first)
     points = growth(walk)
     same, alike = settled(walk, points), updated_alike(points)
-    origins = tuple(judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins)
+    every = [judged(each, distances, alike if each.phase == "optimizer" else same) for each in walk.origins]
+    origins = without_inherited(every, walk)
     a, b = (sum(each.step == step for each in trace.operations) for trace in (distances.a, distances.b))
     losses = [number_of(trace, loss_of(trace, step)) for trace in (distances.a, distances.b)]
     pairs = len(walk.pairing.to_b)
@@ -64,7 +94,7 @@ def _parted(distances: Distances, step: int, *, first: bool) -> Parted:
     return Parted(
         step,
         walk.agree,
-        walk.inherited,
+        walk.inherited + len(every) - len(origins),
         a - pairs,
         b - pairs,
         _ordered(origins),

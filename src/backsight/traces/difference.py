@@ -93,7 +93,8 @@ class Difference:
         steps = f"step {self.steps[0].step}" if len(self.steps) == 1 else f"{len(self.steps)} steps"
         compared = sum(step.agree + step.inherited + len(step.origins) for step in self.steps)
         if self.same:
-            return f"no difference in {steps}: {compared:,} operations agree to the last bit"
+            what = f"{compared:,} operations agree" if compared else "all that both hold agrees"
+            return f"no difference in {steps}: {what} to the last bit"
         first = next(step for step in self.steps if any(each.cls == self.cls for each in step.origins))
         if self.cls == "noise":
             return f"the trainings differ only by rounding, from step {first.step} on"
@@ -148,11 +149,20 @@ class Difference:
 
 def _folded(step: Parted) -> list[str]:
     """Return what else there is to say of a step: what is folded, the losses, and the growth in a few lines."""
+    if not any((step.agree, step.inherited, step.only_a, step.only_b)):  # of all ranks together
+        lines = [f"step {step.step}: {counted(len(step.points), 'value')} compared"]
+        return [*lines, *_grown(step)]
     alone = [f"{count:,} only in {name}" for name, count in (("A", step.only_a), ("B", step.only_b)) if count]
     agree = f"{counted(step.agree, 'operation')} agree{'s' * (step.agree == 1)} to the last bit"
     lines = [
         f"step {step.step}: {', '.join([agree, f'{step.inherited:,} differ only because their inputs do', *alone])}"
     ]
+    return [*lines, *_grown(step)]
+
+
+def _grown(step: Parted) -> list[str]:
+    """Return what is renamed, the losses, and how the difference grows."""
+    lines = []
     if step.renamed:
         shown = ", ".join(f"{ours} is {theirs} in B" for ours, theirs in step.renamed[:3])
         more = len(step.renamed) - 3

@@ -50,7 +50,8 @@ def norm(trace: Trace, value: Value) -> float:
         return 0.0
     row = trace.prints[value.mark]["stats"]
     finite = int(row["count"] - row["nans"] - row["infs"])
-    return sqrt(max(0.0, float(row["m2"]) + finite * float(row["mean"]) ** 2)) if finite else 0.0
+    mean = float(row["mean"])  # its square may be infinite, where `**` would raise
+    return sqrt(max(0.0, float(row["m2"]) + finite * mean * mean)) if finite else 0.0
 
 
 class Distances:
@@ -101,7 +102,8 @@ def _measured(x: NDArray[np.generic], y: NDArray[np.generic], step: float) -> Ap
         ulps = np.abs(np.where(p == q, 0.0, p - q)) / spacing
         ulps = ulps[np.isfinite(ulps)]
     absolute = float(np.linalg.norm(difference))
-    return Apart(absolute / size if size else inf, float(ulps.max(initial=0.0)), True, absolute)
+    relative = absolute / size if size and isfinite(absolute) else inf
+    return Apart(relative, float(ulps.max(initial=0.0)), True, absolute)
 
 
 def factor(a: Trace, b: Trace, x: Value, y: Value) -> float | None:

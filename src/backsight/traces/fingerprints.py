@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backsight.recording.statistics import measure
-from backsight.tape import no_torch_dispatch, no_torch_function
+from backsight.recording.statistics import imprints, measure, readable
 from backsight.traces.records import BUCKETS, PRINT
 
 _CHUNK = 1 << 16
@@ -27,33 +26,38 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 
 
-class NoValues(Exception):
-    """A tensor has no values that could be read: of the meta device, sparse, or of a class of its own."""
-
-
 def fingerprints(tensors: Sequence[torch.Tensor]) -> tuple[NDArray[np.void], list[torch.Tensor | None]]:
     """Return a row of PRINT for each tensor, and the tensors in plain memory of the CPU, None where there are none.
 
-    To be called within hooks and modes of ours: nothing of the user's sees it.
+    To be called within hooks and modes of ours: nothing of the user's sees it. The C kernel does it in one pass; where
+    there is none, and for dtypes that it does not know, NumPy finds the same hash and projection, bit for bit.
     """
+    plain = [tensor.detach() if readable(tensor) else _plain(tensor) for tensor in tensors]
+    there = {place: _real(tensor) for place, tensor in enumerate(plain) if tensor is not None}
+    at_once = [place for place, tensor in there.items() if readable(tensor)]
     rows = np.zeros(len(tensors), PRINT)
-    with no_torch_function(), no_torch_dispatch(), torch.no_grad():
-        plain = [_plain(tensor) for tensor in tensors]
-        there = [place for place, tensor in enumerate(plain) if tensor is not None]
-        measured = measure([each for each in plain if each is not None], histogram=False)
-        if there:
-            rows["stats"][there] = measured.rows
-        for place in there:
-            tensor = plain[place]
-            assert tensor is not None
-            rows["hash"][place] = hash_of(tensor)
-            rows["sketch"][place] = _sketch(tensor)
+    if at_once:
+        found = np.frombuffer(imprints([there[place] for place in at_once]), PRINT)
+        if len(at_once) == len(tensors):
+            return found, plain
+        rows[at_once] = found
+    for place in there.keys() - at_once:
+        rows[place] = print_of(there[place])
     return rows, plain
 
 
+def print_of(tensor: torch.Tensor) -> NDArray[np.void]:
+    """Return the fingerprint of a contiguous tensor by NumPy, and its statistics by whatever measures them."""
+    row = np.zeros((), PRINT)
+    tensor = tensor.clone()  # what numpy has looked at can never be resized again, as FSDP does with its parameters
+    row["stats"] = measure([tensor], histogram=False).rows[0]
+    row["hash"], row["sketch"] = hash_of(tensor), sketch_of(tensor)
+    return row
+
+
 def as_array(tensor: torch.Tensor) -> NDArray[np.generic]:
-    """Return the elements of a tensor that `fingerprints` returned, of a dtype that numpy has."""
-    return _numbers(tensor).numpy()
+    """Return a copy of the elements of a tensor that `fingerprints` returned, of a dtype that numpy has."""
+    return _numbers(tensor).clone(memory_format=torch.contiguous_format).numpy()
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -61,14 +65,21 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
     if tensor.layout != torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         return None
     try:
+        if tensor.numel() and not tensor.untyped_storage().nbytes():  # as FSDP leaves a parameter that it has resharded
+            return None
         return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     except (RuntimeError, NotImplementedError):  # fake, functional or of another backend
         return None
 
 
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the parts of complex numbers as numbers of their own: the same bits."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def hash_of(tensor: torch.Tensor) -> int:
     """Return the bits of a contiguous tensor as a number."""
-    data = tensor.reshape(-1).view(torch.uint8).numpy()
+    data = _flat(tensor).view(torch.uint8).numpy()
     words = data[: data.size // 8 * 8].view(np.uint64) if data.ctypes.data % 8 == 0 else data[:0].view(np.uint64)
     if words.size * 8 < data.size:
         rest = data[words.size * 8 :]
@@ -78,6 +89,11 @@ def hash_of(tensor: torch.Tensor) -> int:
         tail = np.zeros(0, np.uint64)
     total = _mixed(words, 0) + _mixed(tail, words.size) + data.size * int(_MIX)
     return total & (1 << 64) - 1
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a contiguous tensor as one row; of one or no element, its strides may be any."""
+    return tensor.as_strided((tensor.numel(),), (1,))
 
 
 def _mixed(words: NDArray[np.uint64], first: int) -> int:
@@ -119,13 +135,14 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64) if tensor.element_size() > 2 else tensor.to(torch.float32)
 
 
-def _sketch(tensor: torch.Tensor) -> NDArray[np.float64]:
+def sketch_of(tensor: torch.Tensor) -> NDArray[np.float64]:
     """Return the projection of a contiguous tensor; numpy works through it in one thread, beside which others train."""
-    numbers = _numbers(tensor).reshape(-1).numpy()
+    numbers = _flat(_numbers(tensor)).numpy()
     total = np.zeros(BUCKETS)
-    for number, start in enumerate(range(0, numbers.size, _CHUNK)):
-        turned = -1.0 if (number * 0x9E3779B97F4A7C15) >> 40 & 1 else 1.0
-        total += turned * _bucketed(numbers[start : start + _CHUNK])
+    with np.errstate(all="ignore"):
+        for number, start in enumerate(range(0, numbers.size, _CHUNK)):
+            turned = -1.0 if (number * 0x9E3779B97F4A7C15) >> 40 & 1 else 1.0
+            total += turned * _bucketed(numbers[start : start + _CHUNK])
     return total
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from backsight.traces.distance import Distances, factor, norm
+from backsight.traces.exactly import Exactly, measured_exactly
 from backsight.traces.origins import Origin
 from backsight.traces.pairing import VIEWS, plain_name
 from backsight.traces.records import Operation, Trace, Value
@@ -75,6 +76,9 @@ def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
         )
     if origin.phase == "optimizer" and origin.before and not origin.decides:
         return Judged(origin, "noise", "BS503", ("the gradients differ by rounding, and the update amplifies it",))
+    exactly = measured_exactly(origin, distances) if not random else None
+    if exactly is not None and exactly.same_formula and exactly.equally_good and not origin.decides:
+        return Judged(origin, "noise", "BS503", (_float64(exactly), *_arguments(origin), *_added(origin)))
     if reasons := [*_arguments(origin), *_added(origin), *_taken(origin, a, b)]:
         if origin.rounds and not origin.decides:
             return Judged(origin, "noise", "BS503", (_reordered(origin, a, b), *reasons[:2]))
@@ -88,7 +92,17 @@ def judged(origin: Origin, distances: Distances, settled: bool) -> Judged:
         return Judged(origin, "noise", "BS503", (_reordered(origin, a, b),))
     if origin.apart.relative < _COARSE and (precision := [*_precision(origin.step, a, b)]):
         return Judged(origin, "precision", "BS502", tuple(precision))
-    return Judged(origin, "semantics", _code(origin), tuple(_numbers(origin, a, b)) or ("the arguments are the same",))
+    why = [] if exactly is None or exactly.equally_good else [_float64(exactly)]
+    why += _numbers(origin, a, b)
+    return Judged(origin, "semantics", _code(origin), tuple(why) or ("the arguments are the same",))
+
+
+def _float64(exactly: Exactly) -> str:
+    """Say how far both results are from what float64 makes of the same inputs."""
+    ours, theirs = exactly.errors
+    if exactly.equally_good:
+        return f"in float64 both compute the same: A is a relative {ours:.1e} from it and B {theirs:.1e}"
+    return f"A is a relative {ours:.1e} from the result in float64, and B {theirs:.1e}"
 
 
 def _code(origin: Origin) -> str:

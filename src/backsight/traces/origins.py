@@ -35,17 +35,17 @@ class Origin:
     """Where two programs diverge, in one step.
 
     kind: "operation", both have it; "program", one has operations that the other has not; "start", what was held as the
-        step began; "input", a tensor from outside.
+        step began; "input", a tensor from outside; "held", what was held as the step ended, of all ranks together.
     a, b: the operation, or the one that takes what differs.
     only_a, only_b: of "program", the operations without counterpart.
     values: the numbers of the values that differ.
     before: the largest relative difference of what goes in; 0 if it agrees to the last bit.
     apart: how far apart the results are; allowed: what rounding explains of that.
     arguments: the arguments that differ, with what they are in A and in B.
-    names: of "start", what differs.
+    names: of "start" and "held", what differs.
     """
 
-    kind: Literal["operation", "program", "start", "input"]
+    kind: Literal["operation", "program", "start", "input", "held"]
     step: int
     phase: Phase
     a: Operation | None
@@ -298,6 +298,7 @@ def differing(a: Operation, b: Operation) -> tuple[tuple[str, Any, Any], ...]:
         and not _holds_tensors(a.given.get(name))
         and not _holds_tensors(b.given.get(name))
         and a.given.get(name) != b.given.get(name)
+        and repr(a.given.get(name)) != repr(b.given.get(name))  # NaN is not equal to itself
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -95,6 +95,20 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Shard:
+    """Which part of a DTensor a process holds.
+
+    shape: that of the whole; dimension: the one that is split, -1 where every process has all of it.
+    coordinate: the place of the part among `parts`.
+    """
+
+    shape: tuple[int, ...]
+    dimension: int
+    coordinate: int
+    parts: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """The traced steps of one process.
 
@@ -122,6 +136,8 @@ class Trace:
     kept: Mapping[int, NDArray[Any]]
     """The whole tensors that were kept, by the number of their fingerprint."""
     notes: tuple[str, ...] = ()
+    shards: Mapping[int, Shard] = field(default_factory=dict)
+    """Of values that are parts of a DTensor, which part, by number."""
 
     def __repr__(self) -> str:
         return f"<Trace {self.path!r}, steps {list(self.steps)}, {len(self.operations):,} operations>"

@@ -10,6 +10,7 @@ length of its payload, the CRC-32 of both) and a payload that zlib has packed. K
     V  JSON: a list of values, as lists of the fields of `Value` without their numbers, in the order of these
     O  JSON: a list of operations, as lists of the fields of `Operation`, with the place as a list
     S  JSON: a list of what was held at the beginning or end of a step, as lists of the fields of `Held`
+    D  JSON: a list of what is part of a DTensor: the number of the value, then the fields of `Shard`
     N  JSON: a sentence on what is not traced
     E  JSON: a step has ended, with the hyperparameters of its optimizers
 """
@@ -21,8 +22,6 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,8 @@ from numpy.typing import NDArray
 from backsight.runs import RunError
 from backsight.runs.files import opened
 from backsight.traces.errors import TraceError
-from backsight.traces.records import PRINT, Held, Operation, Place, Trace, Value
+from backsight.traces.reading import Damaged, Reading
+from backsight.traces.records import Operation, Trace
 
 MAGIC = b"BSTRACE1"
 _FAMILY = b"BSTRACE"
@@ -71,7 +71,7 @@ class Writer:
 
 def files_of(path: Path) -> dict[int, Path]:
     """Return the files of a trace by rank."""
-    return {int(each.stem): each for each in path.glob("*.trace") if each.stem.isdecimal()}
+    return {int(each.stem): each for each in path.glob("*.trace") if each.stem.isdecimal() and len(each.stem) < 10}
 
 
 def free_folder(path: Path, rank: int) -> Path:
@@ -114,12 +114,16 @@ def open_trace(path: str | os.PathLike[str], rank: int = 0) -> Trace:
             data = file.readall()
     except RunError as failure:
         raise TraceError(str(failure)) from None
+    except FileNotFoundError:
+        raise TraceError(f"there is no trace at {found[rank]} any more.") from None
     return _read(str(folder), rank, data)
 
 
 def ranks_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """Return the ranks that a trace has."""
-    return tuple(sorted(files_of(Path(path)))) if Path(path).is_dir() else (0,)
+    folder = Path(path)
+    found = files_of(folder) if folder.is_dir() else {0: folder}
+    return tuple(sorted(found or files_of(folder / "trace")))
 
 
 def _read(path: str, rank: int, data: bytes) -> Trace:
@@ -127,125 +131,51 @@ def _read(path: str, rank: int, data: bytes) -> Trace:
         if data.startswith(_FAMILY):
             raise TraceError(f"{path} was written by a later backsight: update with `pip install -U backsight`.")
         raise TraceError(f"{path} is not a trace, or its beginning is damaged: trace the program again.")
-    reading = _Reading()
+    reading = Reading()
+    position = len(MAGIC)
     try:
-        for kind, payload in _frames(data, reading.notes):
+        while position < len(data):
+            kind, payload, after = _frame(data, position)
             reading.take(kind, payload)
-    except (ValueError, KeyError, TypeError, struct.error, zlib.error) as failure:
-        reading.notes.append(
-            f"damaged; only what comes before the damage was read: {type(failure).__name__}: {failure}"
-        )
+            position = after
+    except Damaged:
+        reading.notes.append(f"damaged {position:,} bytes from its beginning: the rest is not read")
+    except _CutOff:
+        reading.notes.append("the program was killed while it wrote: the end of the trace is missing")
     if not reading.head:
         raise TraceError(f"the trace {path} is empty: the program ended before it wrote anything. Trace it again.")
     return reading.trace(path, rank)
 
 
-def _frames(data: bytes, notes: list[str]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the frames up to the first that is not whole: what comes behind it rests on it."""
-    position = len(MAGIC)
-    while position < len(data):
-        if position + _FRAME.size > len(data):
-            notes.append("the program was killed while it wrote: the end of the trace is missing")
-            return
-        kind, length, checksum = _FRAME.unpack_from(data, position)
-        packed = data[position + _FRAME.size : position + _FRAME.size + length]
-        if len(packed) < length:
-            notes.append("the program was killed while it wrote: the end of the trace is missing")
-            return
-        if zlib.crc32(packed, zlib.crc32(kind)) != checksum:
-            notes.append(f"damaged {position:,} bytes from its beginning: the rest is not read")
-            return
-        unpacking = zlib.decompressobj()
+class _CutOff(Exception):
+    """The last frame is not whole."""
+
+
+def _frame(data: bytes, position: int) -> tuple[bytes, bytes, int]:
+    """Return kind and payload of a frame, and where it ends; what comes behind a bad one rests on it."""
+    begin = position + _FRAME.size
+    if begin > len(data):
+        raise _CutOff
+    kind, length, checksum = _FRAME.unpack_from(data, position)
+    packed = data[begin : begin + length]
+    if len(packed) < length:
+        raise _CutOff
+    if zlib.crc32(packed, zlib.crc32(kind)) != checksum:
+        raise Damaged
+    unpacking = zlib.decompressobj()
+    try:
         payload = unpacking.decompress(packed, _LARGEST)
-        if not unpacking.eof:
-            raise ValueError("a frame that is too large to have been written by a trace")
-        yield kind, payload
-        position += _FRAME.size + length
-
-
-class _Reading:
-    """What has been read so far."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.head: Mapping[str, Any] = {}
-        self._settings: dict[int, Mapping[str, Any]] = {}
-        self._whole: list[int] = []
-        self._prints: list[NDArray[np.void]] = []
-        self._kept: dict[int, NDArray[Any]] = {}
-        self._values: list[Value] = []
-        self._operations: list[Operation] = []
-        self._held: list[Held] = []
-        self._places: dict[tuple[Any, ...], Place] = {}
-
-    def take(self, kind: bytes, payload: bytes) -> None:
-        if kind == b"P":
-            self._prints.append(np.frombuffer(payload, PRINT))
-        elif kind == b"K":
-            array = np.load(io.BytesIO(payload[8:]), allow_pickle=False)
-            self._kept[struct.unpack_from("<q", payload)[0]] = array
-        else:
-            self._say(kind, json.loads(payload))
-
-    def _say(self, kind: bytes, content: Any) -> None:
-        if kind == b"H":
-            self.head = content
-        elif kind == b"B":
-            self._settings[int(content["step"])] = content
-        elif kind == b"V":
-            for shape, *rest in content:
-                self._values.append(Value(len(self._values), tuple(shape), *rest))
-        elif kind == b"O":
-            self._operations += map(self._operation, content)
-        elif kind == b"S":
-            self._held += [Held(*each) for each in content]
-        elif kind == b"N":
-            self.notes.append(str(content))
-        elif kind == b"E":
-            step = int(content["step"])
-            self._whole.append(step)
-            self._settings[step] = {**self._settings[step], "optimizers": content["optimizers"]}
-
-    def _operation(self, row: list[Any]) -> Operation:
-        number, step, phase, op, module, where, given, inputs, outputs, node, of = row
-        key = tuple(where)
-        place = self._places.get(key) or self._places.setdefault(key, Place(*where))
-        return Operation(number, step, phase, op, module, place, given, tuple(inputs), tuple(outputs), node, of)
-
-    def trace(self, path: str, rank: int) -> Trace:
-        prints = np.concatenate(self._prints) if self._prints else np.zeros(0, PRINT)
-        known = len(self._values)
-        values = tuple(self._values)
-        sound = [each for each in self._operations if all(0 <= one < known for one in (*each.inputs, *each.outputs))]
-        steps = tuple(sorted(self._settings))
-        asked = [step for step in self.head.get("steps", ()) if step not in self._settings]
-        notes = list(self.notes)
-        if asked:
-            notes.append(f"ended before step {', '.join(map(str, asked))} began")
-        if unfinished := [step for step in steps if step not in self._whole]:
-            notes.append(f"step {', '.join(map(str, unfinished))} did not end")
-        return Trace(
-            path,
-            rank,
-            self.head,
-            steps,
-            tuple(self._whole),
-            self._settings,
-            tuple(sound),
-            tuple(each if each.mark < len(prints) else _unread(each) for each in values),
-            tuple(each for each in self._held if 0 <= each.value < known),
-            prints,
-            self._kept,
-            tuple(notes),
-        )
-
-
-def _unread(value: Value) -> Value:
-    return Value(value.number, value.shape, value.dtype, value.device, -1, value.maker, value.name)
+    except zlib.error as failure:
+        raise Damaged from failure
+    if not unpacking.eof:
+        raise Damaged
+    return kind, payload, begin + length
 
 
 def as_row(operation: Operation) -> list[Any]:
     """Return an operation as it is stored."""
     rest = [operation.inputs, operation.outputs, operation.node, operation.of]
     head = [operation.number, operation.step, operation.phase, operation.op, operation.module]
-    return [*head, astuple(operation.place), operation.given, *rest]
+    place = operation.place
+    where = (place.file, place.line, place.function, place.text)
+    return [*head, where, operation.given, *rest]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -16,7 +15,7 @@ from backsight.traces.ledger import Ledger
 from backsight.traces.lines import place_here
 from backsight.traces.mode import Call
 from backsight.traces.modules import ModuleCalls
-from backsight.traces.records import Held, Kind, Operation, Phase, Place, Value
+from backsight.traces.records import Held, Kind, Operation, Phase, Place, Shard, Value
 from backsight.traces.store import Writer, as_row
 
 SMALL = 1024
@@ -83,12 +82,18 @@ class Page:
             self.count += 1
             self._add(made, made.outputs)
 
-    def hold(self, at: Any, kind: Kind, tensors: dict[str, torch.Tensor]) -> None:
-        """Take down what the program holds."""
+    def hold(self, at: Any, kind: Kind, tensors: dict[str, torch.Tensor], shards: dict[str, Shard]) -> None:
+        """Take down what the program holds. shards: which of it is a part of what several processes hold."""
         numbers = self._ledger.of(tensors.values())
         held = [Held(self.step, at, kind, name, number) for name, number in zip(tensors, numbers, strict=True)]
         self.flush()
         self._writer.say(b"S", [[each.step, each.at, each.kind, each.name, each.value] for each in held])
+        if shards:
+            of = {each.name: each.value for each in held}
+            rows = [
+                [of[name], each.shape, each.dimension, each.coordinate, each.parts] for name, each in shards.items()
+            ]
+            self._writer.say(b"D", rows)
 
     def flush(self) -> None:
         """Hand over the operations so far; values and fingerprints go first."""
@@ -125,7 +130,7 @@ class Values:
 
     def __init__(self, everything: bool):
         self._everything = everything
-        self._prints: list[NDArray[np.void]] = []
+        self._prints: list[bytes] = []
         self._whole: list[tuple[int, NDArray[Any]]] = []
         self._met: list[Value] = []
         self._elements = 0
@@ -137,10 +142,10 @@ class Values:
 
     def kept(self, number: int, row: Any, plain: torch.Tensor | None) -> None:
         """Take a fingerprint, and the tensor with it if it is small."""
-        self._prints.append(np.array(row))
+        self._prints.append(row.tobytes())
         if plain is not None and (self._everything or plain.numel() <= SMALL):
             with no_torch_dispatch(), torch.no_grad():
-                array = np.array(as_array(plain))  # a copy: the program goes on writing to it
+                array = as_array(plain)  # a copy: the program goes on writing to it
             self._whole.append((number, array))
             self._elements += array.size
 
@@ -149,7 +154,7 @@ class Values:
 
     def flush(self, writer: Writer) -> None:
         if self._prints:
-            writer.put(b"P", np.stack(self._prints).tobytes())
+            writer.put(b"P", b"".join(self._prints))
         for number, array in self._whole:
             writer.keep(number, array)
         if self._met:

@@ -33,6 +33,11 @@ _FIXES = {
     "BS508": "Give both optimizers the same hyperparameters and state.",
 }
 
+_OF_RANKS = (
+    "Average gradients over ranks, as DistributedDataParallel does, and give each rank its own part of one batch; a "
+    "loss that is a sum wants a sum."
+)
+
 
 def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, ...]:
     """Return a finding for the first origin of each code, the gravest class first."""
@@ -45,7 +50,9 @@ def findings(judged: Sequence[Judged], distances: Distances) -> tuple[Finding, .
 
 def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     origin = judged.origin
+    title = _title(judged)
     reasons = judged.reasons[1:] if origin.kind == "start" else judged.reasons  # the title says the first
+    reasons = tuple(each for each in reasons if f": {each}{_inside(origin)}." not in title)
     evidence: list[Evidence | str] = [*_lines(origin), *map(_sentence, reasons), _size(origin)]
     if values := _values(origin, distances.a, distances.b):
         evidence.append(values)
@@ -55,9 +62,11 @@ def _finding(judged: Judged, more: int, distances: Distances) -> Finding:
     return Finding(
         judged.code,
         _SEVERITY[judged.cls],
-        _title(judged),
+        title,
         tuple(evidence),
-        _FIXES[judged.code],
+        _OF_RANKS
+        if origin.kind == "held" and origin.phase == "backward" and not origin.rounds
+        else _FIXES[judged.code],
         source=_source(place) if place else None,
         exact=origin.apart.exact or not origin.rounds,
         since=None,
@@ -77,13 +86,27 @@ def _title(judged: Judged) -> str:
     if origin.kind == "input":
         taker = f"{origin.a.short}{_inside(origin)}" if origin.a is not None else "the step"
         return f"The data differ {where}: {taker} receives a different tensor."
+    if origin.kind == "held":
+        return f"{_first(judged)} {where}: the {_held(origin)} differs."
     if origin.kind == "program":
-        what = " and ".join(
-            f"{name}'s {call(each[-1])}" for name, each in (("A", origin.only_a), ("B", origin.only_b)) if each
-        )
-        return f"{_first(judged)} {where}: {what or 'the tensors it uses'}{_inside(origin)}."
+        return f"{_first(judged)} {where}: {_called(origin)}{_inside(origin)}."
     assert origin.a is not None
     return f"{_first(judged)} {where}: {origin.a.short}{_inside(origin)}."
+
+
+def _held(origin: Origin) -> str:
+    kind, _, name = origin.names[0].partition(" ")
+    return f"gradient of {name}" if kind == "grad" else f"{kind} {name}"
+
+
+def _called(origin: Origin) -> str:
+    """Say what one program calls and the other does not."""
+    ours, theirs = (call(each[-1]) if each else "" for each in (origin.only_a, origin.only_b))
+    if ours and theirs:
+        return f"A calls {ours} where B calls {theirs}"
+    if ours or theirs:
+        return f"only {'A' if ours else 'B'} calls {ours or theirs}"
+    return f"{origin.a.short if origin.a is not None else 'the step'} uses different tensors"
 
 
 def _first(judged: Judged) -> str:
@@ -128,7 +151,7 @@ def _size(origin: Origin) -> str:
         if not origin.before
         else f"The relative difference of the inputs is {shown(origin.before)}"
     )
-    if origin.kind in ("start", "input"):
+    if origin.kind in ("start", "input", "held"):
         return f"The relative difference of the values is {shown(origin.apart.relative)}."
     if not isfinite(origin.apart.relative):
         return f"{before}; the results have different shapes, or are NaN or infinite in different places."

@@ -25,6 +25,7 @@ from backsight.traces.ledger import Ledger
 from backsight.traces.mode import Call, Operations
 from backsight.traces.modules import ModuleCalls
 from backsight.traces.settings import hyperparameters, settings
+from backsight.traces.sharding import parts
 from backsight.traces.store import Writer, free_folder
 from backsight.traces.taking import MOST, Page, Values
 
@@ -255,12 +256,13 @@ class Tracer:
         if "state" in kinds:
             found["state"] = self._state(parameters)
         for kind in kinds:
-            for name, tensor in found[kind].items():
+            held, shards = parts(found[kind])
+            for name, tensor in held.items():
                 self._ledger.name(tensor, f"{kind} {name}")
-            if kind == "buffer":
-                self._ledger.recheck(found[kind].values())
-            if found[kind]:
-                self._page.hold(at, kind, found[kind])  # type: ignore[arg-type]  # one of the kinds
+            if kind == "buffer" or shards:  # what writes to a part is not seen to write to it
+                self._ledger.recheck(held.values())
+            if held:
+                self._page.hold(at, kind, held, shards)  # type: ignore[arg-type]  # one of the kinds
 
     def _state(self, parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         names = {id(tensor): name for name, tensor in parameters.items()}

@@ -224,6 +224,8 @@ def _fits(place: Place, source: list[str]) -> bool:
 
 
 def _source(file: str) -> list[str]:
+    if os.path.exists(file) and not os.path.isfile(file):  # a device or a pipe, which may have no end
+        return []
     try:
         linecache.checkcache(file)
         return linecache.getlines(file)

@@ -195,6 +195,79 @@ TARGET static void LEVEL(stretch)(const char *source, int64_t count, int kind, i
             tally.bins[0][bin] + tally.bins[1][bin] + tally.bins[2][bin] + tally.bins[3][bin];
 }
 
+/* Adds each number to the bucket of its place, with the sign of its place: in this order, whatever the processor. */
+#define SKETCH(TYPE, WIDE, FLIPPED)                                                                                    \
+    TARGET static void LEVEL(sketch_##TYPE)(const TYPE *x, int n, const uint16_t *signs, double *buckets)              \
+    {                                                                                                                  \
+        double sums[BUCKETS];                                                                                          \
+        memcpy(sums, buckets, sizeof sums);                                                                            \
+        int i = 0;                                                                                                     \
+        for (; i + BUCKETS <= n; i += BUCKETS) {                                                                       \
+            const WIDE bits = signs[i / BUCKETS];                                                                      \
+            SIMD()                                                                                                     \
+            for (int b = 0; b < BUCKETS; b++)                                                                          \
+                sums[b] += (double)FLIPPED(x[i + b], bits >> b);                                                       \
+        }                                                                                                              \
+        for (int b = 0; i + b < n; b++)                                                                                \
+            sums[b] += (double)FLIPPED(x[i + b], (WIDE)signs[i / BUCKETS] >> b);                                       \
+        memcpy(buckets, sums, sizeof sums);                                                                            \
+    }                                                                                                                  \
+                                                                                                                       \
+    TARGET static void LEVEL(finite_##TYPE)(const TYPE *x, int n, TYPE *kept)                                          \
+    {                                                                                                                  \
+        SIMD()                                                                                                         \
+        for (int i = 0; i < n; i++)                                                                                    \
+            kept[i] = x[i] - x[i] == 0 ? x[i] : 0;                                                                     \
+    }
+
+SKETCH(float, uint32_t, flipped_float)
+SKETCH(double, uint64_t, flipped_double)
+
+/* The sum of the words, each mixed with its place. */
+TARGET static uint64_t LEVEL(hash_words)(const char *bytes, int count, uint64_t first)
+{
+    uint64_t sum = 0, place = (first + 1) * GOLDEN;
+    SIMD(reduction(+ : sum))
+    for (int i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, bytes + 8 * i, sizeof word);
+        sum += mixed(word + place + (uint64_t)i * GOLDEN);
+    }
+    return sum;
+}
+
+/* Statistics, hash and projection of numbers of which the first has the place `first`: at most SIGNS of them, which is
+ * where the signs begin anew. With `finite`, the projection alone, of finite numbers only. */
+TARGET static void LEVEL(imprint)(const char *source, int count, int kind, int64_t first, int finite, Imprint *print)
+{
+    float narrow[BLOCK], narrow_centre = 0;
+    double wide[BLOCK], wide_centre = 0, copy[BLOCK];
+    const int aligned = (uintptr_t)source % SIZES[kind] == 0, is_double = IS_DOUBLE(kind);
+    for (int start = 0; start < count; start += BLOCK) {
+        const int n = count - start < BLOCK ? count - start : BLOCK, size = (int)(n * SIZES[kind]);
+        const uint16_t *signs = sign_bits + start / BUCKETS;
+        const void *here = source + (int64_t)start * SIZES[kind];
+        if (!aligned)
+            here = memcpy(copy, here, (size_t)size);
+        LEVEL(widen)(kind, here, n, narrow, wide);
+        const double *x = kind == KIND_FLOAT64 ? here : wide;
+        const float *y = kind == KIND_FLOAT32 ? here : narrow;
+        if (finite) {
+            is_double ? LEVEL(finite_double)(x, n, wide) : LEVEL(finite_float)(y, n, narrow);
+            x = wide, y = narrow;
+        } else {
+            const int words = size / 8;
+            const uint64_t word = (uint64_t)(first + start) * SIZES[kind] / 8;
+            print->hash += LEVEL(hash_words)(here, words, word);
+            print->hash += hash_rest((const char *)here + 8 * words, size % 8, word + (uint64_t)words);
+            is_double ? LEVEL(block_double)(x, n, &wide_centre, &print->row)
+                      : LEVEL(block_float)(y, n, &narrow_centre, &print->row);
+        }
+        is_double ? LEVEL(sketch_double)(x, n, signs, print->buckets) : LEVEL(sketch_float)(y, n, signs, print->buckets);
+    }
+}
+
 #undef SWEEP
 #undef TALLY
 #undef WIDEN
+#undef SKETCH

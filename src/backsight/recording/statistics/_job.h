@@ -55,11 +55,7 @@ static const Partial *gathered(const Job *job, Py_ssize_t i)
     Partial *whole = &job->partials[job->arrays[i].first_chunk];
     for (int64_t chunk = 1; chunk < chunks_of(job->arrays[i].count); chunk++)
         merge_partial(whole, whole + chunk);
-    Row *row = &whole->row;
-    row->min += 0.0; /* -0.0 becomes 0.0: which of the two was met is a matter of order */
-    row->max += 0.0;
-    if (finite_count(row) == 0)
-        row->mean = row->min = row->max = NAN;
+    settle(&whole->row);
     return whole;
 }
 

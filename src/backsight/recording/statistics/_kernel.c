@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include "_job.h"
+#include "_prints.h"
 #include "_sheet.h"
 
 /* Reads the three lists into arrays; returns the bytes that they hold together, or -1 with an exception set. */
@@ -111,6 +112,9 @@ static PyObject *use(PyObject *module, PyObject *name)
 static PyMethodDef METHODS[] = {
     {"measure", (PyCFunction)(void (*)(void))measure, METH_FASTCALL,
      "measure(addresses, counts, kinds, histogram, threads) -> (rows, histograms, sampled), as bytearrays"},
+    {"imprint", (PyCFunction)(void (*)(void))imprint, METH_FASTCALL,
+     "imprint(addresses, counts, kinds, layouts, threads) -> fingerprints, as a bytearray; a layout is None where the "
+     "tensor is contiguous, and else its sizes and strides as one tuple"},
     {"connect", connect, METH_VARARGS,
      "connect(types, dtypes, threads, overridden, exchange) -> whether exchange is used: the plain types, the dtypes in "
      "the order of kinds, functions that say how many threads to use and whether tensors are overridden by a mode, and "
@@ -124,6 +128,7 @@ static PyMethodDef METHODS[] = {
 static int execute(PyObject *module)
 {
     chosen = levels_here() - 1;
+    draw_signs();
     if (intern_names() < 0)
         return -1;
     PyObject *sheet = PyType_FromSpec(&SHEET);

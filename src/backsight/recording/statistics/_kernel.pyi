@@ -6,6 +6,14 @@ BINS: int
 def measure(
     addresses: list[int], counts: list[int], kinds: list[int], histogram: bool, threads: int, /
 ) -> tuple[bytearray, bytearray, bytearray]: ...
+def imprint(
+    addresses: list[int],
+    counts: list[int],
+    kinds: list[int],
+    layouts: list[tuple[int, ...] | None],
+    threads: int,
+    /,
+) -> bytearray: ...
 def connect(
     types: tuple[type, ...],
     dtypes: tuple[Any, ...],

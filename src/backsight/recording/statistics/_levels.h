@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "_imprint.h"
 #include "_row.h"
 
 /* In the order of KINDS in native.py; the prefix because Windows has types of these names. */
@@ -54,6 +55,15 @@ static inline float float_from_order(float order) { return order; }
 static inline double double_from_order(double order) { return order; }
 #endif
 
+/* A number with its sign turned where the lowest bit says so. */
+static inline float flipped_float(float x, uint32_t bit) { return float_of(float_bits(x) ^ bit << 31); }
+static inline double flipped_double(double x, uint64_t bit)
+{
+    const uint64_t bits = double_bits(x) ^ bit << 63;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static inline float bfloat16_value(uint16_t half) { return float_of((uint32_t)half << 16); }
 
 /* By integer arithmetic, which every instruction set can do to many at once: F. Giesen, "half_to_float_fast5". */
@@ -65,6 +75,21 @@ static inline float float16_value(uint16_t half)
     const uint32_t is_special = 0u - (exponent == infinite), is_denormal = 0u - (exponent == 0);
     const uint32_t normal = shifted + (is_special & ((128u - 16u) << 23));
     return float_of((is_denormal & denormal) | (~is_denormal & normal) | (half & 0x8000u) << 16);
+}
+
+static inline uint64_t mixed(uint64_t word)
+{
+    word = (word ^ word >> 32) * MIX;
+    return word ^ word >> 32;
+}
+
+static uint64_t hash_rest(const char *bytes, int size, uint64_t place)
+{
+    uint64_t word = 0;
+    if (!size)
+        return 0;
+    memcpy(&word, bytes, (size_t)size);
+    return mixed(word + (place + 1) * GOLDEN);
 }
 
 #define TARGET
@@ -95,12 +120,13 @@ static inline float float16_value(uint16_t half)
 #endif
 
 typedef void (*Stretch)(const char *source, int64_t count, int kind, int sample, Partial *partial);
+typedef void (*Imprinted)(const char *source, int count, int kind, int64_t first, int finite, Imprint *print);
 
-static const struct { const char *name; Stretch stretch; } LEVELS[] = {
-    {"baseline", stretch_baseline},
+static const struct { const char *name; Stretch stretch; Imprinted imprint; } LEVELS[] = {
+    {"baseline", stretch_baseline, imprint_baseline},
 #ifdef HAS_LEVELS
-    {"avx2", stretch_avx2},
-    {"avx512", stretch_avx512},
+    {"avx2", stretch_avx2, imprint_avx2},
+    {"avx512", stretch_avx512, imprint_avx512},
 #endif
 };
 

@@ -59,6 +59,15 @@ static void merge(Row *into, const Row *other)
     into->infs += other->infs;
 }
 
+/* What a row says once nothing comes to it any more. */
+static void settle(Row *row)
+{
+    row->min += 0.0; /* -0.0 becomes 0.0: which of the two was met is a matter of order */
+    row->max += 0.0;
+    if (finite_count(row) == 0)
+        row->mean = row->min = row->max = NAN;
+}
+
 static void merge_partial(Partial *into, const Partial *other)
 {
     merge(&into->row, &other->row);

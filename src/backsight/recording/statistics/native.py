@@ -28,7 +28,7 @@ _KINDS = {dtype: code for code, dtype in enumerate(NATIVE)}
 PLAIN = (torch.nn.Parameter, torch.Tensor)
 """The types whose memory is what they stand for."""
 
-_SURELY_MEMORY = 1 << 40
+SURELY_MEMORY = 1 << 40
 """Where memory has been released, a view still has an address: its offset, which is below this."""
 
 
@@ -79,7 +79,7 @@ def arrays(tensors: list[torch.Tensor]) -> Arrays:
             try:
                 if tensor.is_cpu and not tensor.is_neg() and (tensor.is_contiguous() or fills_its_memory(tensor)):
                     address = tensor.data_ptr()
-                    if address > _SURELY_MEMORY or (address and _reaches(tensor)):
+                    if address > SURELY_MEMORY or (address and reaches(tensor)):
                         addresses[index], counts[index], kinds[index] = address, tensor.numel(), kind
                         continue
             except RuntimeError:  # sparse, or inside vmap or grad: it has no memory of its own
@@ -107,7 +107,8 @@ def run(arrays: Arrays, histogram: bool) -> tuple[Rows, Counts | None, Integers 
     return found, np.frombuffer(histograms, np.uint32).reshape(-1, BINS), np.frombuffer(sampled, np.int64)
 
 
-def _reaches(tensor: torch.Tensor) -> bool:
-    """Whether the storage still holds this dense view."""
-    end = (tensor.storage_offset() + tensor.numel()) * tensor.element_size()
+def reaches(tensor: torch.Tensor) -> bool:
+    """Whether the storage still holds this view."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    end = (tensor.storage_offset() + last + 1) * tensor.element_size()
     return tensor.untyped_storage().nbytes() >= end
