@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "drawing": ("--quick",),
     "verify": ("--quick",),
     "parting": (),
+    "tracing": (),
     "recording": ("--rounds", "5", "--threads", "1"),
     "tensor_statistics": (),
     "release": ("--models", "perceptron", "layers", "--rounds", "9"),
