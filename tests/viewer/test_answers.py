@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import backsight as bs
-from backsight.runs import RunWriter
+from backsight.runs import STATISTICS, RunWriter
 from backsight.viewer import Library
 from backsight.viewer.library import NoSuchThing
 from backsight.viewer.question import QUESTIONS, BadQuestion
@@ -229,3 +229,22 @@ def test_a_tensor_that_may_be_missing_is_no_mistake(library):
     assert library.ask("first", "lines", {**given, "optional": "1"})["columns"] == 0
     with pytest.raises(BadQuestion):
         library.ask("first", "lines", given)
+
+
+def test_of_very_many_ranks_one_is_shown_until_another_or_all_are_asked_for(tmp_path):
+    for rank in range(70):
+        with RunWriter(tmp_path / "many", rank=rank, world=70, job="one") as writer:
+            number = writer.tensor("w", "grad", "m", (10,), "float32")
+            row = np.zeros(1, STATISTICS)
+            row["count"], row["mean"] = 10, rank
+            writer.append(0, [number], row)
+    library = Library(tmp_path)
+    about = library.ask("many", "about", {})
+    assert (len(about["ranks"]), about["rank"]) == (70, 0)
+    given = {"tensor": "w", "kind": "grad", "first": "0", "last": "0"}
+
+    def mean(**rank):
+        held = library.ask("many", "rows", {**given, **rank})
+        return held["rows"][0][held["columns"].index("mean")]
+
+    assert (mean(), mean(rank="7"), mean(rank="all")) == (0, 7, 34.5)
