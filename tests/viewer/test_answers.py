@@ -7,6 +7,8 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import backsight as bs
 from backsight.runs import STATISTICS, RunWriter
@@ -248,3 +250,33 @@ def test_of_very_many_ranks_one_is_shown_until_another_or_all_are_asked_for(tmp_
         return held["rows"][0][held["columns"].index("mean")]
 
     assert (mean(), mean(rank="7"), mean(rank="all")) == (0, 7, 34.5)
+
+
+class Deep(nn.Module):
+    """Sigmoids in a row, through which gradients vanish."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(12))
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.sigmoid(layer(x))
+        return self.head(x)
+
+
+def test_findings_point_to_the_lines_that_use_a_tensor(tmp_path):
+    """As far as a watch of lines has seen them, as under `backsight run`."""
+    torch.manual_seed(0)
+    model = Deep()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.watch(level="lines"), bs.record(model, optimizer, tmp_path / "run"):
+        for _ in range(30):
+            nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(4, (8,))).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    found = Library(tmp_path).ask("run", "findings", {})["findings"]
+    vanishing = next(each for each in found if each["code"] == "BS302")
+    line = Deep.forward.__code__.co_firstlineno + 2
+    assert vanishing["lines"] == [f"{__file__}:{line}"]

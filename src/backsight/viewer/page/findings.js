@@ -73,7 +73,7 @@ function findingsPage(state, info, app) {
           finding.lines.length
             ? h(
                 "p",
-                { class: "shown" },
+                { class: "see" },
                 "In the code: ",
                 finding.lines.map((line, at) => [at ? ", " : "", codeLine(line)]),
               )
@@ -82,7 +82,7 @@ function findingsPage(state, info, app) {
           finding.tensors.length
             ? h(
                 "p",
-                { class: "shown" },
+                { class: "see" },
                 "See ",
                 finding.tensors.slice(0, 4).map(([tensor, kind], at) => [
                   at ? ", " : "",

@@ -500,6 +500,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       label: `${name} over the steps`,
       cursor: shared,
     });
+  const shown = rows.reduce((n, r) => n + (r.group === undefined ? 1 : r.closed ? r.tensors.length : 0), 0);
   const typical = answer.stretch > 1 ? `a column is ${count(answer.stretch)} steps` : "a column is a step";
   fill(
     below,
@@ -507,7 +508,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       "div",
       { class: "notes" },
       legend(own ? { ...whole, own } : whole, STAT_NAMES[stat] || stat, show),
-      h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`),
+      h("span", { class: "soft" }, `${plural(shown, "tensor")}, ${typical}`),
       isLocal(kind, info) ? h("span", { class: "soft" }, LOCAL) : null,
       said,
     ),
