@@ -331,3 +331,12 @@ def test_a_loss_that_is_given_changes_nothing_where_the_model_has_returned_one(n
         loss.backward()
         optimizer.step()
     assert bs.open_run(run).graph.root_names == ("output",)
+
+
+def test_modules_have_their_classes_under_the_name_of_the_model(net, run):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with bs.record({"model": net}, optimizer, run):
+        train(net, optimizer, 2, width=6)
+    graph = bs.open_run(run).graph
+    assert {graph.classes[node.module] for node in graph.nodes if node.op == "Addmm"} == {"Linear"}
+    assert "Linear" in graph.draw().svg()

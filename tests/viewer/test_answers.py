@@ -7,9 +7,11 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import backsight as bs
-from backsight.runs import RunWriter
+from backsight.runs import STATISTICS, RunWriter
 from backsight.viewer import Library
 from backsight.viewer.library import NoSuchThing
 from backsight.viewer.question import QUESTIONS, BadQuestion
@@ -229,3 +231,52 @@ def test_a_tensor_that_may_be_missing_is_no_mistake(library):
     assert library.ask("first", "lines", {**given, "optional": "1"})["columns"] == 0
     with pytest.raises(BadQuestion):
         library.ask("first", "lines", given)
+
+
+def test_of_very_many_ranks_one_is_shown_until_another_or_all_are_asked_for(tmp_path):
+    for rank in range(70):
+        with RunWriter(tmp_path / "many", rank=rank, world=70, job="one") as writer:
+            number = writer.tensor("w", "grad", "m", (10,), "float32")
+            row = np.zeros(1, STATISTICS)
+            row["count"], row["mean"] = 10, rank
+            writer.append(0, [number], row)
+    library = Library(tmp_path)
+    about = library.ask("many", "about", {})
+    assert (len(about["ranks"]), about["rank"]) == (70, 0)
+    given = {"tensor": "w", "kind": "grad", "first": "0", "last": "0"}
+
+    def mean(**rank):
+        held = library.ask("many", "rows", {**given, **rank})
+        return held["rows"][0][held["columns"].index("mean")]
+
+    assert (mean(), mean(rank="7"), mean(rank="all")) == (0, 7, 34.5)
+
+
+class Deep(nn.Module):
+    """Sigmoids in a row, through which gradients vanish."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(12))
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.sigmoid(layer(x))
+        return self.head(x)
+
+
+def test_findings_point_to_the_lines_that_use_a_tensor(tmp_path):
+    """As far as a watch of lines has seen them, as under `backsight run`."""
+    torch.manual_seed(0)
+    model = Deep()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with bs.watch(level="lines"), bs.record(model, optimizer, tmp_path / "run"):
+        for _ in range(30):
+            nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(4, (8,))).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    found = Library(tmp_path).ask("run", "findings", {})["findings"]
+    vanishing = next(each for each in found if each["code"] == "BS302")
+    line = Deep.forward.__code__.co_firstlineno + 2
+    assert vanishing["lines"] == [f"{__file__}:{line}"]

@@ -144,7 +144,7 @@ def _tags(box: Box) -> Iterator[Tag]:
 
 def _worst(chips: Sequence[Chip]) -> str:
     """Return the status that most needs to be seen."""
-    order = ("overwritten", "untrained", "frozen", "unknown", "trained", "given")
+    order = ("cut", "overwritten", "untrained", "frozen", "unknown", "trained", "given")
     return min((chip.status for chip in chips), key=order.index)
 
 

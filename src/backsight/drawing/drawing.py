@@ -45,7 +45,7 @@ class Drawing:
 
     def svg(self, theme: Theme = "auto") -> str:
         """Return the picture as SVG; light or dark as the reader's system prefers, or as `theme` says."""
-        return svg(self.scene, self.tell, theme=theme)
+        return svg(self.scene, self.tell, theme=theme, direction=self.look.direction)
 
     def html(self) -> str:
         """Return one page that needs nothing else: pan, zoom, open and close modules, search, trace gradients."""

@@ -67,6 +67,8 @@ class Look:
         max_boxes: open modules only as long as no more boxes than this are shown.
         depth: open modules to this depth whatever `max_boxes` says; -1 for all.
         open: paths of modules to open whatever `max_boxes` says.
+        direction: where computation runs in an SVG or PNG: "down", "right", or "auto" for down unless the picture would
+            be wider than a page and fits it much better from left to right.
     """
 
     title: str = ""
@@ -80,11 +82,14 @@ class Look:
     max_boxes: int = READABLE
     depth: int | None = None
     open: Sequence[str] = ()
+    direction: Literal["auto", "down", "right"] = "auto"
 
     def __post_init__(self) -> None:
         if isinstance(self.max_boxes, bool) or not isinstance(self.max_boxes, int) or self.max_boxes < 1:
             raise ValueError(f"max_boxes is how many boxes a picture may have, at least 1, not {self.max_boxes!r}.")
         if self.heat not in ("saved", None) and not isinstance(self.heat, Heat):
             raise ValueError(f'heat is "saved", None or a backsight.drawing.Heat, not {self.heat!r}.')
+        if self.direction not in ("auto", "down", "right"):
+            raise ValueError(f'direction is "auto", "down" or "right", not {self.direction!r}.')
         if isinstance(self.open, str):
             raise TypeError(f"open takes a list of module paths: open=[{self.open!r}].")

@@ -87,6 +87,7 @@ SHAPES = f"""\
 .bs .bad>.n{{stroke-dasharray:5 3}}
 .bs .t{{stroke-width:1}}
 .bs .t.untrained{{stroke-width:1.4;stroke-dasharray:3 2}}
+.bs .t.cut{{stroke-dasharray:4 2}}
 .bs .overwritten+text{{text-decoration:line-through}}
 .bs .t.hot{{stroke-width:2.4}}
 """
@@ -123,6 +124,8 @@ _COLOURS = """\
 .bs .unknown+text{fill:$unknown}
 .bs .t.given{fill:$page;stroke:$rim}
 .bs .given+text{fill:$soft}
+.bs .t.cut{fill:$page;stroke:$bad}
+.bs .cut+text{fill:$bad}
 .bs .t.root{fill:$ink;stroke:$ink}
 .bs .root+text{fill:$page}
 .bs .t.hooked{fill:$page;stroke:$rim}

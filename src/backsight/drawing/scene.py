@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 BoxKind = Literal["op", "custom", "region", "leaf", "module", "repeat", "part"]
-Status = Literal["trained", "untrained", "frozen", "overwritten", "unknown", "given"]
+Status = Literal["trained", "untrained", "frozen", "overwritten", "unknown", "given", "cut"]
 STATUSES: dict[Status, str] = {
     "trained": "in an optimizer",
     "untrained": "in no optimizer",
@@ -16,6 +16,7 @@ STATUSES: dict[Status, str] = {
     "overwritten": "its variable was overwritten",
     "unknown": "leaf",
     "given": "needs no gradient",
+    "cut": "✂ detached: no gradient flows into it",
 }
 """What can be said of a leaf, and how a legend says it."""
 

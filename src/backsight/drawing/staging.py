@@ -254,13 +254,14 @@ class _Stage:
         return (*own, *self._tally_of_pills(span))
 
     def _tally_of_pills(self, span: range) -> Iterator[Chip]:
-        """Yield a chip for frozen parameters in a group, and one for what else needs no gradient."""
-        kinds: tuple[tuple[Status, str], ...] = (("frozen", "frozen"), ("given", "inputs"))
+        """Yield a chip for what was detached in a group, one for frozen parameters, and one for other inputs."""
+        kinds: tuple[tuple[Status, str], ...] = (("cut", "detached"), ("frozen", "frozen"), ("given", "inputs"))
         for status, words in kinds:
             pills = (chip for row in span for chip in self.pills.get(row, ()) if chip.status == status)
             names = tuple(dict.fromkeys(name for chip in pills for name in chip.names))
             if names:
-                yield Chip(f"{len(names)} {words}", status, names[:8], count=len(names))
+                sign = "✂ " if status == "cut" else ""
+                yield Chip(f"{sign}{len(names)} {words}", status, names[:8], count=len(names))
 
     def boxes_by_node(self) -> dict[int, int]:
         """Return the box of each operation, by the index of its node."""

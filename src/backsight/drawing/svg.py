@@ -9,7 +9,7 @@ from html import escape
 from backsight.drawing import card as cards
 from backsight.drawing.caption import SAMPLE_HEIGHT, Caption, caption
 from backsight.drawing.card import Card, Tag, Text, card, measured
-from backsight.drawing.layout import Frame, Line, Page, laid_out
+from backsight.drawing.layout import Direction, Frame, Page, fitting
 from backsight.drawing.layout.layered import Point
 from backsight.drawing.layout.nesting import HEAD, STACKED
 from backsight.drawing.palette import Theme, css
@@ -20,23 +20,27 @@ MARGIN = 20.0
 ARROW = 7.0
 
 
-def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme | None = "auto") -> str:
+def svg(
+    scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme | None = "auto", direction: Direction = "auto"
+) -> str:
     """Return `scene` as SVG.
 
     Args:
         scene: the picture.
         tell: what a box says when the pointer rests on it.
         theme: "light" or "dark", "auto" for what the reader's system prefers, or None where the page has `css` itself.
+        direction: "down", "right", or "auto" for down unless right fits a page much better.
     """
     known = {index: card(scene.boxes[index]) for index in scene.shown}
     nodes = nodes_by_box(scene)
-    page = laid_out(scene, lambda box: (known[box.index].width, known[box.index].height), _head_width)
+    page = fitting(scene, lambda box: (known[box.index].width, known[box.index].height), _head_width, direction)
     words = caption(scene, max(page.width, 340.0))
     width = max(page.width, words.width) + 2 * MARGIN
     top = MARGIN + words.above
     height = top + page.height + words.below + MARGIN
     left = (width - page.width) / 2
-    said = f"{scene.title}: {scene.summary}. Computation runs from top to bottom."
+    runs = "left to right" if page.sideways else "top to bottom"
+    said = f"{scene.title}: {scene.summary}. Computation runs from {runs}."
     style = f"<style>{css(theme)}</style>" if theme is not None else ""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="bs" role="img" aria-label="{escape(said)}" '
@@ -46,7 +50,7 @@ def svg(scene: Scene, tell: Callable[[Box], str] = str, *, theme: Theme | None =
         *_captions(words, top + page.height),
         f'<g transform="translate({_n(left)} {_n(top)})">',
         *_frames(scene, page, known),
-        *_lines(scene, page.lines),
+        *_lines(scene, page),
         *(_box(scene.boxes[i], page.frames[i], known[i], nodes[i], tell(scene.boxes[i])) for i in known),
         "</g></svg>",
     ]
@@ -149,17 +153,22 @@ def bar(frame: Frame) -> str:
     return f"M{_n(frame.x)} {_n(frame.y + HEAD)}v-16a8 8 0 0 1 8-8h{_n(frame.width - 16)}a8 8 0 0 1 8 8v16z"
 
 
-def _lines(scene: Scene, lines: Iterable[Line]) -> Iterable[str]:
+def _lines(scene: Scene, page: Page) -> Iterable[str]:
     """Yield the lines, those on the highlighted path last, so that they lie on top."""
     drawn: list[tuple[bool, str]] = []
-    for line in lines:
+    for line in page.lines:
         hot = any(scene.boxes[a].hot and scene.boxes[b].hot for a, b in line.links)
         style = " hot" if hot else ""
         *points, (x, y) = line.points
-        end = (x, y - ARROW + 1) if line.arrow else (x, y)
-        text = f'<path class="w{style}" d="{_route([*points, end])}"/>'
+        back = ARROW - 1 if line.arrow else 0.0
+        if page.sideways:
+            text = f'<path class="w{style}" d="{_route_right([*points, (x - back, y)])}"/>'
+            tip = f"M{_n(x - ARROW)} {_n(y - 3.5)}v7L{_n(x)} {_n(y)}z"
+        else:
+            text = f'<path class="w{style}" d="{_route([*points, (x, y - back)])}"/>'
+            tip = f"M{_n(x - 3.5)} {_n(y - ARROW)}h7L{_n(x)} {_n(y)}z"
         if line.arrow:
-            text += f'<path class="a{style}" d="M{_n(x - 3.5)} {_n(y - ARROW)}h7L{_n(x)} {_n(y)}z"/>'
+            text += f'<path class="a{style}" d="{tip}"/>'
         drawn.append((hot, text))
     return (text for _, text in sorted(drawn, key=lambda pair: pair[0]))
 
@@ -172,6 +181,17 @@ def _route(points: list[Point]) -> str:
         else:
             middle = (y0 + y1) / 2
             out += f"C{_n(x0)} {_n(middle)} {_n(x1)} {_n(middle)} {_n(x1)} {_n(y1)}"
+    return out
+
+
+def _route_right(points: list[Point]) -> str:
+    out = f"M{_n(points[0][0])} {_n(points[0][1])}"
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        if abs(y0 - y1) < 0.05:
+            out += f"H{_n(x1)}"
+        else:
+            middle = (x0 + x1) / 2
+            out += f"C{_n(middle)} {_n(y0)} {_n(middle)} {_n(y1)} {_n(x1)} {_n(y1)}"
     return out
 
 

@@ -33,9 +33,15 @@ def source_of(event: Any) -> str:
     """Return the line of the program in a call that PyTorch's profiler saw; empty if the call is not of the program.
 
     The profiler knows the line of a call, and not that of `x @ y`: within a function of the program that calls nothing
-    it is the function, as `forward of model.py:30`.
+    it is the function, as `forward of model.py:30`. Names that are no text, as it sometimes has them, tell nothing.
     """
-    said = event.extra_fields
+    try:
+        return _source(event.extra_fields)
+    except UnicodeDecodeError:
+        return ""
+
+
+def _source(said: Any) -> str:
     inner = getattr(said, "callsite", None)  # a function in C has none
     if inner is not None and not inner.file_name.startswith(_RELATIVE):
         return f"{inner.function_name} of {os.path.basename(inner.file_name)}:{inner.line_number}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from backsight.runs.derived import DERIVED, derivation
 from backsight.runs.errors import NotInRun
 from backsight.runs.rank import Rank
+
+T = TypeVar("T")
 
 Names = str | Sequence[str] | re.Pattern[str] | None
 """How a query names tensors: one, several, a pattern for the whole name, or all (None)."""
@@ -48,9 +50,9 @@ class Catalogue:
     tensors: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     metrics: dict[str, Metric] = field(default_factory=dict)
     entries: list[Tensor] = field(default_factory=list)
-    """One for each definition of each rank; its `ranks` is that rank alone."""
+    """One for each definition; ranks whose definitions are the same share theirs."""
     of_rank: dict[int, dict[int, int]] = field(default_factory=dict)
-    """The position in `entries` of each number of each rank."""
+    """The position in `entries` of each number of each rank; ranks that share theirs have one object."""
     metrics_of_rank: dict[int, dict[int, str]] = field(default_factory=dict)
 
     def chosen(self, tensor: Names, kind: str | Sequence[str] | None) -> list[tuple[str, str]]:
@@ -97,19 +99,24 @@ class Catalogue:
 
     @cached_property
     def _given(self) -> dict[int, dict[tuple[str, str], list[int]]]:
-        found: dict[int, dict[tuple[str, str], list[int]]] = {}
-        for rank, entries in self.of_rank.items():
-            mine = found[rank] = {}
-            for number, k in entries.items():
-                mine.setdefault((self.entries[k].name, self.entries[k].kind), []).append(number)
-        return found
+        return self._by_rank(self._numbers_by_key)
 
     @cached_property
     def _known_numbers(self) -> dict[int, NDArray[np.int64]]:
-        found = {}
-        for rank, entries in self.of_rank.items():
-            found[rank] = np.full(max(entries, default=-1) + 2, -1, "<i8")
-            found[rank][list(entries)] = list(entries.values())
+        return self._by_rank(_positions)
+
+    def _by_rank(self, made: Callable[[dict[int, int]], T]) -> dict[int, T]:
+        """Return what is made of the entries of each rank, once for all that share them."""
+        found: dict[int, T] = {}
+        for entries in self.of_rank.values():
+            if id(entries) not in found:
+                found[id(entries)] = made(entries)
+        return {rank: found[id(entries)] for rank, entries in self.of_rank.items()}
+
+    def _numbers_by_key(self, entries: dict[int, int]) -> dict[tuple[str, str], list[int]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for number, k in entries.items():
+            found.setdefault((self.entries[k].name, self.entries[k].kind), []).append(number)
         return found
 
     def one(self, tensor: str, stat: str, kind: str | None) -> tuple[tuple[str, str], str]:
@@ -165,28 +172,47 @@ def element_name(metric: str, element: int) -> str:
 
 
 def catalogue(ranks: dict[int, Rank]) -> Catalogue:
-    """Read the definitions of all ranks."""
+    """Read the definitions of all ranks; those that are the same on several are looked at once."""
     found = Catalogue()
-    for number, rank in ranks.items():
-        entries = found.of_rank[number] = {}
-        for line in rank.tensors.read():
-            entry = _tensor(line, number)
+    everywhere: dict[tuple[str, str], list[int]] = {}
+    for lines, held_by in _alike({number: rank.tensors.read() for number, rank in ranks.items()}):
+        entries: dict[int, int] = {}
+        for line in lines:
+            entry = _tensor(line, tuple(held_by))
             entries[line["id"]] = len(found.entries)
             found.entries.append(entry)
             key = (entry.name, entry.kind)
-            known = found.tensors.get(key, entry)
-            held = known.ranks if number in known.ranks else (*known.ranks, number)
-            found.tensors[key] = Tensor(*key, known.module, known.shape, known.dtype, known.replicated, held)
-        names = found.metrics_of_rank[number] = {}
-        for line in rank.metrics.read():
-            names[line["id"]] = line["name"]
+            found.tensors.setdefault(key, entry)
+            everywhere.setdefault(key, []).extend(held_by)
+        found.of_rank |= dict.fromkeys(held_by, entries)
+    for key, entry in found.tensors.items():
+        found.tensors[key] = replace(entry, ranks=tuple(sorted(set(everywhere[key]))))
+    for lines, held_by in _alike({number: rank.metrics.read() for number, rank in ranks.items()}):
+        names = {line["id"]: line["name"] for line in lines}
+        found.metrics_of_rank |= dict.fromkeys(held_by, names)
+        for line in lines:
             found.metrics.setdefault(line["name"], Metric(line["name"], line["merge"]))
     return found
 
 
-def _tensor(line: dict[str, Any], rank: int) -> Tensor:
+def _positions(entries: dict[int, int]) -> NDArray[np.int64]:
+    """Return the entry of each number, -1 of one that has none, and for all numbers beyond."""
+    found = np.full(max(entries, default=-1) + 2, -1, "<i8")
+    found[list(entries)] = list(entries.values())
+    return found
+
+
+def _alike(read: dict[int, list[dict[str, Any]]]) -> list[tuple[list[dict[str, Any]], list[int]]]:
+    """Return which ranks have read the very same lines (see `lines.Alike`), by the first rank of each."""
+    found: dict[tuple[int, ...], tuple[list[dict[str, Any]], list[int]]] = {}
+    for number, lines in read.items():
+        found.setdefault(tuple(map(id, lines)), (lines, []))[1].append(number)
+    return list(found.values())
+
+
+def _tensor(line: dict[str, Any], ranks: tuple[int, ...]) -> Tensor:
     shape = None if line["shape"] is None else tuple(line["shape"])
-    return Tensor(line["name"], line["kind"], line["module"], shape, line["dtype"], line["replicated"], (rank,))
+    return Tensor(line["name"], line["kind"], line["module"], shape, line["dtype"], line["replicated"], ranks)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,11 @@ from backsight.runs.catalogue import Catalogue, element_name
 from backsight.runs.coarse import over
 from backsight.runs.merging import grouped, last_calls, merged, merged_counts, merged_values, one_replica
 from backsight.runs.rank import Rank
-from backsight.runs.schema import KEYS, RUNNING, Columns, chosen, empty, rows_in
+from backsight.runs.schema import BINS, KEYS, RUNNING, Columns, chosen, empty, rows_in
 from backsight.runs.segments import ALL_STEPS, Window
+
+ROWS_AT_ONCE = 1 << 20
+"""Rows of several ranks after which they are merged before more are read."""
 
 Steps = slice | int | None
 """A step, several, or all of them."""
@@ -58,8 +61,11 @@ def sliced(steps: Steps) -> slice | None:
 
 def statistics(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
     """Return rows of the statistics, one for each group of equal keys."""
-    rows = _one_a_step(one_replica(_gathered("R", ranks, known, query)), known, keys)
-    return merged(rows, keys)
+    return _merged_in_turn(
+        _gathered("R", ranks, known, query),
+        lambda rows: merged(_one_a_step(one_replica(rows), known, keys), keys),
+        lambda rows: merged(one_replica(rows), keys),
+    )
 
 
 def coarse(ranks: dict[int, Rank], known: Catalogue, query: Query, level: int, stretch: int) -> Columns:
@@ -72,18 +78,21 @@ def coarse(ranks: dict[int, Rank], known: Catalogue, query: Query, level: int, s
         ones = np.ones_like(rows["step"])
         return over({**rows, "stretch": ones, "steps": ones}, stretch)
     everything = len(query.tensors) == len(known.tensors)
-    parts = []
+    parts: list[Columns] = []
     for number, rank in ranks.items():
         if query.rank in (None, number):
             mine = None if everything else known.numbers(number, query.tensors)
             rows = _placed(rank.coarse(level, query.window, mine), rank, known)
             parts.append({**rows, "call": np.zeros_like(rows["step"])})
-    rows = one_replica({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-    return over(_of_all_ranks(rows), stretch)
+            if sum(map(rows_in, parts)) >= ROWS_AT_ONCE:
+                parts = [_of_all_ranks(parts)]
+    return over(_of_all_ranks(parts), stretch)
 
 
-def _of_all_ranks(rows: Columns) -> Columns:
+def _of_all_ranks(parts: list[Columns]) -> Columns:
     """Return coarse rows of several ranks as one: of the same steps, where those of one rank are of different ones."""
+    names = parts[-1]  # what has been put together before has columns of that beside them
+    rows = one_replica({name: np.concatenate([part[name] for part in parts]) for name in names})
     held, starts = grouped(rows, ("rank", "tensor", "step"))
     if len(starts) < rows_in(held):  # a tensor of several shapes
         steps = np.add.reduceat(held["steps"], starts)
@@ -96,8 +105,11 @@ def _of_all_ranks(rows: Columns) -> Columns:
 
 def histograms(ranks: dict[int, Rank], known: Catalogue, query: Query, keys: Sequence[str] = KEYS) -> Columns:
     """Return histograms, one for each group of equal keys."""
-    rows = _one_a_step(one_replica(_gathered("H", ranks, known, query)), known, keys)
-    return merged_counts(rows, keys)
+    return _merged_in_turn(
+        _gathered("H", ranks, known, query),
+        lambda rows: merged_counts(_one_a_step(one_replica(rows), known, keys), keys),
+        lambda rows: merged_counts(one_replica(rows), keys),
+    )
 
 
 def values(
@@ -109,16 +121,24 @@ def values(
     keys: Sequence[str] = KEYS,
 ) -> Columns:
     """Return the values of a metric, or of one element of it, one for each group of equal keys."""
-    rows = _one_a_step(one_replica(_gathered("V", ranks, known, query, metric)), known, keys)
-    if element is not None:
-        rows = chosen(rows, rows["element"] == element)
-    return merged_values(rows, (*keys, "element"), known.metrics[metric].merge)
+    merge = known.metrics[metric].merge
+
+    def of_this_element(rows: Columns) -> Columns:
+        rows = _one_a_step(one_replica(rows), known, keys)
+        rows = rows if element is None else chosen(rows, rows["element"] == element)
+        return merged_values(rows, (*keys, "element"), merge)
+
+    return _merged_in_turn(
+        _gathered("V", ranks, known, query, metric),
+        of_this_element,
+        lambda rows: merged_values(one_replica(rows), (*keys, "element"), merge),
+    )
 
 
 def elements(ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str) -> list[str]:
     """Return the names of the columns of a metric: its own, and `name[0]`, `name[1]`, ... where it is a list."""
-    found = np.unique(_gathered("V", ranks, known, query, metric)["element"]).tolist()
-    return [element_name(metric, element) for element in found]
+    parts = [np.unique(rows["element"]) for rows in _gathered("V", ranks, known, query, metric)]
+    return [element_name(metric, element) for element in np.unique(np.concatenate(parts)).tolist()]
 
 
 def _one_a_step(rows: Columns, known: Catalogue, keys: Sequence[str]) -> Columns:
@@ -128,10 +148,27 @@ def _one_a_step(rows: Columns, known: Catalogue, keys: Sequence[str]) -> Columns
     return last_calls(rows, np.array([kind not in RUNNING for _, kind in known.tensors], bool))
 
 
-def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str | None = None) -> Columns:
-    """Return the rows of all ranks; `tensor` is the position of its key, `entry` that of its definition."""
+def _merged_in_turn(
+    parts: Iterator[Columns], first: Callable[[Columns], Columns], again: Callable[[Columns], Columns]
+) -> Columns:
+    """Return what `first` makes of the rows of some ranks, put together by `again` with those of the next ones."""
+    found = first(next(parts))
+    for rows in parts:
+        more = first(rows)
+        found = again({name: np.concatenate((found[name], more[name])) for name in found})
+    return found
+
+
+def _gathered(
+    table: str, ranks: dict[int, Rank], known: Catalogue, query: Query, metric: str | None = None
+) -> Iterator[Columns]:
+    """Yield the rows of all ranks, at least once, and of so many ranks at a time that they fit into memory.
+
+    `tensor` is the position of its key, `entry` that of its definition.
+    """
     everything = len(query.tensors) == len(known.tensors)
-    parts = []
+    parts: list[Columns] = []
+    given = False
     for number, rank in ranks.items():
         if query.rank is not None and number != query.rank:
             continue
@@ -143,6 +180,15 @@ def _gathered(table: str, ranks: dict[int, Rank], known: Catalogue, query: Query
             mine = [k for k, name in known.metrics_of_rank[number].items() if name == metric]
             rows = chosen(rows, np.isin(rows["metric"], mine))
         parts.append(_placed(rows, rank, known))
+        if sum(map(rows_in, parts)) >= ROWS_AT_ONCE // (BINS if table == "H" else 1):
+            yield _below(table, parts)
+            parts, given = [], True
+    if parts or not given:
+        yield _below(table, parts)
+
+
+def _below(table: str, parts: list[Columns]) -> Columns:
+    """Return the rows of several ranks one below the other."""
     if len(parts) == 1:
         return parts[0]
     held = {**empty(table), **dict.fromkeys(("entry", "rank", "replicated"), np.zeros(0, "<i8"))}

@@ -20,6 +20,9 @@ from backsight.runs.schema import Columns, joined
 MOST_ROWS = 1_500_000
 """So many rows are read at once; where there are more, coarse ones are read instead."""
 
+FEW_RANKS = 16
+"""Ranks that are read for a picture as one is; of more, coarser rows are read, so that a thousand take seconds."""
+
 ROWS_AT_ONCE = 1 << 18
 """So many rows are in memory at a time."""
 
@@ -61,7 +64,8 @@ def heatmaps(
     steps: those that were recorded, and that the query wants.
     """
     measured = [stat for stat in stats if stat not in known.metrics and derivation(stat) is not None]
-    grid = _Grid.over(query.tensors, known, steps, columns, len(measured) == len(stats))
+    read = len(ranks) if query.rank is None else 1
+    grid = _Grid.over(query.tensors, known, steps, columns, len(measured) == len(stats), read)
     rows = _rows(ranks, known, query, grid, steps) if measured and grid.columns else None
     found = []
     for stat in stats:
@@ -94,13 +98,14 @@ class _Grid:
         steps: NDArray[np.int64],
         columns: int,
         measured: bool,
+        ranks: int,
     ) -> _Grid:
-        """Return the cells for these tensors and recorded steps."""
+        """Return the cells for these tensors and recorded steps, of so many ranks."""
         rows = {key: row for row, key in enumerate(tensors)}
         rows_of = np.array([rows.get(key, -1) for key in known.tensors], "<i8")
         if not len(steps) or not tensors:
             return cls(tensors, rows_of, 0, 0, 1, 1)
-        stretch, level = _stretches(steps, len(tensors), columns, measured)
+        stretch, level = _stretches(steps, len(tensors) * max(1, ranks // FEW_RANKS), columns, measured)
         first = int(steps[0]) // stretch * stretch
         return cls(tensors, rows_of, first, (int(steps[-1]) - first) // stretch + 1, stretch, level)
 
@@ -139,7 +144,9 @@ def _rows(ranks: dict[int, Rank], known: Catalogue, query: Query, grid: _Grid, s
     """Return coarse rows; where they are made of all rows, some columns are made after the other, to save memory."""
     if grid.level > 1 or (query.steps is not None and query.steps.step not in (None, 1)):
         return coarse(ranks, known, query, grid.level, grid.stretch)
-    starts = np.unique(steps[:: max(1, ROWS_AT_ONCE // len(query.tensors))] // grid.stretch * grid.stretch)
+    # A step of many ranks is merged some ranks at a time.
+    at_once = max(1, ROWS_AT_ONCE // len(query.tensors))
+    starts = np.unique(steps[::at_once] // grid.stretch * grid.stretch)
     ends = np.append(starts[1:], int(steps[-1]) + 1)
     parts = []
     for start, end in zip(np.maximum(starts, query.window[0]).tolist(), ends.tolist(), strict=True):

@@ -55,8 +55,8 @@ def merged(rows: Columns, keys: Sequence[str]) -> Columns:
     rows, starts = grouped(rows, keys)
     sizes = np.diff(np.append(starts, rows_in(rows)))
     if not len(starts) or sizes.max() == 1:
-        return {**rows, "ranks": sizes}
-    out = {**chosen(rows, starts), "ranks": sizes}
+        return {"ranks": sizes, **rows}
+    out = {**chosen(rows, starts), "ranks": _ranks(rows, starts, sizes)}
     many = sizes > 1
     for name in _SUMS:
         out[name] = np.add.reduceat(rows[name], starts)
@@ -89,7 +89,7 @@ def merged_values(rows: Columns, keys: Sequence[str], merge: str) -> Columns:
     """
     rows, starts = grouped(rows, keys)
     values, sizes = rows["value"], np.diff(np.append(starts, rows_in(rows)))
-    out = {**chosen(rows, starts), "ranks": sizes}
+    out = {**chosen(rows, starts), "ranks": _ranks(rows, starts, sizes)}
     if not len(starts):
         return out
     low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
@@ -103,6 +103,11 @@ def merged_values(rows: Columns, keys: Sequence[str], merge: str) -> Columns:
         found = np.where(low == high, low, np.nan)
     out["value"] = np.where(sizes > 1, found, out["value"])
     return out
+
+
+def _ranks(rows: Columns, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of how many rows each group is made: those that have been merged before count for all that they were."""
+    return np.add.reduceat(rows["ranks"], starts) if "ranks" in rows and len(starts) else sizes
 
 
 def _chan(

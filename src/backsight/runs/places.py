@@ -53,9 +53,14 @@ def rank_folder(run: Path, rank: int) -> Path:
 
 def ranks_in(run: Path) -> dict[int, Path]:
     """Return the folders of the ranks that have begun, in order."""
+    return {number: run / name for number, name in rank_names(run).items()}
+
+
+def rank_names(run: Path) -> dict[int, str]:
+    """Return the names of these folders, which is all that a run of very many ranks is asked for again and again."""
     with os.scandir(run) as entries:
         found = [(match, entry) for entry in entries if (match := _RANK.fullmatch(entry.name)) and entry.is_dir()]
-    return dict(sorted((int(match[1]), Path(entry.path)) for match, entry in found))
+    return dict(sorted((int(match[1]), entry.name) for match, entry in found))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -54,7 +55,10 @@ class Growing:
 
     path: Path
     members: Members
+    alike: lines.Alike = field(default_factory=lines.Alike)
     held: lines.Lines = field(default_factory=lines.Lines)
+    seen: int = 0
+    """How many bytes the file had: a file of lines only grows."""
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> list[dict[str, Any]]:
@@ -65,11 +69,16 @@ class Growing:
         """
         with self.turn:
             try:
+                if self.seen and os.stat(self.path).st_size == self.seen:
+                    return self.held.objects[:]
                 with files.opened(self.path) as file:
                     file.seek(self.held.size)
-                    new = lines.read(file.readall(), self.members, self.held.size)
+                    data = file.readall()
             except FileNotFoundError:  # nothing of this sort has been written yet
                 return []
+            before = self.held.size
+            new = lines.read(data, self.members, before) if before else self.alike.read(data, self.members)
+            self.seen = before + len(data)
             self.held.objects += new.objects
             self.held.damaged += new.damaged
             self.held.size += new.size
@@ -85,12 +94,13 @@ class Rank:
         DamagedRun: if its manifest is damaged, without which nothing is known of the rest.
     """
 
-    def __init__(self, number: int, folder: Path):
+    def __init__(self, number: int, folder: Path, alike: tuple[lines.Alike, lines.Alike] | None = None):
         self.number = number
         self.folder = folder
         self.manifest = _manifest(folder)
-        self.tensors = Growing(folder / places.TENSORS, members.TENSOR)
-        self.metrics = Growing(folder / places.METRICS, members.METRIC)
+        tensors, metrics = alike or (lines.Alike(), lines.Alike())
+        self.tensors = Growing(folder / places.TENSORS, members.TENSOR, tensors)
+        self.metrics = Growing(folder / places.METRICS, members.METRIC, metrics)
         self.marks = Growing(folder / places.MARKS, members.MARK)
         self.tags = Tags(folder / places.MARKS)
         self.scalars = Tags(folder / places.SCALARS)

@@ -8,23 +8,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backsight.runs import places
+from backsight.runs import lines, places
 from backsight.runs.catalogue import Catalogue, catalogue
 from backsight.runs.errors import DamagedRun, NotARun, NotInRun, RunError, RunNotFound, RunWarning
 from backsight.runs.rank import Damage, Rank
-from backsight.runs.schema import joined
 from backsight.text import inert
+
+MANY = 64
+"""Ranks of a run of which nothing is read unasked but that they are there; see `Run.overview`."""
 
 
 class Ranks:
     """The ranks in the folder of a run. A run that is being written may get more of them.
 
+    only: a rank to be the only one, whatever else is there.
+
     Raises:
         RunError: if there is none that can be read.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, only: int | None = None):
         self.path = path
+        self.only = only
+        self._alike = lines.Alike(), lines.Alike()
         self.held: dict[int, Rank] = {}
         """Those that have been seen so far, in order."""
         self._unreadable: dict[int, RunError] = {}
@@ -49,36 +55,45 @@ class Ranks:
     def now(self) -> dict[int, Rank]:
         """Return the ranks that can be read, as of now."""
         try:
-            folders = places.ranks_in(self.path)
+            names = places.rank_names(self.path)
         except FileNotFoundError:
             raise RunNotFound(f"There is no run at {self.path}.") from None
-        for number, folder in folders.items():
-            if number not in self.held and number not in self._unreadable:
+        new = [number for number in names if number not in self.held and number not in self._unreadable]
+        for number in new:
+            if self.only in (None, number):
                 try:
-                    self.held[number] = self._of_this_job(Rank(number, folder))
+                    self.held[number] = self._of_this_job(Rank(number, self.path / names[number], self._alike))
                 except (DamagedRun, NotARun) as error:
                     self._unreadable[number] = error
         if not self.held:
             raise next(iter(self._unreadable.values()), NotARun(f"{self.path} holds no rank of a run."))
-        self.held = dict(sorted(self.held.items()))
+        if new:
+            self.held = dict(sorted(self.held.items()))
         return self.held
 
     def known(self) -> Catalogue:
         """Return what is defined by now; read anew only where there are more lines."""
         ranks = self.now()
-        lines = {number: (len(rank.tensors.read()), len(rank.metrics.read())) for number, rank in ranks.items()}
+        read = {number: (len(rank.tensors.read()), len(rank.metrics.read())) for number, rank in ranks.items()}
         held = self._catalogue
-        if held is None or held[0] != lines:
-            held = self._catalogue = lines, catalogue(ranks)
+        if held is None or held[0] != read:
+            held = self._catalogue = read, catalogue(ranks)
         return held[1]
 
     def times(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the steps and when each ended, on the rank that was first."""
-        held = joined("S", [rank.table("S") for rank in self.now().values()])
-        in_order = np.lexsort((held["time"], held["step"]))
-        step, time = held["step"][in_order], held["time"][in_order]
-        first = np.append(True, step[1:] != step[:-1])[: len(step)]
-        return step[first], time[first]
+        step, time = np.zeros(0, "<i8"), np.zeros(0)
+        for rank in self.now().values():
+            held = rank.table("S")
+            if np.array_equal(step, held["step"]):  # as they are where no rank is ahead of the others
+                time = np.fmin(time, held["time"])
+                continue
+            step, time = np.append(step, held["step"]), np.append(time, held["time"])
+            in_order = np.lexsort((time, step))
+            step, time = step[in_order], time[in_order]
+            first = np.append(True, step[1:] != step[:-1])[: len(step)]
+            step, time = step[first], time[first]
+        return step, time
 
     def checked(self, rank: int | None) -> int | None:
         """Return the rank that was asked for.

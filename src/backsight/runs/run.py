@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from backsight.runs.nonfinite import NonFinite, first_nonfinite
 from backsight.runs.ordering import newest
 from backsight.runs.outward import Outward
 from backsight.runs.rank import Damage
-from backsight.runs.ranks import Ranks
+from backsight.runs.ranks import MANY, Ranks
 from backsight.runs.scalars import Scalar, scalars
-from backsight.runs.schema import joined
+from backsight.runs.schema import Columns
 from backsight.runs.segments import within
 from backsight.runs.series import Histograms, Series, thinned
 
@@ -46,10 +47,31 @@ class Run(Outward):
         RunError: as `open_run`, which says more of what is there instead.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], *, rank: int | None = None):
         self.path = Path(path)
-        self._ranks = Ranks(self.path)
+        self._rank = rank
+        self._ranks = Ranks(self.path, rank)
         self._documents = Documents()
+        self._alone: dict[int, Run] = {}
+
+    def only(self, rank: int) -> Run:
+        """Return the run as one rank has recorded it: all that is asked of it reads this rank's files, and no others.
+
+            run.only(7).steps
+
+        Raises:
+            NotInRun: if there is no such rank.
+        """
+        self._ranks.checked(rank)
+        if rank not in self._alone:
+            self._alone[rank] = Run(self.path, rank=rank)
+        return self._alone[rank]
+
+    @property
+    def overview(self) -> Run:
+        """What lists, audits and first pages read: this run; of one of more than 64 ranks, its lowest rank alone."""
+        ranks = self.ranks
+        return self if len(ranks) <= MANY else self.only(ranks[0])
 
     @property
     def name(self) -> str:
@@ -127,9 +149,13 @@ class Run(Outward):
     @property
     def steps(self) -> NDArray[np.int64]:
         """The steps that were recorded, in order."""
-        found = [{"step": rank.table("S")["step"]} for rank in self._ranks.now().values()]
-        # Not np.unique, which hashes: for a million steps that are in order already it takes half a second.
-        return newest(joined("S", found), ("step",))["step"]
+        found: Columns = {"step": np.zeros(0, "<i8")}
+        for rank in self._ranks.now().values():
+            theirs = rank.table("S")["step"]
+            if not np.array_equal(found["step"], theirs):  # as they are where no rank is ahead of the others
+                # Not np.unique, which hashes: for a million steps that are in order already it takes half a second.
+                found = newest({"step": np.concatenate((found["step"], theirs))}, ("step",))
+        return found["step"]
 
     @property
     def last_steps(self) -> dict[int, int | None]:
@@ -334,7 +360,8 @@ class Run(Outward):
         known, window = self._ranks.known(), sliced(steps)
         query = Query(tuple(known.chosen(tensor, kind)), window, self._ranks.checked(rank))
         known.check(stats)
-        there = query.wants(within({"step": self.steps}, None, query.window))["step"]
+        recorded = self.only(rank).steps if rank is not None and len(self.ranks) > MANY else self.steps
+        there = query.wants(within({"step": recorded}, None, query.window))["step"]
         found = heatmaps(self._ranks.now(), known, query, stats, there, columns)
         self._ranks.warn()
         return found
@@ -346,7 +373,7 @@ class Run(Outward):
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Run, (self.path,)
+        return partial(Run, rank=self._rank), (self.path,)
 
     def __repr__(self) -> str:
         return f"<Run {str(self.path)!r}, {len(self._ranks.held)} of {self.world} ranks>"

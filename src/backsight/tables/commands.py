@@ -93,7 +93,7 @@ def show_run(
     everything: bool = False,
 ) -> int:
     """Print a step of a run by module, with its problems, and what to look at next."""
-    held = _opened(run)
+    held = _opened(run).overview
     shown = read_step(held, step, kinds, stats)
     roots = modules(held.tree, shown.rows)
     if not everything and len(shown.rows) > ROWS:
@@ -107,7 +107,7 @@ def show_run(
 @_told
 def show_runs(runs: Sequence[str]) -> int:
     """Print several runs side by side: their numbers, and the settings that differ."""
-    held = [_opened(run) for run in runs]
+    held = [_opened(run).overview for run in runs]
     differing = several.settings(held)
     show(several.numbers(held, output().width), "")
     if differing is None:
@@ -123,7 +123,7 @@ def show_runs(runs: Sequence[str]) -> int:
 @_told
 def top(run: str | None, *, seconds: float = 2.0, once: bool = False) -> int:
     """Show a run while it is recorded, until Ctrl-C."""
-    watched(_opened(run), seconds, once)
+    watched(_opened(run).overview, seconds, once)
     return 0
 
 

@@ -51,9 +51,10 @@ class Listed:
 def listed(run: Run, now: float | None = None) -> Listed:
     """Read what is to be said of a run."""
     now = time.time() if now is None else now
-    steps, tensors = len(run.steps), len(run.tensors)  # before `damage`, which tells what reading has met
+    seen = run.overview
+    steps, tensors = len(seen.steps), len(seen.tensors)  # before `damage`, which tells what reading has met
     total, last, still_open = files(run.path)
-    said = {event.event for event in run.events}
+    said = {event.event for event in seen.events}
     if not (steps or still_open):
         state = "no steps"
     elif still_open and not said.isdisjoint(("broke off", "ended")):

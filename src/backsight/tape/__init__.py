@@ -40,7 +40,7 @@ from backsight.tape.capture import capture, tensors_in
 from backsight.tape.cuda_graphs import is_captured
 from backsight.tape.document import document, graph_of
 from backsight.tape.errors import NothingToCapture
-from backsight.tape.graph import Graph
+from backsight.tape.graph import Cut, Graph
 from backsight.tape.hushed import Hushed
 from backsight.tape.lines import announce_lines
 from backsight.tape.living import Living
@@ -61,6 +61,7 @@ __all__ = [
     "RAW",
     "BadDocument",
     "CallLog",
+    "Cut",
     "Edge",
     "EngineCall",
     "Graph",

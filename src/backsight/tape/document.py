@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from backsight.tape._torch import NO_SEQUENCE
-from backsight.tape.graph import Columns, Graph
+from backsight.tape.graph import Columns, Cut, Graph
 from backsight.tape.node import Kind, NodeType
 from backsight.tape.reading import BadDocument, Part, device_of, dtype_of
 from backsight.tape.rows import dtype_name
@@ -44,6 +44,7 @@ def document(graph: Graph) -> dict[str, Any]:
 
 def _document(graph: Graph) -> dict[str, Any]:
     columns, storages, outputs, paths, calls = graph.columns, _Numbers(), _Numbers(), _Numbers(), _Numbers()
+    lines = _Numbers()
     sequence = columns.sequence.tolist()
     return {
         "version": VERSION,
@@ -65,6 +66,9 @@ def _document(graph: Graph) -> dict[str, Any]:
         "calls": [[[path, number] for path, number in around] for around in calls.met],
         "classes": [list(pair) for pair in graph.classes.items()],
         "given": [[storages.of(storage), *held] for storage, held in graph.given.items()],
+        "line": [-1 if line is None else lines.of(line) for line in graph.lines],
+        "lines": lines.met,
+        "cuts": [[node, [list(cut) for cut in cuts]] for node, cuts in graph.cuts.items()],
     }
 
 
@@ -86,6 +90,8 @@ def graph_of(held: Any) -> Graph:
     roots = [(each.whole(0, size), each.whole(1), each.at(2, str)) for each in part.parts("roots")]
     if not roots:
         raise BadDocument("it has no root")
+    lines = part.texts("lines") if "lines" in part.held else []
+    line = part.numbers("line", low=-1, high=len(lines), count=(0, size)).tolist() if lines else []
     module = part.numbers("module", low=-1, high=len(paths), count=(0, size)).tolist()
     return Graph(
         columns=columns,
@@ -100,7 +106,13 @@ def graph_of(held: Any) -> Graph:
         root_names=tuple(name for _, _, name in roots),
         classes={each.at(0, str): each.at(1, str) for each in _later(part, "classes")},
         given={each.whole(0): (each.at(1, str), each.at(2, bool)) for each in _later(part, "given")},
+        lines=tuple(None if number < 0 else lines[number] for number in line),
+        cuts={each.whole(0, size): tuple(map(_read_cut, each.part(1).subparts())) for each in _later(part, "cuts")},
     )
+
+
+def _read_cut(part: Part) -> Cut:
+    return part.at(0, str), part.at(1, str), part.at(2, str)
 
 
 def _later(part: Part, key: str) -> list[Part]:

@@ -39,6 +39,10 @@ class Columns:
     ids: NDArray[np.uint64]
 
 
+Cut = tuple[str, str, str]
+"""What keeps a gradient from an operand ("detach", "no_grad", ...), how the program wrote that, and `file:line`."""
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Graph(Drawable):
     """A snapshot of an autograd graph. Make one with `backsight.graph(loss)`; `print` it to see it.
@@ -54,7 +58,8 @@ class Graph(Drawable):
     `types`, `outputs`, `saved` (by node), and `modules`, `calls` and `around` (empty where not known): the path of the
     module that made a node, which of its calls that was, and all calls around it, as (path, number in the log);
     `lines`, the `file:line` of what made each node; `classes`, the name of each module's class by its path; and
-    `given`, by its storage, the name of a tensor of the model that needs no gradient, and whether it is a parameter.
+    `given`, by its storage, the name of a tensor of the model that needs no gradient, and whether it is a parameter;
+    `cuts`, by node, where its operands were detached: how, the operand as the program wrote it, and `file:line`.
     """
 
     columns: Columns = field(repr=False)
@@ -70,6 +75,7 @@ class Graph(Drawable):
     lines: tuple[str | None, ...] = ()
     classes: dict[str, str] = field(default_factory=dict)
     given: dict[int, tuple[str, bool]] = field(default_factory=dict)
+    cuts: dict[int, tuple[Cut, ...]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> Nodes:

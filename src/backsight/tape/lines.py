@@ -1,16 +1,16 @@
-"""Which line of the program made a node, where something that runs beside the program has noted it."""
+"""What something that runs beside the program has noted of a node: the line that made it, and what was detached."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from backsight.tape._torch import NO_SEQUENCE
-from backsight.tape.graph import Graph
+from backsight.tape.graph import Cut, Graph
 
 
 class LineLog(Protocol):
@@ -18,6 +18,9 @@ class LineLog(Protocol):
 
     def sources(self, sequences: Sequence[int]) -> Sequence[str | None]:
         """Return `file:line` for each of the nodes of one graph; nothing at all if they are not known."""
+
+    def severed(self, sequences: Sequence[int]) -> Mapping[int, tuple[Cut, ...]]:
+        """Return by what the gradient is kept from operands of these nodes, by the number of a node."""
 
 
 _active: list[weakref.ref[LineLog]] = []
@@ -41,5 +44,7 @@ def with_lines(graph: Graph) -> Graph:
             lines: list[str | None] = [None] * len(graph)
             for i, source in zip(order, sources, strict=True):
                 lines[i] = source
-            return replace(graph, lines=tuple(lines))
+            index = dict(zip(sequences, order, strict=True))
+            cuts = {index[number]: found for number, found in log.severed(sequences).items()}
+            return replace(graph, lines=tuple(lines), cuts=cuts)
     return graph

@@ -16,6 +16,9 @@ from backsight.tracing.sites import Sites
 MOST_CUTS = 6
 """Cuts that are kept of one tensor, the nearest first."""
 
+DETACHED: frozenset[SeveredBy] = frozenset(("detach", "data", "no_grad", "inference", "item", "numpy", "rewrapped"))
+"""Cuts that the program has made, rather than the operation itself."""
+
 MOST_DEPARTURES = 256
 _MOST_SCALARS = 256
 _MOST_LOOKED_AT = 64

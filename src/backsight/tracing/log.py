@@ -9,7 +9,7 @@ from typing import Protocol
 from backsight.tracing.backwards import BackwardLog
 from backsight.tracing.changes import ChangeLog
 from backsight.tracing.facts import End, Line, Met, Operation
-from backsight.tracing.flow import Cut, Flow
+from backsight.tracing.flow import DETACHED, Cut, Flow
 from backsight.tracing.intervals import Threads
 from backsight.tracing.meetings import Meetings
 from backsight.tracing.sites import Site, Sites, positions
@@ -109,6 +109,24 @@ class Log:
                 told[number] = _source(site) if site is not None else None
             out.append(told[number])
         return out
+
+    def severed(self, sequences: Sequence[int]) -> dict[int, tuple[tuple[str, str, str], ...]]:
+        """Return the cuts behind the operands of calls, by the first of the nodes that a call made; for captures."""
+        told: dict[int, tuple[tuple[str, str, str], ...]] = {}
+        calls: set[tuple[int, int]] = set()
+        for sequence in sorted(sequences) if self.meetings.found else ():
+            found = self.threads.of(sequence, None)
+            at = found[1].at(sequence) if found else None
+            if found is None or at is None or (found[0], at) in calls:
+                continue
+            calls.add((found[0], at))
+            meeting = self.meetings.found.get(found[1].site[at])
+            ends = [self.flow.told(cut) for cut in meeting.cuts if cut.by in DETACHED] if meeting is not None else []
+            if ends:
+                told[sequence] = tuple(
+                    (end.by, end.operand, f"{end.line.file}:{end.line.line}" if end.line else "") for end in ends
+                )
+        return told
 
 
 def _source(site: Site) -> str:

@@ -28,6 +28,9 @@ COMPARE = "compare"
 LONGEST_ANSWER = 1200
 """Characters of what is said of a question that cannot be answered."""
 
+ABOUT = "about"
+"""The one question that says what ranks there are."""
+
 FINDINGS = "findings"
 """The one question that reads all of a run."""
 
@@ -59,7 +62,11 @@ class Library:
         self._unreadable: dict[str, str] = {}
         self._searches: WeakKeyDictionary[Run, tuple[Any, Search]] = WeakKeyDictionary()
         self._listed = -FRESH
-        self.single = self._single()
+        self.single: str | None = None
+        if (run := self._single()) is not None:
+            self.single = run.path.resolve().name
+            self._runs[self.single] = run
+            self._noted(run)
         self.names()
 
     def names(self) -> list[str]:
@@ -106,8 +113,10 @@ class Library:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)  # damage is part of the answer
                 if question == COMPARE:
-                    return compared(run, self.run(asked.word("with")), asked)
-                return self._searched(run, asked) if question == FINDINGS else QUESTIONS[question](run, asked)
+                    return compared(asked.of(run), asked.of(self.run(asked.word("with"))), asked)
+                if question == FINDINGS:
+                    return self._searched(run.overview, asked)
+                return QUESTIONS[question](run if question == ABOUT else asked.of(run), asked)
         except (NotInRun, ValueError) as error:
             raise BadQuestion(_cut(str(error))) from error
 
@@ -128,10 +137,10 @@ class Library:
             except Forgotten:
                 continue
 
-    def _single(self) -> str | None:
-        """Return the name of the run, if the path is one rather than a folder of some."""
+    def _single(self) -> Run | None:
+        """Return the run, if the path is one rather than a folder of some."""
         try:
-            return open_run(self.path).path.resolve().name
+            return open_run(self.path)
         except RunError:
             return None
 
@@ -156,9 +165,13 @@ class Library:
         run = self._runs.get(name)
         if run is None or self._is_replaced(run):
             run = Run(path)
-            rank = min(run.ranks, default=0)
-            self._identities[run] = rank, identity(path, rank)
+            self._noted(run)
         return run
+
+    def _noted(self, run: Run) -> None:
+        """Note what tells this run from another that is recorded in its place later."""
+        rank = min(run.ranks, default=0)
+        self._identities[run] = rank, identity(run.path, rank)
 
     def _is_replaced(self, run: Run) -> bool:
         rank, then = self._identities.get(run, (0, None))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from backsight.runs import Tensor
 from backsight.tape import Graph
 from backsight.tape.ops import VIEWS, op_name
@@ -36,6 +38,19 @@ def nodes_of(graph: Graph, tensors: Iterable[Tensor]) -> Nodes:
         if nodes:
             found[tensor.name, tensor.kind] = nodes
     return found
+
+
+def lines_of(graph: Graph, nodes: Iterable[int]) -> list[str]:
+    """Return the lines of the program that made these nodes; of a leaf those that use it."""
+    if not graph.lines:
+        return []
+    columns, at = graph.columns, graph.leaf_at
+    found: dict[str, None] = {}
+    for node in nodes:
+        edges = np.flatnonzero(columns.inputs == node) if node in at else ()
+        made = (np.searchsorted(columns.start, edges, side="right") - 1).tolist() if node in at else [node]
+        found |= dict.fromkeys(line for each in made if (line := graph.lines[each]) is not None)
+    return list(found)
 
 
 def parameter_of(name: str, kind: str) -> str | None:

@@ -16,6 +16,10 @@ LONGEST_WORD = 1 << 16
 """Characters of one parameter: names of tensors may be long, as whoever made the run chose them."""
 
 
+ALL_RANKS = "all"
+"""The `rank` of a question that is about all of them."""
+
+
 class BadQuestion(ValueError):
     """A parameter is missing, or is not what it has to be."""
 
@@ -71,7 +75,14 @@ class Asked:
 
     @property
     def rank(self) -> int | None:
-        return self.number("rank", None)
+        """The rank that is asked for; None for all of them, merged."""
+        return None if self.given.get("rank") == ALL_RANKS else self.number("rank", None)
+
+    def of(self, run: Run) -> Run:
+        """Return what of a run answers: where there are very many ranks one of them, unless all are asked for."""
+        if run.overview is run or self.given.get("rank") == ALL_RANKS:
+            return run
+        return run.overview if self.rank is None else run.only(self.rank)
 
 
 Answer = dict[str, Any]

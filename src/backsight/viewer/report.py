@@ -30,9 +30,11 @@ def report_page(run: Run) -> str:
     """
     answers: dict[str, Answer] = {}
     left = MOST_BYTES
-    for question, given in _questions(run):
+    for question, given in _questions(run.overview):
         try:
-            answer = QUESTIONS[question](run, Asked({key: str(value) for key, value in given.items()}))
+            answer = QUESTIONS[question](
+                run if question == "about" else run.overview, Asked({key: str(value) for key, value in given.items()})
+            )
         except (NotInRun, DamagedRun):  # a tensor that is in the findings only, or a file that cannot be read
             continue
         size = len(json.dumps(answer, allow_nan=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from backsight.drawing.layout.layered import Layered, Point, Wire, layered
 from backsight.drawing.scene import Box, Scene
@@ -14,10 +15,15 @@ HEAD = 24.0
 STACKED = 4.0
 """How far the second and the third of several copies stand out behind the first."""
 PORT = 8.0
+ROOM = 1200.0, 1800.0
+"""What is easily seen of a page: its width, and two screens of scrolling, in pixels."""
+BETTER = 1.2
+"""How much larger a picture from left to right has to be seen to be drawn so unasked."""
 TOP = -1
 """Stands for the page, in place of the index of a frame."""
 
 Size = tuple[float, float]
+Direction = Literal["auto", "down", "right"]
 
 
 @dataclass(frozen=True)
@@ -50,25 +56,47 @@ class Page:
     lines: tuple[Line, ...]
     width: float
     height: float
+    sideways: bool = False
 
 
-def laid_out(scene: Scene, measure: Callable[[Box], Size], head: Callable[[Box], float]) -> Page:
+def fitting(scene: Scene, measure: Callable[[Box], Size], head: Callable[[Box], float], direction: Direction) -> Page:
+    """Place everything that `scene` shows, as `direction` says; "auto" is down, unless right fits a page much better.
+
+    Boxes are wider than high: what has many branches side by side is too wide for a page from top to bottom, and from
+    left to right it is not.
+    """
+    down = laid_out(scene, measure, head) if direction != "right" else None
+    if down is not None and (direction == "down" or down.width <= ROOM[0]):
+        return down
+    right = laid_out(scene, measure, head, sideways=True)
+    return right if down is None or _fit(right) > BETTER * _fit(down) else down
+
+
+def _fit(page: Page) -> float:
+    """Return by how much a picture has to be made smaller to be seen whole."""
+    return min(1.0, ROOM[0] / page.width, ROOM[1] / page.height)
+
+
+def laid_out(
+    scene: Scene, measure: Callable[[Box], Size], head: Callable[[Box], float], *, sideways: bool = False
+) -> Page:
     """Place everything that `scene` shows.
 
     Args:
         scene: the picture.
         measure: width and height of a box that is shown as one.
         head: the least width of an open group, for its name.
+        sideways: from left to right, rather than from top to bottom.
     """
     shown = set(scene.shown)
     contents = _contents(scene, shown)
     sizes = {index: _stacked(scene.boxes[index], measure(scene.boxes[index])) for index in shown}
     placed: dict[int, _Placed] = {}
     for index in sorted(contents, reverse=True):
-        placed[index] = _placed(scene, contents[index], sizes, placed, index, head)
+        placed[index] = _placed(scene, contents[index], sizes, placed, index, head, sideways)
         if index != TOP:
             sizes[index] = _stacked(scene.boxes[index], placed[index].size)
-    return _page(scene, contents, placed, sizes)
+    return _page(scene, contents, placed, sizes, sideways)
 
 
 @dataclass
@@ -147,8 +175,9 @@ def _placed(
     placed: dict[int, _Placed],
     index: int,
     head: Callable[[Box], float],
+    sideways: bool,
 ) -> _Placed:
-    """Draw one frame, with its ports as boxes without height at its edges."""
+    """Draw one frame, with its ports as boxes without height at its edges; sideways all is turned over the diagonal."""
     number = {item: k for k, item in enumerate(content.items)}
     ins = list(dict.fromkeys(source for a, source, _ in content.wires if a == index))
     outs = list(dict.fromkeys(source for _, source, b in content.wires if b == index))
@@ -157,33 +186,47 @@ def _placed(
     for a, source, b in content.wires:
         tail = first_in + ins.index(source) if a == index else number[a]
         tip = first_out + outs.index(source) if b == index else number[b]
-        out_at = _off_middle(placed[a].exits[source], sizes[a]) if a in placed and a != index else 0.0
-        in_at = _off_middle(placed[b].entries[source], sizes[b]) if b in placed and b != index else 0.0
+        out_at = placed[a].exits[source] - sizes[a][sideways] / 2 if a in placed and a != index else 0.0
+        in_at = placed[b].entries[source] - sizes[b][sideways] / 2 if b in placed and b != index else 0.0
         wires.append(Wire(tail, tip, out_at, in_at))
-    boxes = [sizes[item] for item in content.items] + [(PORT, 0.0)] * (len(ins) + len(outs))
+    boxes = [_turned(sizes[item], sideways) for item in content.items] + [(PORT, 0.0)] * (len(ins) + len(outs))
     entries, exits = range(first_in, first_out), range(first_out, len(boxes))
     spread = [item not in placed for item in content.items] + [False] * (len(ins) + len(outs))
     layout = layered(boxes, wires, entries, exits, spread)
     if index == TOP:
-        return _Placed(layout, (layout.width, layout.height), 0.0, 0.0, {}, {})
-    width = max(layout.width + 2 * PAD, head(scene.boxes[index]))
-    left = (width - layout.width) / 2
-    above, below = (0.0 if ins else PAD), (0.0 if outs else PAD)
+        return _Placed(layout, _turned((layout.width, layout.height), sideways), 0.0, 0.0, {}, {})
+    before, after = (0.0 if ins else PAD), (0.0 if outs else PAD)
+    across, along = layout.width + 2 * PAD, before + layout.height + after
+    bar = head(scene.boxes[index])
+    if sideways:
+        width, height = max(along, bar), across
+        left, top = before + (width - along) / 2, HEAD + PAD
+    else:
+        width, height = max(across, bar), along
+        left, top = (width - layout.width) / 2, HEAD + before
+    start = top if sideways else left
     return _Placed(
         layout,
-        (width, HEAD + above + layout.height + below),
+        (width, HEAD + height),
         left,
-        HEAD + above,
-        {source: left + layout.middles[first_in + k][0] for k, source in enumerate(ins)},
-        {source: left + layout.middles[first_out + k][0] for k, source in enumerate(outs)},
+        top,
+        {source: start + layout.middles[first_in + k][0] for k, source in enumerate(ins)},
+        {source: start + layout.middles[first_out + k][0] for k, source in enumerate(outs)},
     )
 
 
-def _off_middle(place: float, size: Size) -> float:
-    return place - size[0] / 2
+def _turned(pair: tuple[float, float], sideways: bool) -> tuple[float, float]:
+    """Return a size or a place of a layout, which goes down, as it is on the page, or the other way round."""
+    return (pair[1], pair[0]) if sideways else pair
 
 
-def _page(scene: Scene, contents: dict[int, _Content], placed: dict[int, _Placed], sizes: dict[int, Size]) -> Page:
+def _page(
+    scene: Scene,
+    contents: dict[int, _Content],
+    placed: dict[int, _Placed],
+    sizes: dict[int, Size],
+    sideways: bool,
+) -> Page:
     """Put the drawings of all frames into one another."""
     frames: dict[int, Frame] = {}
     lines: list[Line] = []
@@ -191,14 +234,19 @@ def _page(scene: Scene, contents: dict[int, _Content], placed: dict[int, _Placed
     for index in sorted(contents):
         own = placed[index]
         x, y = corners[index][0] + own.left, corners[index][1] + own.top
-        for item, (middle, centre) in zip(contents[index].items, own.layout.middles, strict=False):
+        for item, at in zip(contents[index].items, own.layout.middles, strict=False):
+            middle, centre = _turned(at, sideways)
             corner = x + middle - sizes[item][0] / 2, y + centre - sizes[item][1] / 2
             corners[item] = corner
             more = 2 * STACKED if scene.boxes[item].times > 1 else 0.0
             frames[item] = Frame(*corner, sizes[item][0] - more, sizes[item][1] - more)
-        for (_, _, b), points, links in zip(
+        for (a, _, b), points, links in zip(
             contents[index].wires, own.layout.wires, contents[index].wires.values(), strict=True
         ):
-            moved = tuple((x + px, y + py) for px, py in points)
-            lines.append(Line(moved, tuple(links), arrow=b not in placed))
-    return Page(frames, tuple(lines), *placed[TOP].size)
+            turned = (_turned(point, sideways) for point in points)
+            moved = [(x + px, y + py) for px, py in turned]
+            if sideways and index != TOP:  # a frame may be longer than what is in it, for the sake of its name
+                moved = [(corners[index][0], moved[0][1])] * (a == index) + moved
+                moved += [(corners[index][0] + own.size[0], moved[-1][1])] * (b == index)
+            lines.append(Line(tuple(moved), tuple(links), arrow=b not in placed))
+    return Page(frames, tuple(lines), *placed[TOP].size, sideways)

@@ -79,7 +79,7 @@ const headWidth = (b) =>
   measured(each(b), "amount")[1] +
   (b.cls ? measured(b.cls, "op")[1] + 7 : 0) +
   40;
-const STATUS = ["overwritten", "untrained", "frozen", "unknown", "trained", "given"];
+const STATUS = ["cut", "overwritten", "untrained", "frozen", "unknown", "trained", "given"];
 
 function card(b) {
   if (b.card) return b.card;

@@ -169,7 +169,8 @@ class GraphTap(Tap):
         ]
         modules = tuple(map(spell.path, graph.modules))
         around = tuple(tuple((spell(path), call) for path, call in calls) for calls in graph.around)
-        return replace(graph.renamed(leaves, names), modules=modules, around=around)
+        classes = {**graph.classes, **{spell(path): name for path, name in graph.classes.items()}}
+        return replace(graph.renamed(leaves, names), modules=modules, around=around, classes=classes)
 
 
 def owners(observed: Observed, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, str]:

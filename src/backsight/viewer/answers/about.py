@@ -21,7 +21,8 @@ KINDS = (
 @question("about")
 def about(run: Run, asked: Asked) -> Answer:
     """Everything that a page needs before it draws."""
-    steps = run.steps
+    overview = run.overview
+    steps = overview.steps
     seen = listed(run)
     kinds = {tensor.kind for tensor in run.tensors}
     return {
@@ -32,6 +33,7 @@ def about(run: Run, asked: Asked) -> Answer:
         "damage": seen.damage,
         "steps": {"count": len(steps), "first": _at(steps, 0), "last": _at(steps, -1)},
         "ranks": list(run.ranks),
+        "rank": None if overview is run else overview.ranks[0],
         "replicated": any(tensor.replicated for tensor in run.tensors) and run.world > 1,
         "world": run.world,
         "kinds": [*(kind for kind in KINDS if kind in kinds), *sorted(kinds.difference(KINDS))],
@@ -40,7 +42,7 @@ def about(run: Run, asked: Asked) -> Answer:
         "modules": [_module(module) for module in modules_of(run)],
         "config": plain(run.config),
         "environment": plain(run.environment),
-        "events": [plain(vars_) for vars_ in _events(run)],
+        "events": [plain(vars_) for vars_ in _events(overview)],
     }
 
 

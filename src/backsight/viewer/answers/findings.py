@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 from backsight.diagnosis import audit_run
 from backsight.findings.evidence import doubt
-from backsight.runs import Run
+from backsight.runs import DamagedRun, Run
+from backsight.tape import Graph
+from backsight.viewer.placing import lines_of, nodes_of
 from backsight.viewer.question import Answer, Asked, question
+
+MOST_LINES = 3
 
 Progress = Callable[[int, int], None]
 
@@ -23,6 +27,8 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
     """Look for what went wrong, and tell how many tensors have been read, and of how many."""
     report = audit_run(run, progress)
     names = sorted({(each.name, each.kind) for each in run.tensors}, key=lambda key: -len(key[0]))
+    places = _Places(run)
+    shown = [_where(" ".join((each.title, *map(str, each.evidence))), names) for each in report]
     return {
         "looked_at": report.looked_at,
         "findings": [
@@ -34,11 +40,31 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
                 "fix": finding.fix,
                 "source": finding.source,
                 "exact": finding.exact,
-                **_where(" ".join((finding.title, *map(str, finding.evidence))), names),
+                **where,
+                "lines": places.lines(where["tensors"]),
             }
-            for finding in report
+            for finding, where in zip(report, shown, strict=True)
         ],
     }
+
+
+class _Places:
+    """The lines of the program that use a parameter, or make what a module returns, as the graph of a run has them."""
+
+    def __init__(self, run: Run):
+        try:
+            stored = run.stored_graph()
+        except DamagedRun:
+            stored = None
+        self._graph: Graph | None = None if stored is None else stored.value
+        self._nodes = nodes_of(self._graph, run.tensors) if self._graph is not None and self._graph.lines else {}
+
+    def lines(self, tensors: list[list[str]]) -> list[str]:
+        """Return the lines of the tensors that a finding speaks of, a few of them."""
+        if self._graph is None:
+            return []
+        nodes = (node for name, kind in tensors for node in self._nodes.get((name, kind), ()))
+        return lines_of(self._graph, nodes)[:MOST_LINES]
 
 
 def _where(text: str, names: list[tuple[str, str]]) -> Answer:

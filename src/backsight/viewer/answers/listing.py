@@ -49,7 +49,7 @@ def _known_line(run: Run) -> Answer:
 
 
 def _line(run: Run) -> Answer:
-    answered = marks(run, Asked({"columns": str(SPARK)}))
+    answered = marks(run.overview, Asked({"columns": str(SPARK)}))
     tags = answered["lines"]
     seen = listed(run)  # last, as it tells what reading has met
     spark = next(iter((*answered["losses"], *tags)), None)

@@ -125,6 +125,14 @@ function spanOf(state, sets, axis) {
   return low <= high ? [low, high > low ? high : low + 1] : [0, 1];
 }
 
+// A few charts grow until the page is full.
+const CARD = 426, // the least width of a chart and the gap beside it: see .cards in viewer.css
+  AROUND = 58; // its title, and the gap below
+function heightOf(charts) {
+  const rows = Math.ceil(charts / Math.max(1, Math.floor((innerWidth - 14) / CARD)));
+  return innerWidth <= 720 ? 190 : clamp((innerHeight - 130) / Math.max(rows, 1) - AROUND, 190, 330);
+}
+
 // sets: [{ name, answer, color, dash, off }], a run each.
 function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
   const axis = state.axis in AXES ? state.axis : "step";
@@ -135,8 +143,10 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
     app.go(
       from === null ? unzoomed(state) : { ...state, ...(axis === "step" ? { first: from, last: to } : { from, to }) },
     );
-  const charts = [];
-  for (const name of metricNames(sets).filter((each) => wanted(each) || wanted(METRIC_NAMES[each] || each))) {
+  const charts = [],
+    names = metricNames(sets).filter((each) => wanted(each) || wanted(METRIC_NAMES[each] || each)),
+    height = heightOf(names.length);
+  for (const name of names) {
     const lines = shown
       .filter((set) => name in set.answer.lines)
       .map((set) => {
@@ -155,7 +165,7 @@ function curveCharts(sets, { state, app, cursor, wanted = () => true }) {
       show = UNIT[unit] || num,
       positive = lines.some((line) => line.values.some((v) => v > 0));
     const board = chart({
-      height: 190,
+      height,
       first,
       last,
       lines,

@@ -30,6 +30,37 @@ const fill = (element, ...children) => {
 const seen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done))); // what is drawn by now
 const link = (view, text, given = {}) => h("a", { href: address(view), ...given }, text);
 
+// A line of the program, which an editor opens; the browser asks before it starts one. Elsewhere it is copied.
+function codeLine(source) {
+  const [, file, line] = /^(.+):(\d+)$/.exec(source || "") || [];
+  if (!file || !/^(\/|[A-Za-z]:)/.test(file)) return source;
+  const path = file.replaceAll("\\", "/");
+  return [
+    h(
+      "a",
+      {
+        class: "codeline",
+        href: `vscode://file${path.startsWith("/") ? "" : "/"}${path.split("/").map(encodeURIComponent).join("/")}:${line}`,
+        title: `${source}: open in VS Code`,
+      },
+      `${path.split("/").pop()}:${line}`,
+    ),
+    h(
+      "button",
+      { class: "copy", title: `copy ${source}`, "aria-label": `copy ${source}`, onclick: (e) => copied(e.target, source) },
+      "copy",
+    ),
+  ];
+}
+function copied(button, text) {
+  navigator.clipboard?.writeText(text).then(
+    () => {
+      button.textContent = "copied";
+      setTimeout(() => (button.textContent = "copy"), 1500);
+    },
+    () => {},
+  );
+}
 function select(label, options, chosen, change) {
   const box = h(
     "select",

@@ -69,12 +69,20 @@ function findingsPage(state, info, app) {
           ),
           h("h3", {}, finding.title),
           finding.evidence.map((line) => h("p", { class: "evidence" }, line)),
-          finding.source ? h("p", { class: "soft" }, `at ${finding.source}`) : null,
+          finding.source ? h("p", { class: "soft" }, "at ", codeLine(finding.source)) : null,
+          finding.lines.length
+            ? h(
+                "p",
+                { class: "see" },
+                "In the code: ",
+                finding.lines.map((line, at) => [at ? ", " : "", codeLine(line)]),
+              )
+            : null,
           finding.fix ? h("p", { class: "fix" }, h("b", {}, "Fix: "), finding.fix) : null,
           finding.tensors.length
             ? h(
                 "p",
-                { class: "shown" },
+                { class: "see" },
                 "See ",
                 finding.tensors.slice(0, 4).map(([tensor, kind], at) => [
                   at ? ", " : "",

@@ -196,7 +196,13 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
     shapes: [...g.children].filter((c) => c.classList.contains("n")),
     number: numberOf(g),
   }));
-  let column = state.step === undefined ? Math.max(wide - 1, 0) : columnOf(Number(state.step)),
+  // A training that was stopped within a step has nothing of it, or half: the newest step that says anything is shown.
+  const newest = () => {
+    for (let c = wide - 1; c > 0; c--)
+      for (let k = c; k < values.length; k += wide) if (!Number.isNaN(values[k]) || bad[k]) return c;
+    return Math.max(wide - 1, 0);
+  };
+  let column = state.step === undefined ? newest() : columnOf(Number(state.step)),
     timer = null;
 
   // The largest magnitude of what is in a box, so that nothing hides in it; NaN where nothing was recorded.

@@ -1,6 +1,8 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
 const LEAST_ROW = 18,
   MOST_ROW = 38, // rows grow to fill the page
+  MOST_OPEN = 150, // rows of a model that is shown with all of its modules open
+  MOST_SHOWN = 80, // rows of a larger one, as it is first shown
   GUTTER = 232,
   AXIS = 26; // as in viewer.css
 
@@ -51,6 +53,17 @@ function rowsOf(info, kinds, closed, find) {
   }
   return rows;
 }
+// Of a model of very many tensors the modules that are closed at first, so that one page shows all of it.
+function overview(info, kind) {
+  const modules = info.modules.filter((m) => m.depth > 0);
+  let closed = new Set();
+  if (rowsOf(info, [kind], closed, "").length <= MOST_OPEN) return closed;
+  for (let depth = Math.max(...modules.map((m) => m.depth)); depth > 0; depth--) {
+    closed = new Set(modules.filter((m) => m.depth >= depth).map((m) => m.name));
+    if (rowsOf(info, [kind], closed, "").length <= MOST_SHOWN) break;
+  }
+  return closed;
+}
 const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone && m.depth === 0);
 
 function heatmapPage(state, info, app) {
@@ -68,7 +81,10 @@ function heatmapPage(state, info, app) {
     : kind === "output" || kind === "input"
       ? "std"
       : "l2";
-  const closed = new Set((state.closed || "").split(",").filter(Boolean).map(decodeURIComponent));
+  const closed =
+    state.closed === undefined
+      ? overview(info, kind)
+      : new Set(state.closed.split(",").filter(Boolean).map(decodeURIComponent));
   const go = (change) => app.go({ ...state, kind, stat, ...change });
   const find = searchBox("a tensor", state.find, (text) => {
     state.find = text;
@@ -170,12 +186,14 @@ const KIND_NAMES = {
 // Under DDP, where all ranks hold the same weights, a gradient as it arrives is that of one rank's part of the batch.
 const kindName = (kind) => (kind === "grad" && app.info?.replicated ? "local gradients" : KIND_NAMES[kind] || kind);
 const isLocal = (kind, info) => info.replicated && kind === "grad";
+const ALL_RANKS = "all";
 const MOST_RANKS = 256; // in a list to choose from; of more a number is asked for
 function rankField(state, info, kind, change) {
   if (!LIVE || info.ranks.length < 2) return null;
-  const all = isLocal(kind, info) ? "all, side by side" : "all, merged";
+  const all = isLocal(kind, info) ? "all, side by side" : "all, merged",
+    every = info.rank === null ? "" : ALL_RANKS; // of very many ranks one is shown until all are asked for
   if (info.ranks.length <= MOST_RANKS)
-    return select("rank", [["", all], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) =>
+    return select("rank", [[every, all], ...info.ranks.map((r) => [String(r), String(r)])], state.rank || "", (r) =>
       change(r || undefined),
     );
   const box = h("input", {
@@ -183,11 +201,12 @@ function rankField(state, info, kind, change) {
     min: info.ranks[0],
     max: info.ranks[info.ranks.length - 1],
     placeholder: all,
-    value: state.rank || "",
+    value: state.rank === ALL_RANKS ? "" : state.rank,
+    title: "a rank; all of them if this is empty, which takes a while",
     "aria-label": "rank",
-    onchange: () => change(box.value || undefined),
+    onchange: () => change(box.value || ALL_RANKS),
   });
-  return h("label", { class: "field" }, h("span", {}, "rank"), box);
+  return h("label", { class: "field" }, h("span", {}, `rank, of ${count(info.ranks.length)}`), box);
 }
 const LOCAL =
   "each rank's own gradients, before DDP averages them; a norm over all ranks is that of all their elements together";
@@ -198,6 +217,8 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     bad = unpacked(answer.nonfinite),
     wide = answer.columns;
   const at = new Map(answer.tensors.map(([name, k], row) => [`${k} ${name}`, row]));
+  const none = overview(info, kind).size ? "-" : undefined; // how an address says that no module is closed
+  if (state.closed === undefined && state.find) closed = new Set(); // what was found is not hidden in a closed module
   const rows = rowsOf(info, [kind], closed, state.find || "");
   if (!wide) {
     fill(place, empty("Nothing of this kind in these steps"));
@@ -269,7 +290,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   const labels = h(
     "div",
     { class: "labels" },
-    rows.map((row) => labelOf(row, { state, closed, go })),
+    rows.map((row) => labelOf(row, { state, closed, go, none })),
   );
   const tall = rows.length * ROW;
   // A few rows take no more room than they need, and their axis stands right below them.
@@ -352,7 +373,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   };
   const open = (row, c) => {
     const each = rows[row];
-    if (each.group !== undefined) go({ closed: toggled(closed, each.group) });
+    if (each.group !== undefined) go({ closed: toggled(closed, each.group, none) });
     else go({ page: "tensor", tensor: each.name, step: answer.first + c * answer.stretch });
   };
   board = canvas(
@@ -479,6 +500,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       label: `${name} over the steps`,
       cursor: shared,
     });
+  const shown = rows.reduce((n, r) => n + (r.group === undefined ? 1 : r.closed ? r.tensors.length : 0), 0);
   const typical = answer.stretch > 1 ? `a column is ${count(answer.stretch)} steps` : "a column is a step";
   fill(
     below,
@@ -486,7 +508,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
       "div",
       { class: "notes" },
       legend(own ? { ...whole, own } : whole, STAT_NAMES[stat] || stat, show),
-      h("span", { class: "soft" }, `${plural(rows.filter((r) => r.group === undefined).length, "tensor")}, ${typical}`),
+      h("span", { class: "soft" }, `${plural(shown, "tensor")}, ${typical}`),
       isLocal(kind, info) ? h("span", { class: "soft" }, LOCAL) : null,
       said,
     ),
@@ -494,12 +516,12 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   );
 }
 
-const toggled = (closed, name) => {
+const toggled = (closed, name, none) => {
   const next = new Set(closed);
   next.has(name) ? next.delete(name) : next.add(name);
-  return [...next].map(encodeURIComponent).join(",") || undefined;
+  return [...next].map(encodeURIComponent).join(",") || none;
 };
-function labelOf(row, { state, closed, go }) {
+function labelOf(row, { state, closed, go, none }) {
   const pad = `depth${Math.min(row.depth, 8)}`;
   if (row.group !== undefined)
     return h(
@@ -508,7 +530,7 @@ function labelOf(row, { state, closed, go }) {
         class: `row group ${pad}`,
         "aria-expanded": String(!row.closed),
         title: `${row.group}  ${row.type}`,
-        onclick: () => go({ closed: toggled(closed, row.group) }),
+        onclick: () => go({ closed: toggled(closed, row.group, none) }),
       },
       h("i", { "aria-hidden": "true" }, row.closed ? "▸" : "▾"),
       h("b", {}, row.label),

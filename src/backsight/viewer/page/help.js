@@ -64,9 +64,11 @@ const notice = (lines) =>
 // What a link asks for that this run does not hold, in sentences: the page shows something else in its place.
 function strangeIn(state, info) {
   const found = wishesWithout(state, info);
-  if (!info.ranks.map(String).includes(state.rank)) delete state.rank; // all of them are shown
+  if (!ranksOf(info).includes(state.rank)) delete state.rank; // all of them are shown
+  if (LIVE && info.rank !== null) state.rank ??= String(info.rank);
   return found;
 }
+const ranksOf = (info) => [...info.ranks.map(String), ...(info.rank === null ? [] : [ALL_RANKS])];
 function wishesWithout(state, info) {
   const tensors = () => info.modules.flatMap((m) => m.tensors),
     one = (what, key, there) =>
@@ -78,7 +80,7 @@ function wishesWithout(state, info) {
   return [
     one("the kind", "kind", info.kinds),
     one("the statistic", "stat", [...info.stats, ...info.metrics]),
-    one("rank", "rank", ["", ...info.ranks.map(String)]),
+    one("rank", "rank", ["", ...ranksOf(info)]),
     one("the axis", "axis", Object.keys(AXES)),
     one("the scale", "scale", ["", "row"]),
     state.step !== undefined && info.steps.count && (+state.step < info.steps.first || +state.step > info.steps.last)

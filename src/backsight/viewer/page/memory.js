@@ -246,7 +246,7 @@ function drawMemory(answer) {
               h("td", {}, `${shape} ${dtype}`.trim()),
               h("td", {}, kind),
               h("td", { class: "long", title: module }, module),
-              h("td", { class: "long", title: source }, source),
+              h("td", { class: "long" }, codeLine(source)),
               h("td", { class: "long", title: node }, node),
               h(
                 "td",
