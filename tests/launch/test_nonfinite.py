@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from columns import needs_columns
 
 TRAINING = """
 import torch
@@ -37,6 +38,7 @@ def said(ended):
     return re.split(r"backsight found\n-+\n", ended.err)[1:]
 
 
+@needs_columns
 def test_the_origin_is_told_with_what_it_reached(bench):
     ended = observed(bench, program("torch.where(y > 0, y.sqrt(), torch.zeros_like(y)).mean()"))
     assert ended.status == 0
@@ -50,6 +52,7 @@ def test_the_origin_is_told_with_what_it_reached(bench):
     assert "nothing found" not in ended.err
 
 
+@needs_columns
 def test_a_loss_that_is_lost(bench):
     (found,) = said(observed(bench, program("y.square().mean() / (step - 2)")))
     assert found.startswith("error BS112  y.square().mean() / (step - 2) is infinite: ")
@@ -108,6 +111,7 @@ def test_a_step_that_a_gradient_scaler_skips_is_not_told(bench):
     assert said(ended) == []
 
 
+@needs_columns
 def test_a_nan_that_a_gradient_scaler_skips_for_ever_is_told(bench):
     source = """
 import torch
@@ -128,6 +132,7 @@ for step in range(3):
     assert "The last loss was not finite; no optimizer step used its gradients." in finding
 
 
+@needs_columns
 def test_it_is_told_before_the_program_goes_on(bench):
     source = program("y.log().mean()") + "\nimport os\nos._exit(3)\n"  # no moment is left at the end
     ended = observed(bench, source)
@@ -137,6 +142,7 @@ def test_it_is_told_before_the_program_goes_on(bench):
     assert "The loss was not finite in step 1, but the gradients were." in said(ended)[0]
 
 
+@needs_columns
 def test_a_loss_that_no_step_was_made_with(bench):
     source = program("y.exp().mean() / 0").replace("    optimizer.step()", "    continue")
     (found,) = said(observed(bench, source))
