@@ -67,9 +67,10 @@ package: setup
 	$(BIN)/python tests/packaging/in_an_empty_environment.py dist $(foreach python,$(PYTHONS),--python $(python))
 
 # Another PyTorch, another Python, in an environment that is made and removed: make matrix TORCH=2.15.0 PYTHON=3.12
-# ONLY="demo broken" or ROOMS="tape naming" for a part of it; KEEP=1 keeps the environment; WITH="numpy<2.3" adds to it.
+# ONLY="demo broken" or ROOMS="tape naming" for a part of it; FAILED=1 for what failed there before; KEEP=1 keeps the environment; WITH="numpy<2.3" adds to it.
 matrix:
 	@python3 tests/matrix/matrix.py --torch '$(TORCH)' --python '$(PYTHON)' --jobs $(JOBS) $(if $(KEEP),--keep) \
+	  $(if $(FAILED),--failed) \
 	  $(if $(ONLY),--only '$(ONLY)') $(if $(ROOMS),--rooms '$(ROOMS)') $(if $(WITH),--with '$(WITH)')
 
 # How much of a room its own tests run: make coverage PYTHON=python3.13 VENV=.venv-3.13 ROOMS="tape naming"

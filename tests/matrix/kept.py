@@ -65,15 +65,27 @@ def results(folder: Path = RESULTS) -> list[Result]:
     return sorted(found, key=lambda result: result.key, reverse=True)
 
 
+def kept(about: dict[str, Any], folder: Path = RESULTS) -> dict[str, Part]:
+    """Return what is kept of this PyTorch and this Python, by the names of the parts."""
+    torch, python = _name(about)
+    file = folder / f"torch-{torch}-py{python}.json"
+    return _read(file).parts if file.exists() else {}
+
+
+def _name(about: dict[str, Any]) -> tuple[str, str]:
+    versions = about["versions"]
+    return versions["torch"].partition("+")[0], ".".join(versions["python"].split(".")[:2])
+
+
 def merge(about: dict[str, Any], parts: dict[str, Part], folder: Path = RESULTS) -> Path:
     """Put parts into what is kept of this PyTorch and this Python; return the file.
 
     about: `versions` and `platform` of the environment.
     """
-    torch, python = about["versions"]["torch"].partition("+")[0], ".".join(about["versions"]["python"].split(".")[:2])
-    file = folder / f"torch-{torch}-py{python}.json"
-    before = _read(file).parts if file.exists() else {}
+    torch, python = _name(about)
+    before = kept(about, folder)
     result = Result(torch, python, about["versions"], about["platform"], dict(sorted((before | parts).items())))
+    file = folder / f"torch-{torch}-py{python}.json"
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return file

@@ -4,6 +4,7 @@
     python tests/matrix/matrix.py --torch newest --only demo,broken    # these parts only
     python tests/matrix/matrix.py --torch 2.10.0 --rooms "tape naming" # the tests of these rooms only
     python tests/matrix/matrix.py --here                               # no environment: this Python as it is
+    python tests/matrix/matrix.py --torch 2.10.0 --failed              # what failed there when it was last tried
     python tests/matrix/matrix.py --here --accept                      # write what examples/broken must give
 
 An environment is made (by uv where there is one, else by venv and pip: several GB) and removed at the end. A line is
@@ -29,8 +30,8 @@ from pathlib import Path
 import newest
 import parts
 from environments import ROOT, CannotBeMade, environment, installer, python_of, surroundings
-from kept import RESULTS, TESTS, Part, clean, merge
-from rooms import rooms, tested
+from kept import RESULTS, TESTS, Part, clean, kept, merge
+from rooms import THE_ROOM, again, rooms, tested
 
 _TORCH = re.compile(r"\d+\.\d+\.\d+")
 
@@ -74,8 +75,8 @@ def _tried(python: Path, options: argparse.Namespace) -> int:
     places = [*map(tuple, about.pop("places")), (f"{ROOT}{os.sep}", ""), (str(Path.home()), "~"), temporary]
     versions = about["versions"]
     print(f"PyTorch {versions['torch']}, Python {versions['python']}, {about['platform']}", flush=True)
-    failed = False
-    for name, try_it in _jobs(python, options):
+    failed, file = False, None
+    for name, try_it in _failed(python, options, about) if options.failed else _jobs(python, options):
         began = time.monotonic()
         part = try_it()
         part.seconds = round(time.monotonic() - began)
@@ -83,7 +84,9 @@ def _tried(python: Path, options: argparse.Namespace) -> int:
         print(_line(name, part), flush=True)
         file = merge(about, {name: part}, options.results)
         failed |= part.failed > 0
-    print(f"kept: {os.path.relpath(file)}; python docs/pages.py puts it into docs/versions.md")
+    print(
+        f"kept: {os.path.relpath(file)}; python docs/pages.py puts it into docs/versions.md" if file else "none failed"
+    )
     return int(failed)
 
 
@@ -92,6 +95,22 @@ def _jobs(python: Path, options: argparse.Namespace) -> Iterator[tuple[str, Call
         yield name, lambda name=name: parts.PARTS[name](python, options.limit)  # type: ignore[misc]
     for room in options.rooms:
         yield f"{TESTS}{room}", lambda room=room: tested(python, room, jobs=options.jobs, limit=options.limit)  # type: ignore[misc]
+
+
+def _failed(
+    python: Path, options: argparse.Namespace, about: dict[str, object]
+) -> Iterator[tuple[str, Callable[[], Part]]]:
+    """Yield what is to be tried of the parts that had failures: of a room that came to its end, only these tests."""
+    for name, part in kept(about, options.results).items():
+        room = name.removeprefix(TESTS)
+        if not part.failed:
+            continue
+        if name in parts.PARTS:
+            yield name, lambda name=name: parts.PARTS[name](python, options.limit)  # type: ignore[misc]
+        elif THE_ROOM in part.failures:
+            yield name, lambda room=room: tested(python, room, jobs=options.jobs, limit=options.limit)  # type: ignore[misc]
+        else:
+            yield name, lambda part=part: again(python, part, jobs=options.jobs, limit=options.limit)  # type: ignore[misc]
 
 
 def _line(name: str, part: Part) -> str:
@@ -137,6 +156,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--here", action="store_true", help="make no environment: try the one of this Python")
     parser.add_argument("--only", type=_parts, metavar="PARTS", help=f"of {', '.join(parts.PARTS)}, and no tests")
     parser.add_argument("--rooms", type=_rooms, metavar="ROOMS", help="the tests of these rooms, and no other parts")
+    parser.add_argument("--failed", action="store_true", help="only what failed when it was last tried here")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 2, metavar="N", help="processes of tests")
     parser.add_argument("--limit", type=_positive, default=3600, metavar="SECONDS", help="for a part, or a room")
     parser.add_argument("--with", dest="extra", action="append", default=[], metavar="REQUIREMENT", help="numpy<2.3")
@@ -148,6 +168,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("no PyTorch was given: --torch 2.15.0, --torch newest, or --here for the one of this Python")
     if options.torch is not None and options.here:
         parser.error("--here takes the PyTorch that is there: leave out --torch")
+    if options.failed and (options.only is not None or options.rooms is not None):
+        parser.error("--failed takes what failed: leave out --only and --rooms")
     everything = options.only is None and options.rooms is None
     options.only = list(parts.PARTS) if everything else options.only or []
     options.rooms = rooms() if everything else options.rooms or []

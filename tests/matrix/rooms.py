@@ -15,6 +15,8 @@ from processes import run
 TESTS = ROOT / "tests"
 TOP = "top"
 HERE = Path(__file__).parent
+THE_ROOM = "(the room)"
+"""What stands in the place of a test where a room did not come to its end."""
 
 
 def rooms() -> list[str]:
@@ -34,6 +36,15 @@ def tested(python: Path, room: str, *, jobs: int, limit: float) -> Part:
     return ran(python, files_of(room), jobs=jobs, limit=limit)
 
 
+def again(python: Path, before: Part, *, jobs: int, limit: float) -> Part:
+    """Run those tests of a room that failed before; the others count as they did."""
+    now = ran(python, list(before.failures), jobs=jobs, limit=limit)
+    now.passed += before.passed
+    now.skipped += before.skipped
+    now.skips = dict(Counter(before.skips) + Counter(now.skips))
+    return now
+
+
 def ran(python: Path, tests: Sequence[str], *, jobs: int, limit: float, within: Path = ROOT) -> Part:
     """Run tests in a process of their own for `limit` seconds at most."""
     with tempfile.TemporaryDirectory(prefix="room-") as folder:
@@ -49,10 +60,10 @@ def ran(python: Path, tests: Sequence[str], *, jobs: int, limit: float, within: 
     if ended.status not in (0, 1):  # 1: some tests have failed, and are in the log
         unfinished = _unfinished([json.loads(line) for line in lines])
         during = f", in {unfinished}" if unfinished else f": {last[0]}" if ended.status is not None else ""
-        part.failures["(the room)"] = f"{ended.how}{during}"
+        part.failures[THE_ROOM] = f"{ended.how}{during}"
         part.failed += 1
     elif not part.passed + part.failed + part.skipped:
-        part.failures["(the room)"] = f"no test ran: {last[0]}"
+        part.failures[THE_ROOM] = f"no test ran: {last[0]}"
         part.failed += 1
     return part
 

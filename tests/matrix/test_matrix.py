@@ -10,7 +10,7 @@ from pathlib import Path
 import matrix
 import parts
 import pytest
-from kept import Part, results
+from kept import Part, merge, results
 
 PYTHON = Path(sys.executable)
 
@@ -23,6 +23,7 @@ PYTHON = Path(sys.executable)
         ("--torch 2.15", "'2.15' is not a full version, such as 2.15.0, nor newest"),
         ("--torch 2.15.0 --only demo,cooking", "no part is named 'cooking'; there are import, doctor, demo"),
         ("--torch 2.15.0 --rooms attic", "no room is named 'attic'; there are"),
+        ("--here --failed --rooms tape", "leave out --only and --rooms"),
         ("--torch 2.15.0 --jobs 0", "must be at least 1, not 0"),
     ],
 )
@@ -52,6 +53,37 @@ def test_a_line_is_printed_for_each_part_and_all_of_it_kept(monkeypatch, tmp_pat
     assert failures[0] == "    test 0: in ~" and more == "    and 2 more" and end.startswith("kept: ")
     (read,) = results(tmp_path)
     assert len(read.parts["demo"].failures) == 10 and read.parts["import"].passed == 1
+
+
+def test_what_failed_is_tried_again_and_the_rest_counts_as_it_did(monkeypatch, tmp_path, capsys):
+    asked = []
+
+    def ran(python, tests, **how):
+        asked.append(tests)
+        return Part(1, 1, 0, failures={tests[0]: "still"})
+
+    monkeypatch.setattr("rooms.ran", ran)
+    monkeypatch.setitem(parts.PARTS, "demo", lambda python, limit: Part(4))
+    about = matrix._about(Path(sys.executable))
+    two = {"tests/tape/test_a.py::test_b": "so", "tests/tape/test_a.py::test_c": "so"}
+    before = {
+        "demo": Part(3, 1, failures={"act 4": "not shown"}),
+        "tests/tape": Part(
+            10, 2, 3, failures={"tests/tape/test_a.py::test_b": "so", "tests/tape/test_a.py::test_c": "so"}
+        ),
+        "tests/text": Part(5, 1, failures={"(the room)": "did not end in time"}),
+        "tests/naming": Part(7),
+    }
+    merge(about, before, tmp_path)
+    assert matrix.main(["--here", "--failed", "--results", str(tmp_path)]) == 1
+    assert asked == [list(two), ["tests/text"]]
+    (read,) = results(tmp_path)
+    counts = {name: (part.passed, part.failed, part.skipped) for name, part in read.parts.items()}
+    assert counts == {"demo": (4, 0, 0), "tests/tape": (11, 1, 3), "tests/text": (1, 1, 0), "tests/naming": (7, 0, 0)}
+
+    merge(about, {name: Part(1) for name in before}, tmp_path)
+    assert matrix.main(["--here", "--failed", "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("none failed\n")
 
 
 def test_what_was_finished_before_an_interrupt_is_kept(monkeypatch, tmp_path):
