@@ -57,7 +57,8 @@ CODES = sorted(
     }
 )
 
-NOTHING_FOUND = re.compile(r"|backsight: (nothing found|the (backward|second derivative) of .* is ).*", re.DOTALL)
+_ALL_RIGHT = r"\d+ operations? tested, (the|every) (backward|second derivative) is correct"
+NOTHING_FOUND = re.compile(rf"|backsight: (nothing found|{_ALL_RIGHT}).*", re.DOTALL)
 
 
 def _path(page: Path) -> str:
