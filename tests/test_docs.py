@@ -57,7 +57,7 @@ CODES = sorted(
     }
 )
 
-_ALL_RIGHT = r"\d+ operations? tested, (the|every) (backward|second derivative) is correct"
+_ALL_RIGHT = r"\d+ \w+ tested, (the|every) (backward|second derivative) is (correct|linear)"
 NOTHING_FOUND = re.compile(rf"|backsight: (nothing found|{_ALL_RIGHT}).*", re.DOTALL)
 
 
