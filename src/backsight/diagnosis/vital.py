@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import nn
 
+from backsight.diagnosis.evidence.copies import copied_anew
 from backsight.diagnosis.evidence.disabled import disabled_by
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -97,6 +98,16 @@ def nothing_arrives(
             evidence[-2] = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
             evidence[-1] = shown(place, f"replaces {variable} by a new leaf.")
             fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+    elif others and (copy := copied_anew(frame, held, others)) is not None:
+        place, original, variable = copy
+        evidence.append(f"The loss depends on the copy, {listed(list(others), 2)}, and not on {_names(held)}.")
+        evidence.append(shown(place, f"copies {original} each time it runs; gradients stay in the copy."))
+        source = str(place)
+        fix = (
+            f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
+            f"place. Or copy the gradients over before {name}.step(): for p, q in zip({original}.parameters(), "
+            f"{variable}.parameters()): p.grad = q.grad."
+        )
     elif others:
         evidence.append(
             f"It holds {_names(held)}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
