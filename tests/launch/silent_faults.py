@@ -2243,4 +2243,37 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """,
+    "BS102 adapters in a reentrant checkpoint whose input needs no gradient": """
+import warnings
+from torch.utils.checkpoint import checkpoint
+warnings.filterwarnings("ignore")
+
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 4).requires_grad_(False)
+        self.up = nn.Parameter(torch.randn(2, 4) * 0.1)
+
+    def forward(self, x):
+        return self.base(x) + x @ self.up.t() @ self.up
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.head = nn.ModuleList(Adapted() for _ in range(3)), nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=True)  #!
+        return self.head(x)
+
+model = Model()
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

@@ -473,8 +473,14 @@ def where(cut: Severed) -> Place | None:
     """Return the statement to look at: of what runs with gradients disabled, the one that disables them."""
     if cut.line is None:
         return None
-    off = disabled_by(cut)
-    return off.place if off is not None else cut.line.place
+    off, checkpoint = disabled_by(cut), _checkpoint(cut)
+    return off.place if off is not None else checkpoint or cut.line.place
+
+
+def _checkpoint(cut: Severed) -> Place | None:
+    """Return the statement that runs a function under a checkpoint, if a cut without gradients was made in there."""
+    lines = (cut.line, *cut.callers) if cut.by == "no_grad" else ()
+    return next((each.place for each in lines if each is not None and "checkpoint(" in each.place.text), None)
 
 
 def undoing(cut: Severed) -> str:
@@ -484,6 +490,8 @@ def undoing(cut: Severed) -> str:
     off = disabled_by(cut)
     if off is not None and off.is_decorator:
         return f"Remove @{off.text} from {off.function}, or compute it elsewhere, with gradients enabled"
+    if off is None and _checkpoint(cut) is not None:
+        return "Pass use_reentrant=False to this checkpoint: a reentrant one computes no gradient for frozen inputs"
     if cut.by == "no_grad" and off is None:
         return "Compute it with gradients enabled: not under torch.no_grad(), nor a checkpoint with use_reentrant=True"
     if cut.by in ("no_grad", "inference"):
