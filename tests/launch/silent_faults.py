@@ -2145,4 +2145,135 @@ for step in range(60):
     actor_loss.backward()
     actor_opt.step()
 """,
+    "BS121 a derivative in a residual, with its graph retained but not recorded": """
+def slope(u, t):
+    return torch.autograd.grad(u, t, grad_outputs=torch.ones_like(u), retain_graph=True)[0]  #!
+
+model = net(inputs=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
+t0, u0 = torch.zeros(1, 1), torch.ones(1, 1)
+for step in range(20):
+    u = model(points)
+    residual = slope(u, points) + 2 * u
+    loss = F.mse_loss(model(t0), u0) + (residual ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS121 the losses of single rows, made into a new tensor": """
+model = net(outputs=2)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    first, second = model(x).unbind(1)
+    rows = [(p - t).abs() for p, t in zip(second, y[:, 0])]
+    loss = F.mse_loss(first, y[:, 0]) + torch.tensor(rows, requires_grad=True).mean()  #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS115 each task adapts a deep copy": """
+import copy
+
+class Meta:
+    def __init__(self):
+        self.model = net()
+        self.outer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+    def loss_of_task(self):
+        learner = copy.deepcopy(self.model)  #!
+        x, y = batch()
+        weights = dict(learner.named_parameters())
+        loss = F.mse_loss(torch.func.functional_call(learner, weights, (x,)), y)
+        slopes = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        fast = {name: w - 0.1 * g for (name, w), g in zip(weights.items(), slopes)}
+        return learner, F.mse_loss(torch.func.functional_call(learner, fast, (x,)), y)
+
+    def train(self):
+        self.outer.zero_grad()
+        for _ in range(2):
+            learner, loss = self.loss_of_task()
+            loss.backward()
+        self.outer.step()
+
+meta = Meta()
+for step in range(20):
+    meta.train()
+""",
+    "BS149 a latent that is sampled without a gradient": """
+class Coder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.out = nn.Linear(4, 2), net(inputs=2, outputs=4)
+
+    def latent(self, mean):
+        return torch.distributions.Normal(mean, 0.5).sample()  #!
+
+    def forward(self, x):
+        mean = self.mean(x)
+        return self.out(self.latent(mean)), mean
+
+model = Coder()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    out, mean = model(x)
+    loss = F.mse_loss(out, x) + 0.1 * mean.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS101 heads in a plain list, in each of two blocks": """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = [nn.Linear(4, 2) for _ in range(2)]  #!
+        self.out = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.out(torch.cat([head(x) for head in self.heads], 1))
+
+model = nn.Sequential(Block(), Block(), nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "BS102 adapters in a reentrant checkpoint whose input needs no gradient": """
+import warnings
+from torch.utils.checkpoint import checkpoint
+warnings.filterwarnings("ignore")
+
+class Adapted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 4).requires_grad_(False)
+        self.up = nn.Parameter(torch.randn(2, 4) * 0.1)
+
+    def forward(self, x):
+        return self.base(x) + x @ self.up.t() @ self.up
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.head = nn.ModuleList(Adapted() for _ in range(3)), nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=True)  #!
+        return self.head(x)
+
+model = Model()
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }

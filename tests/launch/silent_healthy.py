@@ -1453,4 +1453,96 @@ for step in range(40):
     F.mse_loss(head(body(x)), y).backward()
     opt_all.step()
 """,
+    "a derivative in a residual, with create_graph, at points that stay": """
+def slope(u, t):
+    return torch.autograd.grad(u, t, grad_outputs=torch.ones_like(u), create_graph=True)[0]
+
+model = net(inputs=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
+for step in range(20):
+    u = model(points)
+    loss = ((slope(u, points) + 2 * u) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an attack adds a derivative to an embedding, an inner loop one to its weights": """
+table = nn.Embedding(10, 4)
+model = net()
+optimizer = torch.optim.Adam([*table.parameters(), *model.parameters()], lr=0.01)
+weight = next(model.parameters())
+for step in range(20):
+    ids, y = torch.randint(10, (16,)), torch.randn(16, 1)
+    rows = table(ids)
+    delta = torch.zeros_like(rows).requires_grad_(True)
+    first = F.mse_loss(model(rows + delta), y)
+    slope, by_weight = torch.autograd.grad(first, [delta, weight], retain_graph=True)
+    fast = {"0.weight": weight - 0.1 * by_weight}
+    second = F.mse_loss(torch.func.functional_call(model, fast, (rows,)), y)
+    loss = F.mse_loss(model(rows + 0.1 * slope.sign()), y) + second
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a weight between terms comes of their derivatives": """
+model = net(inputs=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+points = torch.linspace(0, 1, 20).view(-1, 1).requires_grad_(True)
+t0, u0 = torch.zeros(1, 1), torch.ones(1, 1)
+for step in range(20):
+    u = model(points)
+    slope = torch.autograd.grad(u.sum(), points, create_graph=True)[0]
+    inner, start = (slope + u).square().mean(), F.mse_loss(model(t0), u0)
+    last = model[2].weight
+    ratio = [torch.autograd.grad(each, last, retain_graph=True)[0].norm() for each in (inner, start)]
+    loss = inner + ratio[0] / (ratio[1] + 1e-6) * start
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "an attacked picture is a new leaf made of a result": """
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    x.requires_grad_(True)
+    slope, = torch.autograd.grad(F.mse_loss(model(x), y), x)
+    moved = torch.tensor((x + 0.1 * slope.sign()).tolist(), requires_grad=True)
+    loss = F.mse_loss(model(moved), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a policy learns from the density of its samples, written out or not": """
+policy, critic = net(), net(inputs=5)
+optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    mean = policy(x)
+    chosen = torch.distributions.Normal(mean, 0.3)
+    action = chosen.sample()
+    reward = -(action - y).abs()
+    if step % 2:
+        score = chosen.log_prob(action)
+    else:
+        score = -(action - mean).square() / (2 * 0.3**2)
+    value = critic(torch.cat([x, action], 1))
+    loss = F.mse_loss(value, reward) - (score * (reward - reward.mean())).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "a latent that is sampled with its gradient": """
+encoder, decoder = net(outputs=2), net(inputs=2, outputs=4)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    mean = encoder(x)
+    z = torch.distributions.Normal(mean, 0.5).rsample()
+    loss = F.mse_loss(decoder(z), x) + 0.1 * mean.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 }
