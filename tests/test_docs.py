@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from backsight.diagnosis import UNKNOWN
+from backsight.diagnosis.aliased import CODES as ALIASED
 from backsight.diagnosis.drifting import CODES as DRIFTING
+from backsight.diagnosis.dropped import CODES as DROPPED
 from backsight.diagnosis.errors import ERRORS, known
 from backsight.diagnosis.growing import CODES as GROWING
 from backsight.diagnosis.live.culprit import LEAK
@@ -40,8 +42,10 @@ CODES = sorted(
         UNKNOWN,
         LEAK,
         *MISPLACED,
+        *ALIASED,
         DEAF,
         *DRIFTING,
+        *DROPPED,
         *GROWING,
         *SAME_BATCH,
         *TWINS,

@@ -19,6 +19,7 @@ from backsight.tracing.exact import Exact
 from backsight.tracing.facts import Backward, Change, End, Line, Met, NonFinite, Operation, Severed
 from backsight.tracing.hooks import ModuleHooks, StepHooks
 from backsight.tracing.log import Errors, Log
+from backsight.tracing.spots import Sighting
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
 
@@ -206,6 +207,11 @@ class Watch:
     def lost(self) -> tuple[int, ...]:
         """The backwards, by index, that began from a loss that was not finite; with `nonfinite=True`."""
         return tuple(self._births.lost) if self._births is not None else ()
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """What calls were given that are looked at closer, at the exact level."""
+        return tuple(self._log.spots.seen.values())
 
     def forget_births(self) -> None:
         """Forget the births so far, as those that a gradient scaler has dealt with: only so many are kept."""
