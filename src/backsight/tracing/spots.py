@@ -74,23 +74,23 @@ class Spots:
 
     def note(self, spot: Spot, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Note a call that is about to be made from the line of a spot."""
-        tensor = args[0] if args else None
+        tensor: Any = args[0] if args else None
         if getattr(function, "__name__", "") != spot.method or not issubclass(type(tensor), torch.Tensor):
             return
         known = self.seen.get(spot)
         if spot.dropped:
             if known is None and len(self.seen) < _MOST and _does_something(spot.method, tensor, args, kwargs):
                 enabled = torch.is_grad_enabled()
-                self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), enabled, [])  # type: ignore[union-attr]
+                self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), enabled, [])
             return
         if known is not None and len(known.shapes) >= _MOST_SHAPES:
             return
-        before = tuple(tensor.shape)  # type: ignore[union-attr]
+        before = tuple(tensor.shape)
         after = _after(before, args[1:] or tuple(kwargs.values()))
         if after is None or before == after or (known is None and len(self.seen) >= _MOST):
             return
         if known is None:
-            known = self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), True, [])  # type: ignore[union-attr]
+            known = self.seen[spot] = Sighting(spot, bool(tensor.requires_grad), True, [])
         if (before, after) not in known.shapes:
             known.shapes.append((before, after))
 
