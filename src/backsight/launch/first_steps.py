@@ -50,7 +50,7 @@ from backsight.tape import (
     uncompiled,
     unnumbered,
 )
-from backsight.tracing import Level, finest, has_compiled, watch
+from backsight.tracing import Level, finest, has_compiled, sightings, watch
 from backsight.tracing.moves import LOOKS
 
 PASSES = 3
@@ -193,8 +193,8 @@ class FirstSteps:
             *signs,
             *self._keeping.findings,
             *self._wiped.findings,
-            *dropped(self.watch.sightings),
-            *reordered(self.watch.sightings),
+            *dropped(sightings(self.watch)),
+            *reordered(sightings(self.watch)),
         ]
         found = _one_for_each_cause(found)
         since = None if self.failed else self._signs.lost_since

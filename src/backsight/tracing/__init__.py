@@ -20,7 +20,7 @@ from backsight.tracing.facts import (
 from backsight.tracing.spots import Sighting, Spot
 from backsight.tracing.steps import StepLog
 from backsight.tracing.traces import cleaned
-from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, watch
+from backsight.tracing.watch import Level, Watch, current, ended, finest, inferred, met, report_errors, sightings, watch
 
 __all__ = [
     "Backward",
@@ -47,5 +47,6 @@ __all__ = [
     "inferred",
     "met",
     "report_errors",
+    "sightings",
     "watch",
 ]

@@ -208,11 +208,6 @@ class Watch:
         """The backwards, by index, that began from a loss that was not finite; with `nonfinite=True`."""
         return tuple(self._births.lost) if self._births is not None else ()
 
-    @property
-    def sightings(self) -> tuple[Sighting, ...]:
-        """What calls were given that are looked at closer, at the exact level."""
-        return tuple(self._log.spots.seen.values())
-
     def forget_births(self) -> None:
         """Forget the births so far, as those that a gradient scaler has dealt with: only so many are kept."""
         if self._births is not None:
@@ -329,6 +324,11 @@ def watch(model: torch.nn.Module | None = None, *, level: Level = "calls", nonfi
         ValueError: if there is no such level.
     """
     return Watch(model, level=level, nonfinite=nonfinite)
+
+
+def sightings(watch: Watch) -> tuple[Sighting, ...]:
+    """Return what calls were given that are looked at closer, at the exact level."""
+    return tuple(watch._log.spots.seen.values())
 
 
 def report_errors(watch: Watch, errors: Errors) -> None:
