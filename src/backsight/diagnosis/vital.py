@@ -392,7 +392,7 @@ def left_frozen(
     Who freezes layers for good does so once, before a phase or on a condition. So it has to be done without one, in a
     function that makes a step itself, and nothing in the program's files may enable the gradients again.
     """
-    found = [(body, s, on) for body, s, on in _freezing(frame)]
+    found = [(body, s, on) for body, s, on in freezing(frame)]
     if any(on for _, _, on in found):
         return None
     for body, statement, _ in found:
@@ -416,7 +416,7 @@ def left_frozen(
     return None
 
 
-def _freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
+def freezing(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, bool]]:
     """Yield the statements that set requires_grad, each with whether it may be turned on."""
     for body in _bodies(frame):
         for statement in statements(body.node):

@@ -8,6 +8,7 @@ A rule is a function from a `Scene` to findings:
 
 from backsight.diagnosis.rules import (
     advantage,
+    batch_as_time,
     born,
     broadcast,
     dead_term,
@@ -41,6 +42,7 @@ __all__ = [
     "RULES",
     "Rule",
     "advantage",
+    "batch_as_time",
     "born",
     "broadcast",
     "dead_term",
