@@ -1512,6 +1512,7 @@ for step in range(20):
     loss = F.mse_loss(model(moved), y)
     optimizer.zero_grad()
     loss.backward()
+    spread = moved.grad.abs().mean()
     optimizer.step()
 """,
     "a policy learns from the density of its samples, written out or not": """
