@@ -1,6 +1,6 @@
 # code: BS208
 # variable: scale
-# cause: slope.expand(4)
+# cause: return grad, slope.expand(4)
 # fix: .sum(dim=(1, 2), keepdim=True)
 import torch
 

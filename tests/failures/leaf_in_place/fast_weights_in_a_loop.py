@@ -1,5 +1,5 @@
 # code: BS205
-# variable: w
+# variable: model.weight
 # cause: w -= 0.1 * g
 # fix: fast = [w - (0.1 * g) for w, g in zip(fast, slopes)]
 import torch

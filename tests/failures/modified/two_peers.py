@@ -1,5 +1,5 @@
 # code: BS202
-# variable: peers[0].2.weight
+# variable: other
 # cause: optimizer.step()
 # fix: other.detach()
 import torch
