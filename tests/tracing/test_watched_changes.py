@@ -1,5 +1,7 @@
 """What changed a tensor in place: which call, on which line, through which versions."""
 
+import warnings
+
 import pytest
 import torch
 from columns import needs_columns
@@ -7,6 +9,7 @@ from marked_lines import line
 from torch import nn
 
 import backsight as bs
+from backsight.tracing import hooks
 
 
 def told(watch, tensor, since=None):
@@ -166,3 +169,20 @@ def test_hooks_and_backwards_are_looked_into():
         y.exp().sum().backward()
         (change,) = watch.changes(seen[0])
     assert change.line.line == line("in hook", test_hooks_and_backwards_are_looked_into)
+
+
+def test_a_watch_that_another_thread_lets_idle_amid_a_step_does_no_harm(monkeypatch):
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    innermost = hooks.innermost
+    with warnings.catch_warnings(), bs.watch() as watch:
+        warnings.simplefilter("error")
+
+        def idle(frame):
+            watch._steps.idle()
+            return innermost(frame)
+
+        monkeypatch.setattr(hooks, "innermost", idle)
+        weight.sum().backward()
+        optimizer.step()
+    assert watch.steps.count == 1

@@ -90,17 +90,18 @@ class ModuleHooks:
 
     def _has_its_say(self, module: torch.nn.Module) -> bool:
         """Whether the exact level has to know of a call although it makes no node."""
-        return self._exact is not None and (self._exact.is_off() or must_not_see_a_mode(module))
+        exact = self._exact  # read once here and below: another thread may pause the watch at any time
+        return exact is not None and (exact.is_off() or must_not_see_a_mode(module))
 
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
         if self._is_logged(module):
             self._calls.enter(module)
-        if self._exact is not None:
-            self._exact.enter(module)
+        if (exact := self._exact) is not None:
+            exact.enter(module)
 
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if self._exact is not None:
-            self._exact.leave(module)
+        if (exact := self._exact) is not None:
+            exact.leave(module)
         if self._is_logged(module):
             self._calls.leave(module)
 
@@ -116,9 +117,8 @@ class StepHooks:
 
     def __init__(self, steps: StepLog, guarded: Guard):
         self._steps, self._guarded = steps, guarded
-        self._changes: StepChanges | None = None
-        self._log: Log | None = None
-        self._exact: Exact | None = None
+        self._attended: tuple[Log, StepChanges, Exact | None] | None = None
+        """Where steps are logged; read once by each hook, as another thread may let the watch idle at any time."""
         self._handles: list[Any] = []
 
     def start(self) -> str:
@@ -128,13 +128,13 @@ class StepHooks:
 
         @uncompiled
         def stepping(*given: Any) -> None:
-            if not is_compiling() and self._changes is not None:
+            if not is_compiling() and self._attended is not None:
                 begin(*given)
 
         @uncompiled
         def stepped(*given: Any) -> None:
             if not is_compiling():
-                (count if self._changes is None else end)(*given)
+                (count if self._attended is None else end)(*given)
 
         with unnumbered():
             self._handles = [register_optimizer_step_pre_hook(stepping), register_optimizer_step_post_hook(stepped)]
@@ -142,11 +142,11 @@ class StepHooks:
 
     def attend(self, log: Log, exact: Exact | None) -> None:
         """Log what steps change, from now on."""
-        self._log, self._exact, self._changes = log, exact, StepChanges(log.changes)
+        self._attended = log, StepChanges(log.changes), exact
 
     def idle(self) -> None:
         """Only count them, from now on."""
-        self._log = self._exact = self._changes = None
+        self._attended = None
 
     def stop(self) -> str:
         """Remove every hook."""
@@ -156,17 +156,20 @@ class StepHooks:
         return ""
 
     def _stepping(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if self._changes is not None:
-            self._changes.begin(parameters(optimizer))
-        if self._exact is not None and not any(map(callable, (*args[1:], *kwargs.values()))):
-            self._exact.begin_step(optimizer)
+        if (attended := self._attended) is None:
+            return
+        _, changes, exact = attended
+        changes.begin(parameters(optimizer))
+        if exact is not None and not any(map(callable, (*args[1:], *kwargs.values()))):
+            exact.begin_step(optimizer)
 
     def _stepped(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if self._exact is not None:
-            self._exact.end_step()
-        if self._log is not None and self._changes is not None:
+        if (attended := self._attended) is not None:
+            log, changes, exact = attended
+            if exact is not None:
+                exact.end_step()
             frame = innermost(sys._getframe(1))
             op = f"{type(optimizer).__name__}.step()"
-            site = self._log.sites.of_call(frame, op, None) if frame is not None else 0
-            self._changes.end(parameters(optimizer), op, site)
+            site = log.sites.of_call(frame, op, None) if frame is not None else 0
+            changes.end(parameters(optimizer), op, site)
         self._steps.stepped(optimizer)
