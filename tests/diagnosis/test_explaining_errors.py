@@ -305,7 +305,7 @@ def test_an_error_that_comes_as_text_is_told_where_it_was_raised(tmp_path, progr
     explained = done.stderr.partition("\nbacksight explains\n")[2]
     assert f"error {code}  " in explained
     assert f"  train.py:{line}  " in explained and f"  at train.py:{line}\n" in explained
-    assert said in explained and "whose variables are not visible" in explained
+    assert said in explained and "whose variables are not visible" in " ".join(explained.split())
 
 
 def _environment() -> dict[str, str]:

@@ -108,7 +108,7 @@ class Server:
 
     def __exit__(self, *raised: Any) -> None:
         self._server.should_exit = True
-        self._thread.join(5)
+        self._thread.join(30)
         if not self._thread.is_alive():  # on a busy machine it may take longer, and then it still needs the socket
             self._socket.close()
 
