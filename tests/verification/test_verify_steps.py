@@ -247,13 +247,13 @@ def test_a_mistake_in_one_step_is_told(code: str, forward: Any, backward: Any, i
             lambda x, s: (s.exp() * x).sin(),
             lambda g, x, s: (g * s.exp() * (s.exp() * x).cos(), (g * x * (s.exp() * x).cos()).sum()),
             (x.clone().requires_grad_(), torch.tensor(1.2, requires_grad=True)),
-            "0.301194 is one over exp(`s`), and one over the result of exp in ",
+            "0.301194 is one over exp(`s`), and one over the result of exp ",
         ),
         (
             lambda x, s: x.sin() * (s + 1).log1p(),
             lambda g, x, s: (g * x.cos(), None),
             (x.clone().requires_grad_(), torch.tensor(1.2)),
-            "That is one over the result of log1p in",
+            "That is one over the result of log1p ",
         ),
     ],
 )
